@@ -1,0 +1,28 @@
+//! The wire: protobuf messages, gRPC services, and their conversion to and from [`divvy_types`].
+//!
+//! The only crate that knows prost. What arrives is checked here for form (16-byte ids, known enum values, JSON
+//! that is JSON); whether a spec is acceptable is decided by [`divvy_types::spec`].
+//!
+//! **Invariant:** a conversion never panics on input.
+
+mod convert;
+mod convert_report;
+
+pub use convert::{
+    WireError, spec_from_wire, spec_to_wire, task_id, upstream_from_wire, upstream_to_wire,
+};
+pub use convert_report::{outcome_from_wire, outcome_to_wire};
+
+/// The generated messages and services.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::use_self,
+    clippy::allow_attributes_without_reason,
+    reason = "generated from divvy.proto, where the comments are"
+)]
+pub mod v1 {
+    tonic::include_proto!("divvy.v1");
+}

@@ -1,0 +1,183 @@
+//! What is written down, and only appended. The open tasks, their order and their counts are derived from facts.
+//!
+//! Leases, heartbeats, progress and the worker registry are *not* facts, with one exception: an attempt that has
+//! run for a while is noted as [`Fact::Held`], so that a restart of the server leaves it alone.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Name, Payload, Seq, TaskError, TaskSpec, Timestamp, Token};
+
+/// One thing that happened and must not be forgotten.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fact {
+    /// A task was accepted.
+    Submitted {
+        /// Its number; greater than any earlier one.
+        seq: Seq,
+        /// When.
+        at: Timestamp,
+        /// What it is.
+        spec: Arc<TaskSpec>,
+        /// The task whose finish spawned it.
+        spawned_by: Option<Seq>,
+        /// Set when it is ready but did not fit the scheduler's window: it waits in the store.
+        spilled: Option<Lane>,
+    },
+    /// An attempt ended without finishing the task; another will follow.
+    AttemptFailed {
+        /// The task.
+        seq: Seq,
+        /// The attempt.
+        token: Token,
+        /// When.
+        at: Timestamp,
+        /// Who ran it.
+        worker: Name,
+        /// What went wrong.
+        error: TaskError,
+        /// The end of its log.
+        log: Option<Name>,
+        /// When the next attempt is due.
+        retry_at: Timestamp,
+        /// Whether it counts against the retry limit (a snooze does not).
+        counted: bool,
+    },
+    /// The task finished.
+    Finished {
+        /// The task.
+        seq: Seq,
+        /// The attempt.
+        token: Token,
+        /// When.
+        at: Timestamp,
+        /// Who ran it.
+        worker: Name,
+        /// What it returned.
+        result: Payload,
+        /// The end of its log.
+        log: Option<Name>,
+    },
+    /// The task failed for good.
+    Dead {
+        /// The task.
+        seq: Seq,
+        /// The last attempt.
+        token: Token,
+        /// When.
+        at: Timestamp,
+        /// Who ran it.
+        worker: Name,
+        /// What went wrong.
+        error: TaskError,
+        /// The end of its log.
+        log: Option<Name>,
+    },
+    /// The task will not run.
+    Cancelled {
+        /// The task.
+        seq: Seq,
+        /// When.
+        at: Timestamp,
+        /// Why, in words for people.
+        reason: Name,
+        /// Where it waited in the store, if it did: that row goes too.
+        spilled: Option<Lane>,
+    },
+    /// A dead or cancelled task was put back to run again, with a fresh count of attempts.
+    Replayed {
+        /// The task.
+        seq: Seq,
+        /// When.
+        at: Timestamp,
+    },
+    /// A dead letter was given up: it counts as cancelled from now on.
+    Dropped {
+        /// The task.
+        seq: Seq,
+        /// When.
+        at: Timestamp,
+    },
+    /// An attempt has been running for a while: after a restart, wait for its worker before granting it anew.
+    Held {
+        /// The task.
+        seq: Seq,
+        /// The attempt.
+        token: Token,
+        /// When.
+        at: Timestamp,
+        /// Who runs it.
+        worker: Name,
+    },
+    /// Tasks that waited in the store were taken into the scheduler's window.
+    Unspilled {
+        /// The lane they waited in.
+        lane: Lane,
+        /// All of the lane up to and including this one.
+        upto: Seq,
+    },
+    /// A queue was paused or resumed.
+    QueuePaused {
+        /// The queue.
+        queue: Name,
+        /// Whether it is paused now.
+        paused: bool,
+    },
+}
+
+impl Fact {
+    /// The task that the fact is about, if it is about one.
+    pub fn seq(&self) -> Option<Seq> {
+        match self {
+            Self::Submitted { seq, .. }
+            | Self::AttemptFailed { seq, .. }
+            | Self::Finished { seq, .. }
+            | Self::Dead { seq, .. }
+            | Self::Cancelled { seq, .. }
+            | Self::Replayed { seq, .. }
+            | Self::Dropped { seq, .. }
+            | Self::Held { seq, .. } => Some(*seq),
+            Self::Unspilled { .. } | Self::QueuePaused { .. } => None,
+        }
+    }
+}
+
+/// Where a ready task waits in the store: tasks of one lane have equal class and priority, and leave in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Lane {
+    /// A stable hash of queue, kind and needs; see [`Lane::of`].
+    pub class: u64,
+    /// The priority.
+    pub priority: u8,
+}
+
+impl Lane {
+    /// The lane of a task. The hash is FNV-1a, which must never change: it is in stores.
+    pub fn of(spec: &TaskSpec) -> Self {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        let mut feed = |text: &str| {
+            for byte in text.bytes().chain([0xff]) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        };
+        feed(&spec.queue);
+        feed(&spec.kind);
+        let mut needs: Vec<&Name> = spec.needs.iter().collect();
+        needs.sort_unstable();
+        needs.dedup();
+        needs.into_iter().for_each(|need| feed(need));
+        Self { class: hash, priority: spec.priority }
+    }
+}
+
+/// What the store says of a fact that it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is written.
+    Applied,
+    /// It speaks of an attempt that a later one has replaced, or of a task in a state that it does not fit.
+    Stale,
+    /// It was written before.
+    Duplicate,
+}

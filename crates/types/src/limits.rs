@@ -1,0 +1,45 @@
+//! The named limits: how large anything from outside may be. Each is checked in one place, [`crate::spec`],
+//! except where its line says otherwise.
+
+/// Characters of a task kind.
+pub const KIND_LEN_MAX: usize = 128;
+/// Characters of a queue name.
+pub const QUEUE_LEN_MAX: usize = 128;
+/// Characters of a capability name.
+pub const CAPABILITY_LEN_MAX: usize = 128;
+/// Capabilities that one task may need.
+pub const NEEDS_MAX: usize = 16;
+/// Dependencies of one task.
+pub const AFTER_MAX: usize = 1_000;
+/// Dependencies of all tasks of one batch together.
+pub const BATCH_EDGES_MAX: usize = 100_000;
+/// Tasks in one batch.
+pub const BATCH_TASKS_MAX: usize = 10_000;
+/// Bytes of a payload.
+pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a result, checked where reports arrive.
+pub const RESULT_BYTES_MAX: usize = 1 << 20;
+/// Levels of nesting of a JSON payload.
+pub const JSON_DEPTH_MAX: usize = 128;
+/// Characters of a content type.
+pub const CONTENT_TYPE_LEN_MAX: usize = 128;
+/// Characters of a workflow's name.
+pub const WORKFLOW_NAME_LEN_MAX: usize = 256;
+/// Retries of one task.
+pub const RETRY_LIMIT_MAX: u32 = 1_000;
+/// The longest wait between two attempts: 30 days.
+pub const RETRY_WAIT_MS_MAX: u64 = 30 * 86_400_000;
+/// The longest attempt: 30 days.
+pub const TIMEOUT_MS_MAX: u64 = 30 * 86_400_000;
+/// Bytes of an error message that are kept; longer ones are cut where they arrive.
+pub const ERROR_BYTES_MAX: usize = 8 << 10;
+/// Bytes of an attempt's log that are kept: its end.
+pub const LOG_BYTES_MAX: usize = 64 << 10;
+/// Children that one finish may spawn.
+pub const SPAWNED_MAX: usize = BATCH_TASKS_MAX;
+/// Bytes of one request body or gRPC message, checked at the edges.
+pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
+/// Rows of one page, checked at the edges.
+pub const PAGE_ROWS_MAX: usize = 1_000;
+/// Slots that one worker may offer.
+pub const CREDIT_MAX: u32 = 65_536;

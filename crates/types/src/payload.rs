@@ -1,0 +1,193 @@
+//! Opaque data of a task: its payload and its result. The server never looks inside.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::Name;
+use crate::limits::{CONTENT_TYPE_LEN_MAX, JSON_DEPTH_MAX};
+
+/// Bytes and what they are. JSON unless a content type says otherwise.
+///
+/// As JSON text a JSON payload is itself, and any other is `{"content_type": …, "base64": …}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    /// Empty for JSON, which is what almost every payload is.
+    content_type: Name,
+    data: Bytes,
+}
+
+/// Why data cannot be a payload.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPayload {
+    /// Not JSON although it says so.
+    #[error("is not valid JSON ({0}); send JSON or give another content type")]
+    NotJson(String),
+    /// Nested deeper than a reader can be expected to follow.
+    #[error("is nested deeper than {JSON_DEPTH_MAX} levels; flatten it")]
+    TooDeep,
+    /// A content type that is no such thing.
+    #[error(
+        "has a content type that is empty, not printable ASCII or longer than {CONTENT_TYPE_LEN_MAX} characters"
+    )]
+    ContentType,
+}
+
+impl Payload {
+    /// The content type of JSON.
+    pub const JSON: &'static str = "application/json";
+
+    /// JSON text that is checked to be JSON and not too deep. No text at all is `null`.
+    pub fn json(data: impl Into<Bytes>) -> Result<Self, InvalidPayload> {
+        let data = data.into();
+        if data.is_empty() {
+            return Ok(Self::null());
+        }
+        let mut depth = 0usize;
+        let (mut in_string, mut escaped) = (false, false);
+        for byte in &data {
+            match (in_string, escaped, byte) {
+                (true, true, _) => escaped = false,
+                (true, false, b'\\') => escaped = true,
+                (_, _, b'"') => in_string = !in_string,
+                (false, _, b'[' | b'{') => depth += 1,
+                (false, _, b']' | b'}') => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth > JSON_DEPTH_MAX {
+                return Err(InvalidPayload::TooDeep);
+            }
+        }
+        serde_json::from_slice::<&RawValue>(&data)
+            .map_err(|e| InvalidPayload::NotJson(e.to_string()))?;
+        Ok(Self { content_type: Name::default(), data })
+    }
+
+    /// JSON `null`.
+    pub fn null() -> Self {
+        Self { content_type: Name::default(), data: Bytes::new() }
+    }
+
+    /// The JSON form of a value.
+    pub fn from_value<T: Serialize>(value: &T) -> Result<Self, serde_json::Error> {
+        Ok(Self { content_type: Name::default(), data: serde_json::to_vec(value)?.into() })
+    }
+
+    /// Data with a content type of its own; JSON is checked.
+    pub fn new(content_type: &str, data: impl Into<Bytes>) -> Result<Self, InvalidPayload> {
+        if content_type.is_empty() || content_type == Self::JSON {
+            return Self::json(data);
+        }
+        let printable = content_type.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
+        if !printable || content_type.len() > CONTENT_TYPE_LEN_MAX {
+            return Err(InvalidPayload::ContentType);
+        }
+        Ok(Self { content_type: content_type.into(), data: data.into() })
+    }
+
+    /// Data that was checked before it was stored or sent; `content_type` is empty for JSON.
+    pub fn trusted(content_type: &str, data: Bytes) -> Self {
+        let content_type =
+            if content_type == Self::JSON { Name::default() } else { content_type.into() };
+        Self { content_type, data }
+    }
+
+    /// What the data is.
+    pub fn content_type(&self) -> &str {
+        if self.content_type.is_empty() { Self::JSON } else { &self.content_type }
+    }
+
+    /// Whether the data is JSON.
+    pub fn is_json(&self) -> bool {
+        self.content_type.is_empty()
+    }
+
+    /// The data; JSON `null` may be no bytes at all.
+    pub fn data(&self) -> &Bytes {
+        &self.data
+    }
+
+    /// The data as JSON text, if it is JSON.
+    pub fn json_text(&self) -> Option<&str> {
+        if !self.is_json() {
+            return None;
+        }
+        if self.data.is_empty() { Some("null") } else { std::str::from_utf8(&self.data).ok() }
+    }
+
+    /// The value that the JSON stands for.
+    pub fn parse<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
+        match self.json_text() {
+            Some(text) => serde_json::from_str(text),
+            None => Err(serde::de::Error::custom(format!(
+                "the data is {}, not JSON",
+                self.content_type()
+            ))),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Encoded {
+    content_type: String,
+    base64: String,
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.json_text() {
+            Some(text) => serde_json::from_str::<&RawValue>(text)
+                .map_err(serde::ser::Error::custom)?
+                .serialize(serializer),
+            None => Encoded {
+                content_type: self.content_type().to_owned(),
+                base64: STANDARD.encode(&self.data),
+            }
+            .serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        if text.get().starts_with('{')
+            && let Ok(encoded) = serde_json::from_str::<Encoded>(text.get())
+        {
+            let data = STANDARD
+                .decode(&encoded.base64)
+                .map_err(|e| D::Error::custom(format!("base64: {e}")))?;
+            return Self::new(&encoded.content_type, data)
+                .map_err(|e| D::Error::custom(format!("payload {e}")));
+        }
+        Self::json(String::from(Box::<str>::from(text)))
+            .map_err(|e| D::Error::custom(format!("payload {e}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_stays_itself_and_bytes_are_wrapped() {
+        let json: Payload = serde_json::from_str(r#"{"a": [1, "]"]}"#).unwrap();
+        assert_eq!(serde_json::to_string(&json).unwrap(), r#"{"a": [1, "]"]}"#);
+        let bytes = Payload::new("image/png", vec![0, 159, 1]).unwrap();
+        let text = serde_json::to_string(&bytes).unwrap();
+        assert_eq!(serde_json::from_str::<Payload>(&text).unwrap(), bytes);
+        assert_eq!(serde_json::to_string(&Payload::null()).unwrap(), "null");
+    }
+
+    #[test]
+    fn what_is_not_json_or_too_deep_is_refused() {
+        assert!(matches!(Payload::json("{"), Err(InvalidPayload::NotJson(_))));
+        assert_eq!(Payload::json("[".repeat(10_000)), Err(InvalidPayload::TooDeep));
+        assert!(Payload::json("[".repeat(128) + &"]".repeat(128)).is_ok());
+        assert_eq!(Payload::new("a\nb", ""), Err(InvalidPayload::ContentType));
+    }
+}

@@ -1,0 +1,422 @@
+//! What a task is, as its submitter says it, and what makes a spec unacceptable.
+//!
+//! A spec is data and never changes after it was accepted. A bad one is refused whole, with the field named.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::*;
+use crate::{Name, Payload, TaskId, Timestamp, WorkflowId};
+
+/// One unit of work.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskSpec {
+    /// Names the task; the same id with the same spec is the same task.
+    pub id: TaskId,
+    /// Which handler runs it, such as `video.probe`.
+    pub kind: Name,
+    /// Which queue it waits in.
+    #[serde(default = "default_queue")]
+    pub queue: Name,
+    /// What the handler gets.
+    #[serde(default)]
+    pub payload: Payload,
+    /// 1 to 5; 5 goes first.
+    #[serde(default = "default_priority")]
+    pub priority: u8,
+    /// Capabilities that the worker must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Name>,
+    /// Tasks that must settle first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Dependency>,
+    /// Not before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Timestamp>,
+    /// How long one attempt may take, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// What happens after a failed attempt.
+    #[serde(default)]
+    pub retry: RetryPolicy,
+    /// The workflow that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Box<Workflow>>,
+}
+
+/// The queue of a task that names none.
+pub const DEFAULT_QUEUE: &str = "default";
+/// The priority of a task that names none.
+pub const DEFAULT_PRIORITY: u8 = 3;
+/// The highest priority.
+pub const PRIORITY_MAX: u8 = 5;
+
+fn default_queue() -> Name {
+    Name::const_new(DEFAULT_QUEUE)
+}
+
+fn default_priority() -> u8 {
+    DEFAULT_PRIORITY
+}
+
+impl TaskSpec {
+    /// A task of this kind with every other field at its default.
+    pub fn new(id: TaskId, kind: impl Into<Name>) -> Self {
+        Self {
+            id,
+            kind: kind.into(),
+            queue: default_queue(),
+            payload: Payload::null(),
+            priority: DEFAULT_PRIORITY,
+            needs: Vec::new(),
+            after: Vec::new(),
+            run_at: None,
+            timeout_ms: None,
+            retry: RetryPolicy::default(),
+            workflow: None,
+        }
+    }
+
+    /// Checks every field against its limit.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        check_name("kind", &self.kind, KIND_LEN_MAX)?;
+        check_name("queue", &self.queue, QUEUE_LEN_MAX)?;
+        if self.payload.data().len() > PAYLOAD_BYTES_MAX {
+            return Err(SpecError::PayloadTooLarge { bytes: self.payload.data().len() });
+        }
+        if !(1..=PRIORITY_MAX).contains(&self.priority) {
+            return Err(SpecError::field(
+                "priority",
+                format!("is {}, expected 1 to {PRIORITY_MAX}", self.priority),
+            ));
+        }
+        if self.needs.len() > NEEDS_MAX {
+            return Err(SpecError::field(
+                "needs",
+                format!("lists {}, at most {NEEDS_MAX}", self.needs.len()),
+            ));
+        }
+        for need in &self.needs {
+            check_name("needs", need, CAPABILITY_LEN_MAX)?;
+        }
+        self.validate_edges()?;
+        if let Some(timeout) = self.timeout_ms
+            && !(1..=TIMEOUT_MS_MAX).contains(&timeout)
+        {
+            return Err(SpecError::field(
+                "timeout_ms",
+                format!("is {timeout}, expected 1 to {TIMEOUT_MS_MAX}"),
+            ));
+        }
+        self.retry.validate()?;
+        if let Some(workflow) = &self.workflow {
+            check_text("workflow.name", &workflow.name, WORKFLOW_NAME_LEN_MAX)?;
+        }
+        Ok(())
+    }
+
+    fn validate_edges(&self) -> Result<(), SpecError> {
+        if self.after.len() > AFTER_MAX {
+            return Err(SpecError::TooManyEdges { count: self.after.len(), max: AFTER_MAX });
+        }
+        if self.after.iter().any(|edge| edge.task == self.id) {
+            return Err(SpecError::SelfDependency { task: self.id });
+        }
+        Ok(())
+    }
+}
+
+/// An edge to a task that must settle before this one may run.
+///
+/// In JSON either an id, or an object with `task` and `optional`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "DependencyForm")]
+pub struct Dependency {
+    /// The task to wait for, together with the children that it spawns.
+    pub task: TaskId,
+    /// Whether to run even if that task fails. A failed required dependency cancels its dependents.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a task id, or an object with `task` and `optional`")]
+enum DependencyForm {
+    Id(TaskId),
+    Full(DependencyFields),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DependencyFields {
+    task: TaskId,
+    #[serde(default)]
+    optional: bool,
+}
+
+impl From<DependencyForm> for Dependency {
+    fn from(form: DependencyForm) -> Self {
+        match form {
+            DependencyForm::Id(task) => Self { task, optional: false },
+            DependencyForm::Full(fields) => Self { task: fields.task, optional: fields.optional },
+        }
+    }
+}
+
+/// Retries with exponential backoff: `base_ms`, doubled each time up to `cap_ms`, each wait spread by `jitter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryPolicy {
+    /// Attempts after the first; 0 means that the first failure is final.
+    pub limit: u32,
+    /// The first wait, in milliseconds.
+    pub base_ms: u64,
+    /// The longest wait, in milliseconds.
+    pub cap_ms: u64,
+    /// How far a wait may be spread around its value, in percent of it.
+    pub jitter_percent: u8,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { limit: 5, base_ms: 1_000, cap_ms: 300_000, jitter_percent: 20 }
+    }
+}
+
+impl RetryPolicy {
+    /// The wait before attempt number `attempt + 1`, before jitter.
+    pub fn wait_ms(&self, attempt: u32) -> u64 {
+        let doublings = attempt.saturating_sub(1).min(62);
+        self.base_ms.saturating_mul(1 << doublings).min(self.cap_ms)
+    }
+
+    fn validate(&self) -> Result<(), SpecError> {
+        let too_large =
+            |field, value, max| SpecError::field(field, format!("is {value}, at most {max}"));
+        if self.limit > RETRY_LIMIT_MAX {
+            return Err(too_large(
+                "retry.limit",
+                u64::from(self.limit),
+                u64::from(RETRY_LIMIT_MAX),
+            ));
+        }
+        if self.base_ms > RETRY_WAIT_MS_MAX {
+            return Err(too_large("retry.base_ms", self.base_ms, RETRY_WAIT_MS_MAX));
+        }
+        if self.cap_ms > RETRY_WAIT_MS_MAX {
+            return Err(too_large("retry.cap_ms", self.cap_ms, RETRY_WAIT_MS_MAX));
+        }
+        if self.jitter_percent > 100 {
+            return Err(too_large("retry.jitter_percent", u64::from(self.jitter_percent), 100));
+        }
+        Ok(())
+    }
+}
+
+/// A label that ties tasks together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workflow {
+    /// Names the workflow.
+    pub id: WorkflowId,
+    /// What people call it.
+    #[serde(default)]
+    pub name: Name,
+}
+
+/// Why a spec or a batch of specs is refused. Nothing of a refused batch is kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// A field is outside its limits.
+    #[error("{field} {problem}")]
+    Field {
+        /// Which field.
+        field: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The payload is over its limit.
+    #[error(
+        "payload is {bytes} bytes, at most {PAYLOAD_BYTES_MAX}; keep large data in files or an object store and send its address"
+    )]
+    PayloadTooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// A task waits for itself.
+    #[error("after: task {task} depends on itself")]
+    SelfDependency {
+        /// The task.
+        task: TaskId,
+    },
+    /// Tasks of one batch wait for each other.
+    #[error("after: tasks {task} and {other} wait for each other (a dependency cycle)")]
+    Cycle {
+        /// A task on the cycle.
+        task: TaskId,
+        /// The one it waits for.
+        other: TaskId,
+    },
+    /// A dependency that is neither in the batch nor known.
+    #[error(
+        "after: task {task} depends on {missing}, which is not known; submit it first or in the same batch"
+    )]
+    UnknownDependency {
+        /// The task.
+        task: TaskId,
+        /// What it names.
+        missing: TaskId,
+    },
+    /// More dependencies than allowed.
+    #[error("after: {count} dependencies, at most {max}; join them through intermediate tasks")]
+    TooManyEdges {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        max: usize,
+    },
+    /// More tasks in a batch than allowed.
+    #[error("the batch has {count} tasks, at most {BATCH_TASKS_MAX}; split it")]
+    BatchTooLarge {
+        /// How many there are.
+        count: usize,
+    },
+    /// One id twice in a batch with different specs, or an id that is taken by another task.
+    #[error("id {task} is taken by a task with another spec; use a new id")]
+    IdTaken {
+        /// The id.
+        task: TaskId,
+    },
+}
+
+impl SpecError {
+    /// A field outside its limits.
+    pub fn field(field: &'static str, problem: String) -> Self {
+        Self::Field { field, problem }
+    }
+
+    /// A stable name for programs: the `code` of API errors.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Field { .. } => "invalid_field",
+            Self::PayloadTooLarge { .. } => "payload_too_large",
+            Self::SelfDependency { .. } => "self_dependency",
+            Self::Cycle { .. } => "dependency_cycle",
+            Self::UnknownDependency { .. } => "unknown_dependency",
+            Self::TooManyEdges { .. } => "too_many_dependencies",
+            Self::BatchTooLarge { .. } => "batch_too_large",
+            Self::IdTaken { .. } => "id_taken",
+        }
+    }
+}
+
+/// Names are shown everywhere and matched exactly: visible characters without spaces at the ends, no controls.
+pub fn check_name(field: &'static str, name: &str, len_max: usize) -> Result<(), SpecError> {
+    if name.is_empty() {
+        return Err(SpecError::field(field, "is empty".into()));
+    }
+    check_text(field, name, len_max)?;
+    if name.trim() != name {
+        return Err(SpecError::field(field, "has white space at an end".into()));
+    }
+    Ok(())
+}
+
+fn check_text(field: &'static str, text: &str, len_max: usize) -> Result<(), SpecError> {
+    let count = text.chars().count();
+    if count > len_max {
+        return Err(SpecError::field(field, format!("has {count} characters, at most {len_max}")));
+    }
+    // Marks that reorder or hide text let one name pass for another.
+    let hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    };
+    if let Some(bad) = text.chars().find(|c| hidden(*c)) {
+        return Err(SpecError::field(
+            field,
+            format!("contains the invisible character U+{:04X}", bad as u32),
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec() -> TaskSpec {
+        TaskSpec::new(TaskId(7), "noop")
+    }
+
+    #[test]
+    fn each_bad_field_is_named() {
+        let cases: Vec<(&str, Box<dyn Fn(&mut TaskSpec)>)> = vec![
+            ("kind is empty", Box::new(|s| s.kind = "".into())),
+            ("kind has 129 characters, at most 128", Box::new(|s| s.kind = "k".repeat(129).into())),
+            ("kind contains the invisible character U+0000", Box::new(|s| s.kind = "a\0b".into())),
+            (
+                "queue contains the invisible character U+202E",
+                Box::new(|s| s.queue = "a\u{202e}b".into()),
+            ),
+            ("queue has white space at an end", Box::new(|s| s.queue = " a".into())),
+            ("priority is 6, expected 1 to 5", Box::new(|s| s.priority = 6)),
+            ("priority is 0, expected 1 to 5", Box::new(|s| s.priority = 0)),
+            ("needs lists 17, at most 16", Box::new(|s| s.needs = vec!["gpu".into(); 17])),
+            ("timeout_ms is 0, expected 1 to 2592000000", Box::new(|s| s.timeout_ms = Some(0))),
+            ("retry.limit is 1001, at most 1000", Box::new(|s| s.retry.limit = 1001)),
+            (
+                "retry.jitter_percent is 101, at most 100",
+                Box::new(|s| s.retry.jitter_percent = 101),
+            ),
+            (
+                "after: 1001 dependencies, at most 1000; join them through intermediate tasks",
+                Box::new(|s| s.after = vec![Dependency { task: TaskId(1), optional: false }; 1001]),
+            ),
+            (
+                "after: task 00000000-0000-0000-0000-000000000007 depends on itself",
+                Box::new(|s| s.after = vec![Dependency { task: TaskId(7), optional: false }]),
+            ),
+        ];
+        for (expected, spoil) in cases {
+            let mut bad = spec();
+            spoil(&mut bad);
+            assert_eq!(bad.validate().unwrap_err().to_string(), expected);
+        }
+        assert_eq!(spec().validate(), Ok(()));
+    }
+
+    #[test]
+    fn json_with_defaults_reads_and_an_unknown_field_does_not() {
+        let text = r#"{"id":"00000000-0000-0000-0000-000000000007","kind":"noop"}"#;
+        assert_eq!(serde_json::from_str::<TaskSpec>(text).unwrap(), spec());
+        let text = r#"{"id":"00000000-0000-0000-0000-000000000007","kind":"noop","prio":1}"#;
+        assert!(
+            serde_json::from_str::<TaskSpec>(text)
+                .unwrap_err()
+                .to_string()
+                .contains("unknown field `prio`")
+        );
+    }
+
+    #[test]
+    fn a_dependency_is_an_id_or_an_object() {
+        let id = "00000000-0000-0000-0000-000000000009";
+        let short: Dependency = serde_json::from_str(&format!("\"{id}\"")).unwrap();
+        let full: Dependency =
+            serde_json::from_str(&format!(r#"{{"task":"{id}","optional":true}}"#)).unwrap();
+        assert_eq!((short.task, short.optional), (TaskId(9), false));
+        assert!(full.optional);
+        assert!(serde_json::from_str::<Dependency>(r#"{"task":"x"}"#).is_err());
+    }
+
+    #[test]
+    fn waits_double_up_to_the_cap() {
+        let retry = RetryPolicy { limit: 9, base_ms: 100, cap_ms: 1_000, jitter_percent: 0 };
+        assert_eq!(
+            [1, 2, 3, 4, 5, 1_000].map(|n| retry.wait_ms(n)),
+            [100, 200, 400, 800, 1_000, 1_000]
+        );
+    }
+}

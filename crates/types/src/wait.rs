@@ -1,0 +1,104 @@
+//! Why a task does not run, in the same words for the API, the CLI and the dashboard.
+//!
+//! Computed from the present state each time it is asked for, so it cannot go stale.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Name, TaskId, Timestamp};
+
+/// What a task that is not running waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum WaitReason {
+    /// Tasks that have not settled yet.
+    Dependencies {
+        /// How many are missing.
+        missing: u32,
+        /// How many there are in all.
+        total: u32,
+        /// One that is missing, where it is at hand.
+        first: Option<TaskId>,
+    },
+    /// Its `run_at` lies ahead.
+    Scheduled {
+        /// When it becomes ready.
+        until: Timestamp,
+    },
+    /// An attempt failed or was put off, and the next is not due yet.
+    Backoff {
+        /// When it becomes ready.
+        until: Timestamp,
+        /// How many attempts were made.
+        attempts: u32,
+    },
+    /// Its queue is paused.
+    QueuePaused {
+        /// The queue.
+        queue: Name,
+    },
+    /// No connected worker serves its kind and queue.
+    NoWorker {
+        /// The kind.
+        kind: Name,
+        /// The queue.
+        queue: Name,
+        /// Workers that are connected, whatever they serve.
+        workers: u32,
+    },
+    /// Workers serve its kind, but none has all that it needs.
+    MissingCapability {
+        /// What the nearest worker lacks.
+        missing: Vec<Name>,
+        /// The nearest worker.
+        nearest: Name,
+    },
+    /// Every worker that could run it is busy.
+    WorkersBusy {
+        /// How many tasks of its priority and class are before it, where that is known.
+        position: Option<u64>,
+        /// How many workers could run it.
+        workers: u32,
+    },
+}
+
+impl fmt::Display for WaitReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dependencies { missing, total, first } => {
+                write!(f, "waits for {missing} of {total} dependencies")?;
+                first.map_or(Ok(()), |task| write!(f, " (such as {task})"))
+            }
+            Self::Scheduled { until } => write!(f, "scheduled for {until}"),
+            Self::Backoff { until, attempts } => {
+                write!(f, "retries at {until}, after {attempts} attempt(s)")
+            }
+            Self::QueuePaused { queue } => {
+                write!(f, "queue `{queue}` is paused; resume it: divvy queue resume {queue}")
+            }
+            Self::NoWorker { kind, queue, workers: 0 } => {
+                write!(
+                    f,
+                    "no worker is connected; `{kind}` in queue `{queue}` waits for one: divvy work"
+                )
+            }
+            Self::NoWorker { kind, queue, workers } => {
+                write!(
+                    f,
+                    "none of the {workers} connected workers serves kind `{kind}` in queue `{queue}`"
+                )
+            }
+            Self::MissingCapability { missing, nearest } => {
+                write!(f, "no worker has {}; nearest is `{nearest}`", missing.join(", "))
+            }
+            Self::WorkersBusy { position: Some(n), workers } => {
+                write!(f, "waits for a slot, {n} before it, {workers} worker(s) serve it")
+            }
+            Self::WorkersBusy { position: None, workers } => {
+                write!(f, "waits for a slot in a long backlog, {workers} worker(s) serve it")
+            }
+        }
+    }
+}
