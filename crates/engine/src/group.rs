@@ -1,0 +1,186 @@
+//! What is committed together, and what may leave the process when it is.
+//!
+//! [`Outlet::release`] lets the effects of a durable group out: it is the only place from which anything leaves.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use divvy_scheduler::Grant;
+use divvy_store::{OpenTask, Reader};
+use divvy_types::view::TaskChange;
+use divvy_types::{Fact, Lane, Name, Seq, TaskId, Token, WorkerKey};
+use tokio::sync::broadcast;
+
+use crate::request::{Error, GrantedTask, Outbox, ToWorker};
+
+/// Results of dependencies that travel with one grant.
+const UPSTREAM_ROWS_MAX: usize = 2_000;
+/// Payload that one load from the spill brings at most, roughly.
+const LOAD_BYTES_MAX: usize = 32 << 20;
+
+/// Facts, and the effects that wait for them.
+#[derive(Default)]
+pub struct Group {
+    /// What is to be written.
+    pub facts: Vec<Fact>,
+    pub(crate) connects: Vec<(WorkerKey, Outbox)>,
+    pub(crate) grants: Vec<Grant>,
+    pub(crate) answers: Vec<(WorkerKey, TaskId, Token, bool)>,
+    pub(crate) stops: Vec<(WorkerKey, TaskId, Token, Name)>,
+    pub(crate) drains: Vec<WorkerKey>,
+    pub(crate) disconnects: Vec<WorkerKey>,
+    pub(crate) replies: Vec<Box<dyn FnOnce() + Send>>,
+    pub(crate) changes: Vec<TaskChange>,
+    pub(crate) loads: Vec<Load>,
+    pub(crate) forgotten: Vec<(TaskId, Seq)>,
+}
+
+/// A wish for tasks that wait in the store.
+pub(crate) struct Load {
+    pub(crate) lane: Lane,
+    pub(crate) after: Option<Seq>,
+    pub(crate) rows: usize,
+}
+
+impl Group {
+    /// Whether there is neither anything to write nor anything to let out.
+    pub fn is_empty(&self) -> bool {
+        self.facts.is_empty()
+            && self.connects.is_empty()
+            && self.grants.is_empty()
+            && self.answers.is_empty()
+            && self.stops.is_empty()
+            && self.drains.is_empty()
+            && self.disconnects.is_empty()
+            && self.replies.is_empty()
+            && self.changes.is_empty()
+            && self.loads.is_empty()
+            && self.forgotten.is_empty()
+    }
+}
+
+/// What the core has to hear after a group was let out.
+#[derive(Default)]
+pub struct Released {
+    /// Tasks that left the core's memory and are found in the store from now on.
+    pub(crate) forgotten: Vec<(TaskId, Seq)>,
+    /// Tasks of lanes that were asked for, and whether nothing waits behind them.
+    pub(crate) loaded: Vec<(Lane, Vec<OpenTask>, bool)>,
+    /// Workers whose outbox is full or closed.
+    pub(crate) unreachable: Vec<WorkerKey>,
+}
+
+/// Lets effects out.
+pub struct Outlet {
+    outboxes: BTreeMap<WorkerKey, Outbox>,
+    reader: Box<dyn Reader>,
+    changes: broadcast::Sender<Arc<TaskChange>>,
+}
+
+impl Outlet {
+    /// An outlet without any worker yet.
+    pub fn new(reader: Box<dyn Reader>, changes: broadcast::Sender<Arc<TaskChange>>) -> Self {
+        Self { outboxes: BTreeMap::new(), reader, changes }
+    }
+
+    /// Carries out the effects of a group whose facts are durable.
+    pub fn release(&mut self, group: Group) -> Result<Released, Error> {
+        let mut released = Released { forgotten: group.forgotten, ..Released::default() };
+        self.outboxes.extend(group.connects);
+        for reply in group.replies {
+            reply();
+        }
+        let mut messages = Messages::default();
+        for (worker, task, token, recorded) in group.answers {
+            messages.of(worker).answers.push((task, token, recorded));
+        }
+        for (worker, task, token, reason) in group.stops {
+            messages.of(worker).stops.push((task, token, reason));
+        }
+        for grant in group.grants {
+            let granted = self.granted(&grant)?;
+            messages.of(grant.worker).grants.push(granted);
+        }
+        for worker in group.drains {
+            messages.of(worker).drain = true;
+        }
+        for (worker, message) in messages.0 {
+            if !self.send(worker, message) {
+                released.unreachable.push(worker);
+            }
+        }
+        for worker in group.disconnects {
+            self.outboxes.remove(&worker);
+        }
+        if self.changes.receiver_count() > 0 {
+            for change in group.changes {
+                // Nobody listening is fine.
+                let _ = self.changes.send(Arc::new(change));
+            }
+        }
+        for load in group.loads {
+            let tasks = self.reader.spilled(load.lane, load.after, load.rows, LOAD_BYTES_MAX)?;
+            let exhausted = match tasks.last() {
+                None => true,
+                Some(last) => {
+                    tasks.len() < load.rows
+                        && self.reader.spilled(load.lane, Some(last.seq), 1, 1)?.is_empty()
+                }
+            };
+            released.loaded.push((load.lane, tasks, exhausted));
+        }
+        Ok(released)
+    }
+
+    fn granted(&mut self, grant: &Grant) -> Result<GrantedTask, Error> {
+        let upstream = match grant.parents.as_slice() {
+            [] => Vec::new(),
+            parents => self.reader.upstream(parents, UPSTREAM_ROWS_MAX)?,
+        };
+        Ok(GrantedTask {
+            spec: Arc::clone(&grant.spec),
+            token: grant.token,
+            attempt: grant.attempt,
+            upstream,
+        })
+    }
+
+    fn send(&self, worker: WorkerKey, message: Message) -> bool {
+        let Some(outbox) = self.outboxes.get(&worker) else {
+            // It disconnected in an earlier group; whatever it was to get has been taken back since.
+            return true;
+        };
+        let mut sent = true;
+        let mut put = |message| sent &= outbox.try_send(message).is_ok();
+        if !message.answers.is_empty() {
+            put(ToWorker::Answers(message.answers));
+        }
+        if !message.stops.is_empty() {
+            put(ToWorker::Stops(message.stops));
+        }
+        if !message.grants.is_empty() {
+            put(ToWorker::Grants(message.grants));
+        }
+        if message.drain {
+            put(ToWorker::Drain);
+        }
+        sent
+    }
+}
+
+#[derive(Default)]
+struct Message {
+    answers: Vec<(TaskId, Token, bool)>,
+    stops: Vec<(TaskId, Token, Name)>,
+    grants: Vec<GrantedTask>,
+    drain: bool,
+}
+
+#[derive(Default)]
+struct Messages(BTreeMap<WorkerKey, Message>);
+
+impl Messages {
+    fn of(&mut self, worker: WorkerKey) -> &mut Message {
+        self.0.entry(worker).or_default()
+    }
+}

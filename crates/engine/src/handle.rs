@@ -1,0 +1,160 @@
+//! The way in: a cheap clone that any task may hold.
+//!
+//! Checks what can be checked without the engine's state, so that the loop does not have to, and turns a full
+//! channel into a clear refusal. Reads of stored tasks are in [`crate::query`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use divvy_scheduler::admit;
+use divvy_types::view::{QueueView, TaskChange, WorkerView};
+use divvy_types::{Name, TaskId, TaskSpec, TaskState, WorkerKey};
+use tokio::sync::{broadcast, mpsc, oneshot};
+
+use crate::core::Core;
+use crate::query::Readers;
+use crate::request::{
+    Error, Outbox, ProgressUpdate, Reply, Request, Submitted, WorkerHello, WorkerReport,
+};
+use crate::stats::{Snapshot, Stats};
+
+/// How long a caller waits for a place in the channel before it is told to slow down.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What a caller that was told to slow down should wait.
+const RETRY_AFTER_MS: u64 = 1_000;
+
+/// Talks to a running engine.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) requests: mpsc::Sender<Request>,
+    pub(crate) changes: broadcast::Sender<Arc<TaskChange>>,
+    pub(crate) readers: Arc<Readers>,
+    pub(crate) stats: Arc<Stats>,
+}
+
+impl Handle {
+    /// Accepts tasks, all or none; returns when they are durable.
+    pub async fn submit(&self, specs: Vec<TaskSpec>) -> Result<Submitted, Error> {
+        if specs.is_empty() {
+            return Ok(Submitted { accepted: 0, known: 0 });
+        }
+        admit::check_batch(&specs)?;
+        self.ask(|reply| Request::Submit { specs, reply }).await
+    }
+
+    /// Registers a connected worker, whose messages go to `outbox` from now on.
+    pub async fn connect(&self, hello: WorkerHello, outbox: Outbox) -> Result<WorkerKey, Error> {
+        self.ask(|reply| Request::Connect { hello, outbox, reply }).await
+    }
+
+    /// Hands in reports; the answers come through the worker's outbox.
+    pub async fn report(&self, worker: WorkerKey, reports: Vec<WorkerReport>) -> Result<(), Error> {
+        self.tell(Request::Report { worker, reports }).await
+    }
+
+    /// Renews a worker's leases and takes its news.
+    pub async fn heartbeat(
+        &self,
+        worker: WorkerKey,
+        progress: Vec<ProgressUpdate>,
+    ) -> Result<(), Error> {
+        self.tell(Request::Heartbeat { worker, progress }).await
+    }
+
+    /// A worker takes no more tasks.
+    pub async fn stopping(&self, worker: WorkerKey) -> Result<(), Error> {
+        self.tell(Request::Stopping { worker }).await
+    }
+
+    /// A worker's connection ended.
+    pub async fn disconnect(&self, worker: WorkerKey) -> Result<(), Error> {
+        self.tell(Request::Disconnect { worker }).await
+    }
+
+    /// Stops a task or keeps it from running.
+    pub async fn cancel(&self, id: TaskId, reason: Name) -> Result<TaskState, Error> {
+        self.ask(|reply| Request::Cancel { id, reason, reply }).await
+    }
+
+    /// Runs a dead, cancelled or waiting-for-a-time task now.
+    pub async fn retry(&self, id: TaskId) -> Result<TaskState, Error> {
+        self.ask(|reply| Request::Retry { id, reply }).await
+    }
+
+    /// Gives a dead letter up.
+    pub async fn drop_dead(&self, id: TaskId) -> Result<TaskState, Error> {
+        self.ask(|reply| Request::DropDead { id, reply }).await
+    }
+
+    /// Pauses or resumes a queue.
+    pub async fn pause_queue(&self, queue: Name, paused: bool) -> Result<(), Error> {
+        self.ask(|reply| Request::PauseQueue { queue, paused, reply }).await
+    }
+
+    /// Asks a worker to finish what it holds and take no more; says how many connections of that name were asked.
+    pub async fn drain_worker(&self, name: Name) -> Result<u32, Error> {
+        self.ask(|reply| Request::DrainWorker { name, reply }).await
+    }
+
+    /// All queues that have open tasks, workers or settings.
+    pub async fn queues(&self) -> Result<Vec<QueueView>, Error> {
+        self.look(|core| core.queues()).await
+    }
+
+    /// All connected workers.
+    pub async fn workers(&self) -> Result<Vec<WorkerView>, Error> {
+        self.look(|core| core.workers()).await
+    }
+
+    /// Changes of tasks from now on. A receiver that falls behind loses the oldest and is told how many.
+    pub fn changes(&self) -> broadcast::Receiver<Arc<TaskChange>> {
+        self.changes.subscribe()
+    }
+
+    /// The figures of the engine since its start, and how many tasks are open.
+    pub async fn stats(&self) -> Result<Snapshot, Error> {
+        let stats = Arc::clone(&self.stats);
+        self.look(move |core| stats.snapshot(core)).await
+    }
+
+    /// Whether the engine still takes requests.
+    pub fn is_running(&self) -> bool {
+        !self.requests.is_closed()
+    }
+
+    /// Runs `look` inside the loop, between two steps, on the state of that moment.
+    pub async fn look<T, F>(&self, look: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Core) -> T + Send + 'static,
+    {
+        self.ask(|reply: Reply<T>| {
+            Request::Look(Box::new(move |core| {
+                // The asker may have gone; then nobody misses the answer.
+                let _ = reply.send(Ok(look(core)));
+            }))
+        })
+        .await
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.tell(request(reply)).await?;
+        answer.await.map_err(|_| Error::Stopping)?
+    }
+
+    async fn tell(&self, request: Request) -> Result<(), Error> {
+        match self.requests.try_send(request) {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Error::Stopping),
+            Err(mpsc::error::TrySendError::Full(request)) => {
+                self.requests.send_timeout(request, PATIENCE).await.map_err(|error| match error {
+                    mpsc::error::SendTimeoutError::Timeout(_) => {
+                        Error::Overloaded { retry_after_ms: RETRY_AFTER_MS }
+                    }
+                    mpsc::error::SendTimeoutError::Closed(_) => Error::Stopping,
+                })
+            }
+        }
+    }
+}

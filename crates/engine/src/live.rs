@@ -1,0 +1,70 @@
+//! What running attempts say of themselves: progress and fresh log text. Soft: gone with a restart.
+
+use std::collections::BTreeMap;
+
+use divvy_types::limits::LOG_BYTES_MAX;
+use divvy_types::view::Progress;
+use divvy_types::{Seq, Token};
+
+/// News of running attempts.
+#[derive(Default)]
+pub struct Live {
+    attempts: BTreeMap<Seq, News>,
+}
+
+/// News of one attempt.
+#[derive(Clone, Debug, Default)]
+pub struct News {
+    token: Token,
+    /// How far it is.
+    pub progress: Progress,
+    /// The end of its log so far.
+    pub log: String,
+}
+
+impl Live {
+    /// Takes an update; an update of a newer attempt replaces what is known of an older one.
+    pub(crate) fn update(&mut self, seq: Seq, token: Token, progress: Progress, log: &str) {
+        let news = self.attempts.entry(seq).or_default();
+        if news.token != token {
+            *news = News { token, ..News::default() };
+        }
+        news.progress = progress;
+        news.log.push_str(log);
+        if news.log.len() > LOG_BYTES_MAX {
+            let mut cut = news.log.len() - LOG_BYTES_MAX;
+            while !news.log.is_char_boundary(cut) {
+                cut += 1;
+            }
+            news.log.drain(..cut);
+        }
+    }
+
+    /// The attempt ended.
+    pub(crate) fn forget(&mut self, seq: Seq) {
+        if !self.attempts.is_empty() {
+            self.attempts.remove(&seq);
+        }
+    }
+
+    /// What is known of the running attempt of a task.
+    pub fn of(&self, seq: Seq) -> Option<&News> {
+        self.attempts.get(&seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_keeps_its_end_and_a_new_attempt_starts_afresh() {
+        let mut live = Live::default();
+        live.update(Seq(1), Token(1), Progress::default(), &"ä".repeat(LOG_BYTES_MAX));
+        assert!(live.of(Seq(1)).unwrap().log.len() <= LOG_BYTES_MAX);
+        live.update(Seq(1), Token(2), Progress { done: 1, total: 2, message: "x".into() }, "new");
+        assert_eq!(live.of(Seq(1)).unwrap().log, "new");
+        live.forget(Seq(1));
+        assert!(live.of(Seq(1)).is_none());
+    }
+}

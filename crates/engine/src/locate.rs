@@ -1,0 +1,247 @@
+//! Finding tasks: in memory, on their way to the store, or in the store; and resolving batches with that.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use divvy_scheduler::admit;
+use divvy_scheduler::input::{Parent, ParentState, Submission};
+use divvy_store::TaskRecord;
+use divvy_types::{Seq, SpecError, TaskId, TaskSpec, TaskState};
+
+use crate::core::{Core, Unresolved};
+use crate::request::Error;
+
+/// Children and grandchildren that are looked at to know whether a finished dependency really is settled well.
+const SETTLED_LOOK_MAX: usize = 10_000;
+
+/// Where a task is.
+pub(crate) enum Located {
+    /// The scheduler has it (perhaps only as a finished task whose children are open).
+    Open(Seq),
+    /// It left the scheduler by facts that are not committed yet.
+    Departing,
+    /// The store has it: final, or waiting there because the window is full.
+    Stored(Box<TaskRecord>),
+    /// Nobody has it.
+    Unknown,
+}
+
+/// A batch with numbers and dependencies.
+pub(crate) struct Resolved {
+    pub(crate) tasks: Vec<Submission>,
+    pub(crate) known: u32,
+}
+
+impl Core {
+    pub(crate) fn locate(&mut self, id: TaskId) -> Result<Located, Error> {
+        if let Some(seq) = self.ids.get(&id) {
+            return Ok(if self.departing.contains(seq) {
+                Located::Departing
+            } else {
+                Located::Open(*seq)
+            });
+        }
+        if is_time_ordered(id) && id > self.last_ordered_id {
+            return Ok(Located::Unknown);
+        }
+        Ok(self
+            .reader
+            .find(id)?
+            .map_or(Located::Unknown, |record| Located::Stored(Box::new(record))))
+    }
+
+    /// Sorts a batch into new and known tasks, numbers the new ones and looks their dependencies up.
+    pub(crate) fn resolve_batch(
+        &mut self,
+        specs: Vec<TaskSpec>,
+    ) -> Result<Result<Resolved, Unresolved>, Error> {
+        let mut known = 0;
+        let mut new: Vec<usize> = Vec::with_capacity(specs.len());
+        let mut numbers: HashMap<TaskId, Seq, BuildHasherDefault<IdHasher>> = HashMap::default();
+        let with_edges = specs.iter().any(|spec| !spec.after.is_empty());
+        let mut seq = self.last_seq;
+        let mut last_ordered = self.last_ordered_id;
+        for (index, spec) in specs.iter().enumerate() {
+            // A time-ordered id that is greater than all before it is new: nothing has to be looked up.
+            let ordered = is_time_ordered(spec.id) && spec.id > last_ordered;
+            if !ordered {
+                if numbers.contains_key(&spec.id) {
+                    known += 1;
+                    continue;
+                }
+                match self.is_known(spec)? {
+                    Known::No => {}
+                    Known::Same => {
+                        known += 1;
+                        continue;
+                    }
+                    Known::Other => {
+                        return Ok(Err(Unresolved::Refused(SpecError::IdTaken { task: spec.id })));
+                    }
+                    Known::Departing => return Ok(Err(Unresolved::Departing(specs))),
+                }
+            }
+            if is_time_ordered(spec.id) {
+                last_ordered = last_ordered.max(spec.id);
+            }
+            seq = Seq(seq.0 + 1);
+            numbers.insert(spec.id, seq);
+            new.push(index);
+        }
+        let mut parents: Vec<Vec<Parent>> = Vec::new();
+        if with_edges {
+            for index in &new {
+                match self.parents(&specs[*index], &numbers)? {
+                    Ok(found) => parents.push(found),
+                    Err(None) => return Ok(Err(Unresolved::Departing(specs))),
+                    Err(Some(error)) => return Ok(Err(Unresolved::Refused(error))),
+                }
+            }
+        }
+        Ok(Ok(self.take_in(specs, &new, parents, last_ordered, known)))
+    }
+
+    fn take_in(
+        &mut self,
+        specs: Vec<TaskSpec>,
+        new: &[usize],
+        parents: Vec<Vec<Parent>>,
+        last_ordered: TaskId,
+        known: u32,
+    ) -> Resolved {
+        let mut parents = parents.into_iter();
+        let mut wanted = new.iter().copied().peekable();
+        let mut tasks = Vec::with_capacity(new.len());
+        for (index, spec) in specs.into_iter().enumerate() {
+            if wanted.next_if_eq(&index).is_none() {
+                continue;
+            }
+            self.last_seq = Seq(self.last_seq.0 + 1);
+            self.ids.insert(spec.id, self.last_seq);
+            let parents = parents.next().unwrap_or_default();
+            tasks.push(Submission { seq: self.last_seq, spec: Arc::new(spec), parents });
+        }
+        self.last_ordered_id = last_ordered;
+        Resolved { tasks, known }
+    }
+
+    /// Children of a finish: checked like a batch of their own.
+    pub(crate) fn resolve_spawned(
+        &mut self,
+        spawned: Vec<TaskSpec>,
+    ) -> Result<Result<Vec<Submission>, Unresolved>, Error> {
+        if spawned.is_empty() {
+            return Ok(Ok(Vec::new()));
+        }
+        if let Err(error) = admit::check_batch(&spawned) {
+            return Ok(Err(Unresolved::Refused(error)));
+        }
+        Ok(self.resolve_batch(spawned)?.map(|resolved| resolved.tasks))
+    }
+
+    /// The dependencies of a task that comes from the store, where they were known once.
+    pub(crate) fn parents_of_stored(&mut self, spec: &TaskSpec) -> Result<Vec<Parent>, Error> {
+        let mut parents = Vec::with_capacity(spec.after.len());
+        for edge in &spec.after {
+            let (seq, state) = match self.locate(edge.task)? {
+                Located::Open(seq) => (seq, ParentState::Open),
+                Located::Stored(record) => (record.seq, self.settled_state(&record)?),
+                // A dependency that retention has dropped was final long ago.
+                Located::Departing | Located::Unknown => continue,
+            };
+            parents.push(Parent { seq, optional: edge.optional, state });
+        }
+        Ok(parents)
+    }
+
+    /// `Err(None)`: a dependency is between memory and store.
+    fn parents(
+        &mut self,
+        spec: &TaskSpec,
+        batch: &HashMap<TaskId, Seq, BuildHasherDefault<IdHasher>>,
+    ) -> Result<Result<Vec<Parent>, Option<SpecError>>, Error> {
+        let mut parents = Vec::with_capacity(spec.after.len());
+        for edge in &spec.after {
+            let (seq, state) = match batch.get(&edge.task) {
+                Some(seq) => (*seq, ParentState::Open),
+                None => match self.locate(edge.task)? {
+                    Located::Open(seq) => (seq, ParentState::Open),
+                    Located::Stored(record) => (record.seq, self.settled_state(&record)?),
+                    Located::Departing => return Ok(Err(None)),
+                    Located::Unknown => {
+                        let error =
+                            SpecError::UnknownDependency { task: spec.id, missing: edge.task };
+                        return Ok(Err(Some(error)));
+                    }
+                },
+            };
+            parents.push(Parent { seq, optional: edge.optional, state });
+        }
+        Ok(Ok(parents))
+    }
+
+    /// What a stored dependency means for its dependents: one that left memory has settled.
+    fn settled_state(&mut self, record: &TaskRecord) -> Result<ParentState, Error> {
+        match record.outcome.as_ref().map(|outcome| outcome.state) {
+            None => Ok(ParentState::Open),
+            Some(TaskState::Done) => {
+                let family = self.reader.upstream(&[record.seq], SETTLED_LOOK_MAX)?;
+                let well = family.iter().all(|member| member.state == TaskState::Done);
+                Ok(if well { ParentState::Done } else { ParentState::Failed })
+            }
+            Some(_) => Ok(ParentState::Failed),
+        }
+    }
+
+    fn is_known(&mut self, spec: &TaskSpec) -> Result<Known, Error> {
+        let same = |known: &TaskSpec| if known == spec { Known::Same } else { Known::Other };
+        match self.locate(spec.id)? {
+            Located::Unknown => Ok(Known::No),
+            Located::Departing => Ok(Known::Departing),
+            Located::Stored(record) => Ok(same(&record.spec)),
+            Located::Open(seq) => match self.scheduler.spec(seq) {
+                Some(known) => Ok(same(known)),
+                // Done, with open children: the store has the spec as soon as the finish is committed.
+                None => {
+                    Ok(self.reader.get(seq)?.map_or(Known::Departing, |record| same(&record.spec)))
+                }
+            },
+        }
+    }
+}
+
+enum Known {
+    No,
+    Same,
+    Other,
+    Departing,
+}
+
+/// Whether the id is a UUID of version 7, whose order is the order of time.
+pub(crate) fn is_time_ordered(id: TaskId) -> bool {
+    (id.0 >> 76) & 0xf == 7
+}
+
+/// The lower half of an id is random enough to be its own hash; keyed ids are hashes already.
+#[derive(Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn write_u128(&mut self, id: u128) {
+        // Ids may come from anywhere: mix, so that ids chosen to collide in their low bits do not.
+        let folded = (id >> 64) as u64 ^ id as u64;
+        self.0 = (folded ^ (folded >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 ^= self.0 >> 29;
+    }
+}

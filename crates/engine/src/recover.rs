@@ -1,0 +1,97 @@
+//! From the store to a core that may work: everything submitted and not final is open again.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use divvy_scheduler::{Input, Options as SchedulerOptions, Scheduler};
+use divvy_store::{OpenTask, Recovered, SpilledLane, Store};
+use divvy_types::{Fact, Name, Seq, Timestamp};
+
+use crate::core::Core;
+use crate::locate::is_time_ordered;
+use crate::request::Error;
+use crate::runner::Options;
+use crate::stats::Stats;
+
+#[derive(Default)]
+struct Found {
+    paused: Vec<Name>,
+    open: Vec<OpenTask>,
+    lanes: Vec<SpilledLane>,
+}
+
+impl Core {
+    /// A core that knows all open tasks of the store.
+    pub fn recover(
+        store: &mut dyn Store,
+        options: &Options,
+        stats: Arc<Stats>,
+        now: Timestamp,
+    ) -> Result<Self, Error> {
+        let scheduler = Scheduler::new(SchedulerOptions {
+            epoch: store.epoch(),
+            seed: now.0 ^ store.epoch(),
+            lease_ms: options.lease_ms,
+            window_tasks: options.window_tasks,
+            window_bytes: options.window_bytes,
+            ..SchedulerOptions::default()
+        });
+        let mut core = Self::new(scheduler, store.reader()?, stats);
+        core.set_now(now);
+        let mut found = Found::default();
+        store.recover(&mut |recovered| match recovered {
+            Recovered::PausedQueue(queue) => found.paused.push(queue),
+            Recovered::Open(task) => found.open.push(task),
+            Recovered::Spilled(lane) => found.lanes.push(lane),
+            Recovered::End { last_seq, last_id } => {
+                core.last_seq = last_seq;
+                core.last_ordered_id =
+                    last_id.filter(|id| is_time_ordered(*id)).unwrap_or(core.last_ordered_id);
+            }
+        })?;
+        core.take_over(found)?;
+        Ok(core)
+    }
+
+    fn take_over(&mut self, found: Found) -> Result<(), Error> {
+        for queue in found.paused {
+            self.feed(Input::QueuePaused { queue, paused: true });
+        }
+        // The store knows these already.
+        self.group.facts.retain(|fact| !matches!(fact, Fact::QueuePaused { .. }));
+        self.ids.reserve(found.open.len());
+        for task in &found.open {
+            self.ids.insert(task.spec.id, task.seq);
+        }
+        self.recover_settling(&found.open)?;
+        for task in found.open {
+            let task = self.admit_stored(task)?;
+            self.feed(Input::TaskRecovered(task));
+        }
+        for SpilledLane { lane, count, sample } in found.lanes {
+            self.feed(Input::LaneRecovered { lane, count, sample });
+        }
+        self.feed(Input::RecoveryEnded);
+        Ok(())
+    }
+
+    /// Finished tasks whose children are open still keep their dependents waiting, and so do their own spawners.
+    fn recover_settling(&mut self, open: &[OpenTask]) -> Result<(), Error> {
+        let mut seen: BTreeSet<Seq> = BTreeSet::new();
+        for task in open {
+            let mut next = task.spawned_by;
+            while let Some(seq) = next {
+                if !seen.insert(seq) {
+                    break;
+                }
+                let Some(record) = self.reader.get(seq)? else { break };
+                next = record.spawned_by;
+                if record.outcome.is_some() {
+                    self.ids.insert(record.spec.id, seq);
+                    self.feed(Input::SettlingRecovered { seq, spawned_by: record.spawned_by });
+                }
+            }
+        }
+        Ok(())
+    }
+}

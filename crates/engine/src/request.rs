@@ -1,0 +1,253 @@
+//! What the outside asks of the engine, and what it sends to workers.
+
+use std::sync::Arc;
+
+use divvy_types::view::{Progress, Upstream};
+use divvy_types::{AttemptOutcome, Name, SpecError, TaskId, TaskSpec, TaskState, Token, WorkerKey};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::core::Core;
+
+/// Where an answer goes. It is sent only when everything it rests on is durable.
+pub type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+/// Where messages to one worker go. A worker that lets it fill up is dropped; when it closes, so must the connection.
+pub type Outbox = mpsc::Sender<ToWorker>;
+
+/// Something asked of the engine.
+pub enum Request {
+    /// Accept tasks, all or none. They passed `divvy_scheduler::admit::check_batch`.
+    Submit {
+        /// The tasks.
+        specs: Vec<TaskSpec>,
+        /// Sent when they are durable.
+        reply: Reply<Submitted>,
+    },
+    /// A worker connected.
+    Connect {
+        /// What it offers.
+        hello: WorkerHello,
+        /// Where its messages go.
+        outbox: Outbox,
+        /// Names the connection.
+        reply: Reply<WorkerKey>,
+    },
+    /// A worker reports ends of attempts; each is answered through its outbox.
+    Report {
+        /// Who.
+        worker: WorkerKey,
+        /// What.
+        reports: Vec<WorkerReport>,
+    },
+    /// A worker is alive and says how far its tasks are.
+    Heartbeat {
+        /// Who.
+        worker: WorkerKey,
+        /// What is new of running attempts.
+        progress: Vec<ProgressUpdate>,
+    },
+    /// A worker takes no more tasks.
+    Stopping {
+        /// Who.
+        worker: WorkerKey,
+    },
+    /// A worker's connection ended.
+    Disconnect {
+        /// Who.
+        worker: WorkerKey,
+    },
+    /// Stop a task or keep it from running.
+    Cancel {
+        /// Which.
+        id: TaskId,
+        /// Why.
+        reason: Name,
+        /// Where it is then: still leased while its worker is being told.
+        reply: Reply<TaskState>,
+    },
+    /// Run a dead, cancelled or waiting-for-a-time task now.
+    Retry {
+        /// Which.
+        id: TaskId,
+        /// Where it is then.
+        reply: Reply<TaskState>,
+    },
+    /// Give a dead letter up.
+    DropDead {
+        /// Which.
+        id: TaskId,
+        /// Where it is then.
+        reply: Reply<TaskState>,
+    },
+    /// Pause or resume a queue.
+    PauseQueue {
+        /// Which.
+        queue: Name,
+        /// Whether it shall be paused.
+        paused: bool,
+        /// Sent when that is durable.
+        reply: Reply<()>,
+    },
+    /// Ask all connections of a worker to take no more tasks.
+    DrainWorker {
+        /// Its name.
+        name: Name,
+        /// How many connections were asked.
+        reply: Reply<u32>,
+    },
+    /// Look at the present state, from inside the loop.
+    Look(Box<dyn FnOnce(&Core) + Send>),
+}
+
+/// What became of a submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// New tasks.
+    pub accepted: u32,
+    /// Tasks that were known already, with the same spec.
+    pub known: u32,
+}
+
+/// A worker and what it offers.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerHello {
+    /// What people call it.
+    pub name: Name,
+    /// Queues that it serves; none means all.
+    pub queues: Vec<Name>,
+    /// Kinds that it can run.
+    pub kinds: Vec<Name>,
+    /// What it has.
+    pub capabilities: Vec<Name>,
+    /// Tasks that it takes at once.
+    pub credit: u32,
+    /// Attempts that it still runs from an earlier connection.
+    pub held: Vec<(TaskId, Token)>,
+}
+
+/// The end of an attempt.
+#[derive(Clone, Debug)]
+pub struct WorkerReport {
+    /// Of which task.
+    pub task: TaskId,
+    /// Under which token.
+    pub token: Token,
+    /// How.
+    pub outcome: AttemptOutcome,
+    /// The end of its log.
+    pub log: Option<Name>,
+}
+
+/// News of a running attempt.
+#[derive(Clone, Debug)]
+pub struct ProgressUpdate {
+    /// Which task.
+    pub task: TaskId,
+    /// Under which token.
+    pub token: Token,
+    /// How far it is.
+    pub progress: Progress,
+    /// Log text since the last update.
+    pub log: String,
+}
+
+/// A message to a worker.
+#[derive(Clone, Debug)]
+pub enum ToWorker {
+    /// Tasks to run.
+    Grants(Vec<GrantedTask>),
+    /// Answers to reports: whether each was recorded.
+    Answers(Vec<(TaskId, Token, bool)>),
+    /// Attempts to stop, and why.
+    Stops(Vec<(TaskId, Token, Name)>),
+    /// Take no more tasks.
+    Drain,
+}
+
+/// A task to run.
+#[derive(Clone, Debug)]
+pub struct GrantedTask {
+    /// The task.
+    pub spec: Arc<TaskSpec>,
+    /// The token to report under.
+    pub token: Token,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// How its dependencies ended.
+    pub upstream: Vec<Upstream>,
+}
+
+/// Why the engine refuses. Each variant is something that the caller can act on.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The tasks are not acceptable.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// No task has this id.
+    #[error("no task {0}; it may have been dropped by retention, or the id is wrong")]
+    NotFound(String),
+    /// A shortened id fits several tasks.
+    #[error("`{prefix}` fits {count} tasks or more; give more digits")]
+    Ambiguous {
+        /// What was given.
+        prefix: String,
+        /// How many were found.
+        count: usize,
+    },
+    /// No worker has this name.
+    #[error("no worker `{0}` is connected")]
+    NoSuchWorker(String),
+    /// The task is in a state that does not allow this.
+    #[error("task {task} is {state}: {problem}")]
+    Conflict {
+        /// The task.
+        task: TaskId,
+        /// Where it is.
+        state: TaskState,
+        /// Why that does not fit.
+        problem: &'static str,
+    },
+    /// Too much is waiting already.
+    #[error("the server is overloaded; try again in {retry_after_ms} ms")]
+    Overloaded {
+        /// When to try again.
+        retry_after_ms: u64,
+    },
+    /// No room for new tasks.
+    #[error("the disk of the server is nearly full: no new tasks are taken; free some space")]
+    DiskFull,
+    /// The engine stops.
+    #[error("the server is stopping; try again when it is back")]
+    Stopping,
+    /// The store failed.
+    #[error("{0}")]
+    Store(String),
+    /// A text that is no cursor of ours.
+    #[error("`{0}` is not a page cursor; pass `next` of the page before")]
+    BadCursor(String),
+}
+
+impl Error {
+    /// A stable name for programs: the `code` of API errors.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Spec(error) => error.code(),
+            Self::NotFound(_) => "not_found",
+            Self::Ambiguous { .. } => "ambiguous_id",
+            Self::NoSuchWorker(_) => "no_such_worker",
+            Self::Conflict { .. } => "conflict",
+            Self::Overloaded { .. } => "overloaded",
+            Self::DiskFull => "disk_full",
+            Self::Stopping => "stopping",
+            Self::Store(_) => "store_failed",
+            Self::BadCursor(_) => "bad_cursor",
+        }
+    }
+}
+
+impl From<divvy_store::Error> for Error {
+    fn from(error: divvy_store::Error) -> Self {
+        Self::Store(error.to_string())
+    }
+}

@@ -1,0 +1,215 @@
+//! The loop: takes requests in batches, steps the core, and keeps exactly one group at the writer.
+//!
+//! Runs on a thread of its own with a single-threaded runtime, so that no amount of network work delays it.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use divvy_store::Store;
+use divvy_types::Timestamp;
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::core::Core;
+use crate::group::{Outlet, Released};
+use crate::handle::Handle;
+use crate::query::Readers;
+use crate::request::{Error, Request};
+use crate::stats::Stats;
+use crate::writer::Writer;
+
+/// Requests taken from the channel at once.
+const REQUESTS_AT_ONCE: usize = 256;
+
+/// How an engine runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Silence for this long loses a worker's leases, in milliseconds.
+    pub lease_ms: u64,
+    /// Ready tasks kept in memory; more wait in the store.
+    pub window_tasks: usize,
+    /// Payload of ready tasks kept in memory, in bytes.
+    pub window_bytes: usize,
+    /// Requests that may wait for the loop; more are told to slow down.
+    pub channel: usize,
+    /// Changes kept for watchers that are behind.
+    pub changes: usize,
+    /// Connections for reads of stored tasks.
+    pub readers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let scheduler = divvy_scheduler::Options::default();
+        Self {
+            lease_ms: scheduler.lease_ms,
+            window_tasks: scheduler.window_tasks,
+            window_bytes: scheduler.window_bytes,
+            channel: 1_024,
+            changes: 16_384,
+            readers: 4,
+        }
+    }
+}
+
+/// A running engine.
+pub struct Engine {
+    stop: CancellationToken,
+    ended: oneshot::Receiver<Result<(), Error>>,
+}
+
+/// Asks an engine to stop.
+#[derive(Clone, Debug)]
+pub struct Stopper(CancellationToken);
+
+impl Stopper {
+    /// Asks; [`Engine::join`] tells when it has stopped.
+    pub fn stop(&self) {
+        self.0.cancel();
+    }
+}
+
+impl Engine {
+    /// Recovers what is open in the store and starts to work.
+    pub fn start(mut store: Box<dyn Store>, options: Options) -> Result<(Handle, Self), Error> {
+        let stats = Arc::new(Stats::default());
+        let core = Core::recover(store.as_mut(), &options, Arc::clone(&stats), wall_clock())?;
+        let (changes, _) = broadcast::channel(options.changes);
+        let (requests, intake) = mpsc::channel(options.channel);
+        let readers =
+            (0..options.readers.max(1)).map(|_| store.reader()).collect::<Result<Vec<_>, _>>()?;
+        let outlet = Outlet::new(store.reader()?, changes.clone());
+        let (done, finished) = mpsc::unbounded_channel();
+        let start_failed = |e: std::io::Error| Error::Store(format!("cannot start a thread: {e}"));
+        let writer =
+            Writer::start(store, outlet, Arc::clone(&stats), done).map_err(start_failed)?;
+        let stop = CancellationToken::new();
+        let (end, ended) = oneshot::channel();
+        let runner =
+            Runner { core, intake, finished, writer, writer_busy: false, stop: stop.clone() };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .map_err(start_failed)?;
+        thread::Builder::new()
+            .name("divvy-engine".into())
+            .spawn(move || {
+                let result = runtime.block_on(runner.run());
+                // Whoever joins may have gone.
+                let _ = end.send(result);
+            })
+            .map_err(start_failed)?;
+        Ok((
+            Handle { requests, changes, readers: Arc::new(Readers::new(readers)), stats },
+            Self { stop, ended },
+        ))
+    }
+
+    /// What asks this engine to stop.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.stop.clone())
+    }
+
+    /// Waits for the end: after [`Stopper::stop`], or with the error when the store failed.
+    pub async fn join(self) -> Result<(), Error> {
+        self.ended.await.unwrap_or_else(|_| Err(Error::Store("the engine loop panicked".into())))
+    }
+}
+
+struct Runner {
+    core: Core,
+    intake: mpsc::Receiver<Request>,
+    finished: mpsc::UnboundedReceiver<Released>,
+    writer: Writer,
+    writer_busy: bool,
+    stop: CancellationToken,
+}
+
+impl Runner {
+    async fn run(mut self) -> Result<(), Error> {
+        let outcome = self.work().await;
+        let outcome = match outcome {
+            Ok(()) => self.wind_down().await,
+            Err(error) => Err(error),
+        };
+        self.intake.close();
+        // If the writer failed, its error is the one to tell.
+        self.writer.stop().and(outcome)
+    }
+
+    async fn work(&mut self) -> Result<(), Error> {
+        let mut batch = Vec::with_capacity(REQUESTS_AT_ONCE);
+        loop {
+            self.hand_over()?;
+            let deadline = self.core.next_deadline();
+            tokio::select! {
+                biased;
+                released = self.finished.recv() => match released {
+                    Some(released) => self.released(released)?,
+                    None => return Err(Error::Stopping),
+                },
+                () = self.stop.cancelled() => return Ok(()),
+                taken = self.intake.recv_many(&mut batch, REQUESTS_AT_ONCE) => {
+                    if taken == 0 {
+                        return Ok(());
+                    }
+                    for request in batch.drain(..) {
+                        self.core.step(wall_clock(), request)?;
+                    }
+                }
+                () = sleep_until(deadline) => self.core.pass_time(wall_clock())?,
+            }
+        }
+    }
+
+    /// Gives the current group to the writer if that is free.
+    fn hand_over(&mut self) -> Result<(), Error> {
+        if self.writer_busy {
+            return Ok(());
+        }
+        let group = self.core.take_group();
+        if group.is_empty() {
+            return Ok(());
+        }
+        self.writer_busy = true;
+        self.writer.submit(group)
+    }
+
+    fn released(&mut self, released: Released) -> Result<(), Error> {
+        self.writer_busy = false;
+        self.core.released(wall_clock(), released)
+    }
+
+    /// Records what is held, and sees everything through the writer.
+    async fn wind_down(&mut self) -> Result<(), Error> {
+        self.intake.close();
+        while let Some(request) = self.intake.recv().await {
+            self.core.step(wall_clock(), request)?;
+        }
+        self.core.stop(wall_clock())?;
+        loop {
+            self.hand_over()?;
+            if !self.writer_busy {
+                return Ok(());
+            }
+            match self.finished.recv().await {
+                Some(released) => self.released(released)?,
+                None => return Err(Error::Stopping),
+            }
+        }
+    }
+}
+
+/// The time that people agree on. Leases compare it with itself only, and it is kept from going back by the core.
+pub(crate) fn wall_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    Timestamp(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
+async fn sleep_until(deadline: Option<Timestamp>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep(deadline.since(wall_clock())).await,
+        None => std::future::pending().await,
+    }
+}
