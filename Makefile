@@ -1,0 +1,58 @@
+# The front door. Each target only calls cargo, xtask or a script of a few lines: nothing is decided here.
+
+SHELL := /bin/bash
+# A toolchain that rustup has just installed is not on the path of an old shell.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+BINARY = "$${CARGO_TARGET_DIR:-target}/release/divvy"
+STEP = @scripts/step
+TASKS ?= 200000
+# Everything that can be compiled: what is behind a feature is checked like the rest.
+ALL = --workspace --all-features --locked
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fmt bench install tools clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Build, start server and workers, run the sample workflow (ONCE=1: then stop; ARGS=…: more flags)
+	@scripts/prepare build
+	cargo build --release --locked
+	@once=; if [ -n "$(ONCE)" ] || ! { [ -t 0 ] && [ -t 1 ]; }; then once=--once; fi; \
+	set -x; exec $(BINARY) up --sample $$once $(ARGS)
+
+test: ## Run every check that a change must pass (NEXTEST=0: plain cargo test; NEXTEST=1: install nextest)
+	@scripts/prepare test
+	$(STEP) format cargo fmt --all --check
+	$(STEP) tidy cargo xtask tidy
+	$(STEP) lints cargo clippy $(ALL) --all-targets -- -D warnings
+	$(STEP) binaries cargo build $(ALL) --bins
+	$(STEP) tests scripts/tests
+	$(STEP) doc-tests cargo test $(ALL) --doc
+	$(STEP) docs scripts/docs
+	@echo; echo "Every check passed."
+
+check: ## The quick checks: format, tidy, lints
+	@scripts/prepare test
+	$(STEP) format cargo fmt --all --check
+	$(STEP) tidy cargo xtask tidy
+	$(STEP) lints cargo clippy $(ALL) --all-targets -- -D warnings
+
+fmt: ## Format all code
+	cargo fmt --all
+
+bench: ## Measure one task's life from end to end (TASKS=200000); BENCHMARKING.md explains the figures
+	@scripts/prepare build
+	cargo build --release --locked
+	$(BINARY) bench life --tasks $(TASKS) --json
+
+install: ## Install the binary `divvy` for this user
+	@scripts/prepare build
+	cargo install --path crates/cli --locked
+
+tools: ## Install cargo-nextest, which runs tests faster and stops those that hang
+	cargo install --locked cargo-nextest
+
+clean: ## Remove everything that was built
+	cargo clean
