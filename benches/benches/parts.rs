@@ -22,7 +22,10 @@ fn main() {
 fn wire_round_trip(bencher: Bencher<'_, '_>) {
     let specs = divvy_benches::tasks(TASKS);
     bencher.counter(ItemsCount::new(TASKS)).bench(|| {
-        specs.iter().filter_map(|spec| divvy_proto::spec_from_wire(divvy_proto::spec_to_wire(spec)).ok()).count()
+        specs
+            .iter()
+            .filter_map(|spec| divvy_proto::spec_from_wire(divvy_proto::spec_to_wire(spec)).ok())
+            .count()
     });
 }
 
@@ -44,17 +47,20 @@ fn scheduler_life(bencher: Bencher<'_, '_>, backlog: usize) {
     };
     scheduler.handle(Timestamp(2), Input::WorkerJoined(joined));
     let mut granted = drain(&mut scheduler);
-    bencher.counter(ItemsCount::new(TASKS)).with_inputs(|| divvy_benches::tasks(TASKS)).bench_local_values(|tasks| {
-        submit(&mut scheduler, &mut next, tasks);
-        granted.extend(drain(&mut scheduler));
-        for _ in 0..TASKS {
-            let (seq, token) = granted.pop().expect("as many are granted as finish");
-            let end = AttemptEnd::Finished { result: Payload::null(), spawned: Vec::new() };
-            let ended = AttemptEnded { worker: WorkerKey(1), seq, token, end, log: None };
-            scheduler.handle(Timestamp(3), Input::AttemptEnded(ended));
+    bencher
+        .counter(ItemsCount::new(TASKS))
+        .with_inputs(|| divvy_benches::tasks(TASKS))
+        .bench_local_values(|tasks| {
+            submit(&mut scheduler, &mut next, tasks);
             granted.extend(drain(&mut scheduler));
-        }
-    });
+            for _ in 0..TASKS {
+                let (seq, token) = granted.pop().expect("as many are granted as finish");
+                let end = AttemptEnd::Finished { result: Payload::null(), spawned: Vec::new() };
+                let ended = AttemptEnded { worker: WorkerKey(1), seq, token, end, log: None };
+                scheduler.handle(Timestamp(3), Input::AttemptEnded(ended));
+                granted.extend(drain(&mut scheduler));
+            }
+        });
 }
 
 fn submit(scheduler: &mut Scheduler, next: &mut u64, tasks: Vec<TaskSpec>) {
@@ -79,22 +85,30 @@ fn drain(scheduler: &mut Scheduler) -> Vec<(Seq, Token)> {
 #[divan::bench(args = [1, 32, 256, 2_048])]
 fn store_lives(bencher: Bencher<'_, '_>, per_commit: usize) {
     let folder = tempfile::tempdir().expect("a folder for the store");
-    let mut store = SqliteStore::open(folder.path(), divvy_store::sqlite::Options::default()).expect("opens");
+    let mut store =
+        SqliteStore::open(folder.path(), divvy_store::sqlite::Options::default()).expect("opens");
     store.recover(&mut |_| {}).expect("recovers");
     let mut verdicts = Vec::new();
     let (mut next, mut earlier) = (0, Vec::new());
-    bencher.counter(ItemsCount::new(per_commit)).with_inputs(|| divvy_benches::tasks(per_commit)).bench_local_values(
-        |tasks| {
+    bencher
+        .counter(ItemsCount::new(per_commit))
+        .with_inputs(|| divvy_benches::tasks(per_commit))
+        .bench_local_values(|tasks| {
             let mut facts: Vec<Fact> = earlier.drain(..).map(finished).collect();
             for spec in tasks {
                 next += 1;
                 earlier.push(next);
                 let (seq, spec) = (Seq(next), Arc::new(spec));
-                facts.push(Fact::Submitted { seq, at: Timestamp(next), spec, spawned_by: None, spilled: None });
+                facts.push(Fact::Submitted {
+                    seq,
+                    at: Timestamp(next),
+                    spec,
+                    spawned_by: None,
+                    spilled: None,
+                });
             }
             store.commit(&facts, &mut verdicts).expect("commits");
-        },
-    );
+        });
 }
 
 fn finished(seq: u64) -> Fact {

@@ -59,13 +59,20 @@ impl Api {
     }
 
     /// Waits until `done` accepts what is at a path. Errors of a server that is away for the moment are waited out.
-    pub async fn wait_until(&self, path: &str, what: &str, done: impl Fn(&Value) -> bool) -> Result<Value> {
+    pub async fn wait_until(
+        &self,
+        path: &str,
+        what: &str,
+        done: impl Fn(&Value) -> bool,
+    ) -> Result<Value> {
         let started = Instant::now();
         loop {
             let seen = self.get(path).await;
             match seen {
                 Ok(value) if done(&value) => return Ok(value),
-                seen if started.elapsed() > PATIENCE => bail!("{what} did not come to pass; last seen: {seen:?}"),
+                seen if started.elapsed() > PATIENCE => {
+                    bail!("{what} did not come to pass; last seen: {seen:?}")
+                }
                 _ => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         }

@@ -24,7 +24,9 @@ pub fn read(path: &Path) -> Result<Journal> {
     for (at, line) in fs::read_to_string(path)?.lines().enumerate() {
         let mut words = line.split(' ');
         let (event, task, token) = (words.next(), words.next(), words.next());
-        let (Some(event), Some(task), Some(token)) = (event, task, token) else { bail!("line {at}: {line:?}") };
+        let (Some(event), Some(task), Some(token)) = (event, task, token) else {
+            bail!("line {at}: {line:?}")
+        };
         let token: u64 = token.parse().with_context(|| format!("line {at}: {line:?}"))?;
         let span = journal.entry(task.to_owned()).or_default().entry(token).or_default();
         match event {

@@ -15,7 +15,10 @@ pub struct Process {
 impl Process {
     /// Starts a command.
     pub fn start(command: &mut Command) -> Result<Self> {
-        let child = command.stdin(Stdio::null()).spawn().with_context(|| format!("starting {command:?}"))?;
+        let child = command
+            .stdin(Stdio::null())
+            .spawn()
+            .with_context(|| format!("starting {command:?}"))?;
         Ok(Self { child })
     }
 
@@ -71,7 +74,11 @@ pub fn free_port() -> Result<u16> {
 /// A server on a folder and port; returns when it says that it serves.
 pub fn serve(data: &Path, port: u16) -> Result<Process> {
     let mut command = divvy()?;
-    command.arg("serve").arg("--data").arg(data).args(["--listen", &format!("127.0.0.1:{port}"), "--json"]);
+    command.arg("serve").arg("--data").arg(data).args([
+        "--listen",
+        &format!("127.0.0.1:{port}"),
+        "--json",
+    ]);
     serve_with(&mut command)
 }
 

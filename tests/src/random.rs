@@ -10,7 +10,9 @@ impl Random {
     #[expect(clippy::print_stderr, reason = "the seed belongs into the output of a failed test")]
     pub fn announced() -> Self {
         let given = std::env::var("DIVVY_TEST_SEED").ok().and_then(|text| text.parse().ok());
-        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
+        let clock = || {
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64)
+        };
         let seed = given.unwrap_or_else(clock).max(1);
         eprintln!("seed: DIVVY_TEST_SEED={seed}");
         Self(seed)

@@ -27,7 +27,10 @@ async fn flipped_bytes_are_found_before_anything_is_served() -> Result<()> {
     let mut file = fs::OpenOptions::new().read(true).write(true).open(&path)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    let at = bytes.windows(14).position(|w| w == b"find-me-001000").context("the payload is in the file")?;
+    let at = bytes
+        .windows(14)
+        .position(|w| w == b"find-me-001000")
+        .context("the payload is in the file")?;
     file.seek(SeekFrom::Start(at as u64))?;
     file.write_all(b"XXXXXXX")?;
     drop(file);
@@ -39,7 +42,10 @@ async fn flipped_bytes_are_found_before_anything_is_served() -> Result<()> {
         .context("the server ends by itself")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(!output.status.success(), "the server started on a damaged store");
-    ensure!(said.contains("divvy.db") && said.contains("damaged") && said.contains("task"), "{said}");
+    ensure!(
+        said.contains("divvy.db") && said.contains("damaged") && said.contains("task"),
+        "{said}"
+    );
     let check = divvy()?.args(["store", "check", "--data"]).arg(&data).output()?;
     ensure!(check.status.code() == Some(1), "{}", String::from_utf8_lossy(&check.stdout));
     Ok(())

@@ -30,9 +30,13 @@ impl SmallDisk {
         fs::create_dir(&mount)?;
         let port = free_port()?;
         // Without privileges a user namespace is needed to mount; with them it may be forbidden.
-        let namespaces: &[&str] =
-            if nix::unistd::geteuid().is_root() { &["--mount"] } else { &["--mount", "--map-root-user"] };
-        let script = "mount -t tmpfs -o size=$1 tmpfs $2 && exec $3 serve --data $2/data --listen $4 --json";
+        let namespaces: &[&str] = if nix::unistd::geteuid().is_root() {
+            &["--mount"]
+        } else {
+            &["--mount", "--map-root-user"]
+        };
+        let script =
+            "mount -t tmpfs -o size=$1 tmpfs $2 && exec $3 serve --data $2/data --listen $4 --json";
         let mut command = Command::new("unshare");
         command.args(namespaces).args(["sh", "-c", script, "sh", DISK]);
         command.arg(&mount).arg(binary()?).arg(format!("127.0.0.1:{port}"));
@@ -89,13 +93,17 @@ async fn nearly_full_and_quite_full() -> Result<()> {
         ])
         .await?;
     ensure!(status == 201);
-    api.wait_until(&format!("tasks/{running}"), "a lease", |task| task["state"] == "leased").await?;
+    api.wait_until(&format!("tasks/{running}"), "a lease", |task| task["state"] == "leased")
+        .await?;
 
     let ballast = disk.fill(32 << 20)?;
     refused(api).await?;
     let page = api.get("tasks").await?;
     ensure!(page["items"].as_array().is_some_and(|items| items.len() >= 2), "reads work: {page}");
-    api.wait_until(&format!("tasks/{gate}"), "the end of accepted tasks", |task| task["state"] == "done").await?;
+    api.wait_until(&format!("tasks/{gate}"), "the end of accepted tasks", |task| {
+        task["state"] == "done"
+    })
+    .await?;
 
     fs::remove_file(&ballast)?;
     let slow = uuid::Uuid::now_v7().to_string();

@@ -33,8 +33,11 @@ fn plan(random: &mut Random) -> Vec<Vec<Planned>> {
                     let id = uuid::Uuid::now_v7().to_string();
                     let edges = if all.is_empty() { 0 } else { random.below(3) };
                     // Mostly recent parents, so that chains are long and still open.
-                    let near = |random: &mut Random| all.len() - 1 - random.below(all.len().min(80) as u64) as usize;
-                    let mut after: Vec<String> = (0..edges).map(|_| all[near(random)].clone()).collect();
+                    let near = |random: &mut Random| {
+                        all.len() - 1 - random.below(all.len().min(80) as u64) as usize
+                    };
+                    let mut after: Vec<String> =
+                        (0..edges).map(|_| all[near(random)].clone()).collect();
                     after.sort();
                     after.dedup();
                     all.push(id.clone());
@@ -55,7 +58,8 @@ async fn every_acknowledged_task_is_done_exactly_once_and_in_order() -> Result<(
     let plan = plan(&mut random);
 
     let mut server = serve(&data, port)?;
-    let mut workers: Vec<Process> = (0..WORKERS).map(|n| recorder(&api, n, &journal_file)).collect::<Result<_>>()?;
+    let mut workers: Vec<Process> =
+        (0..WORKERS).map(|n| recorder(&api, n, &journal_file)).collect::<Result<_>>()?;
     let submitter = tokio::spawn(submit_all(api.clone(), plan.clone()));
     let mut server_kills = 0;
     for kill in 0..KILLS {
@@ -76,7 +80,7 @@ async fn every_acknowledged_task_is_done_exactly_once_and_in_order() -> Result<(
     submitter.await??;
     let total = (BATCHES * BATCH) as u64;
     api.wait_until("stats", "an empty server", |stats| {
-        ["blocked", "scheduled", "ready", "leased"].iter().all(|state| stats[*state] == 0)
+        ["blocked", "scheduled", "ready", "leased"].iter().all(|state| stats["engine"][*state] == 0)
     })
     .await?;
     let tasks = api.all_tasks("").await?;
@@ -114,7 +118,12 @@ async fn submit_all(api: Api, plan: Vec<Vec<Planned>>) -> Result<()> {
     Ok(())
 }
 
-async fn check(api: &Api, plan: &[Vec<Planned>], tasks: &[Value], journal_file: &Path) -> Result<()> {
+async fn check(
+    api: &Api,
+    plan: &[Vec<Planned>],
+    tasks: &[Value],
+    journal_file: &Path,
+) -> Result<()> {
     let journal = journal::read(journal_file)?;
     let mut finishing: BTreeMap<&str, u64> = BTreeMap::new();
     for task in tasks {
@@ -124,22 +133,41 @@ async fn check(api: &Api, plan: &[Vec<Planned>], tasks: &[Value], journal_file: 
     for task in plan.iter().flatten() {
         let detail = api.get(&format!("tasks/{}", task.id)).await?;
         let history = detail["history"].as_array().context("no history")?;
-        let ends: Vec<&Value> = history.iter().filter(|attempt| attempt["error"].is_null()).collect();
-        ensure!(ends.len() == 1, "task {} has {} finishing attempts: {detail}", task.id, ends.len());
-        let tokens: Vec<u64> = history.iter().filter_map(|attempt| attempt["token"].as_u64()).collect();
+        let ends: Vec<&Value> =
+            history.iter().filter(|attempt| attempt["error"].is_null()).collect();
+        ensure!(
+            ends.len() == 1,
+            "task {} has {} finishing attempts: {detail}",
+            task.id,
+            ends.len()
+        );
+        let tokens: Vec<u64> =
+            history.iter().filter_map(|attempt| attempt["token"].as_u64()).collect();
         ensure!(tokens.is_sorted_by(|a, b| a < b), "tokens of {} do not grow: {tokens:?}", task.id);
         let token = ends[0]["token"].as_u64().context("no token")?;
         finishing.insert(&task.id, token);
         let runs = journal.get(&task.id).with_context(|| format!("task {} never ran", task.id))?;
-        ensure!(runs.keys().max() == Some(&token), "task {} was granted again after its finish: {runs:?}", task.id);
-        ensure!(runs[&token].end.is_some(), "task {} is done but its last attempt did not end", task.id);
+        ensure!(
+            runs.keys().max() == Some(&token),
+            "task {} was granted again after its finish: {runs:?}",
+            task.id
+        );
+        ensure!(
+            runs[&token].end.is_some(),
+            "task {} is done but its last attempt did not end",
+            task.id
+        );
     }
     for task in plan.iter().flatten() {
         let starts = journal[&task.id].values().filter_map(|span| span.start);
         let first = starts.min().context("no start")?;
         for parent in &task.after {
             let end = journal[parent][&finishing[parent.as_str()]].end.context("no end")?;
-            ensure!(end < first, "task {} started on line {first}, its parent {parent} ended on {end}", task.id);
+            ensure!(
+                end < first,
+                "task {} started on line {first}, its parent {parent} ended on {end}",
+                task.id
+            );
         }
     }
     Ok(())

@@ -439,6 +439,7 @@ impl Core {
                         attempts: 0,
                         retry_at: None,
                         held: None,
+                        replayed: true,
                     };
                     self.ids.insert(id, seq);
                     self.feed(Input::TaskReplayed(task));
@@ -521,6 +522,7 @@ impl Core {
             attempts: open.attempts,
             retry_at: open.retry_at,
             held: open.held,
+            replayed: open.replayed,
         })
     }
 }

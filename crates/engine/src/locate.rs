@@ -13,7 +13,7 @@ use crate::core::{Core, Unresolved};
 use crate::request::Error;
 
 /// Children and grandchildren that are looked at to know whether a finished dependency really is settled well.
-const SETTLED_LOOK_MAX: usize = 10_000;
+pub(crate) const SETTLED_LOOK_MAX: usize = 10_000;
 
 /// Where a task is.
 pub(crate) enum Located {
@@ -42,7 +42,7 @@ impl Core {
                 Located::Open(*seq)
             });
         }
-        if is_time_ordered(id) && id > self.last_ordered_id {
+        if id.is_time_ordered() && id > self.last_ordered_id {
             return Ok(Located::Unknown);
         }
         Ok(self
@@ -64,7 +64,7 @@ impl Core {
         let mut last_ordered = self.last_ordered_id;
         for (index, spec) in specs.iter().enumerate() {
             // A time-ordered id that is greater than all before it is new: nothing has to be looked up.
-            let ordered = is_time_ordered(spec.id) && spec.id > last_ordered;
+            let ordered = spec.id.is_time_ordered() && spec.id > last_ordered;
             if !ordered {
                 if numbers.contains_key(&spec.id) {
                     known += 1;
@@ -82,7 +82,7 @@ impl Core {
                     Known::Departing => return Ok(Err(Unresolved::Departing(specs))),
                 }
             }
-            if is_time_ordered(spec.id) {
+            if spec.id.is_time_ordered() {
                 last_ordered = last_ordered.max(spec.id);
             }
             seq = Seq(seq.0 + 1);
@@ -216,11 +216,6 @@ enum Known {
     Same,
     Other,
     Departing,
-}
-
-/// Whether the id is a UUID of version 7, whose order is the order of time.
-pub(crate) fn is_time_ordered(id: TaskId) -> bool {
-    (id.0 >> 76) & 0xf == 7
 }
 
 /// The lower half of an id is random enough to be its own hash; keyed ids are hashes already.

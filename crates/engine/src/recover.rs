@@ -8,7 +8,7 @@ use divvy_store::{OpenTask, Recovered, SpilledLane, Store};
 use divvy_types::{Fact, Name, Seq, Timestamp};
 
 use crate::core::Core;
-use crate::locate::is_time_ordered;
+use crate::locate::SETTLED_LOOK_MAX;
 use crate::request::Error;
 use crate::runner::Options;
 use crate::stats::Stats;
@@ -43,10 +43,9 @@ impl Core {
             Recovered::PausedQueue(queue) => found.paused.push(queue),
             Recovered::Open(task) => found.open.push(task),
             Recovered::Spilled(lane) => found.lanes.push(lane),
-            Recovered::End { last_seq, last_id } => {
+            Recovered::End { last_seq, last_ordered_id } => {
                 core.last_seq = last_seq;
-                core.last_ordered_id =
-                    last_id.filter(|id| is_time_ordered(*id)).unwrap_or(core.last_ordered_id);
+                core.last_ordered_id = last_ordered_id.unwrap_or(core.last_ordered_id);
             }
         })?;
         core.take_over(found)?;
@@ -88,7 +87,11 @@ impl Core {
                 next = record.spawned_by;
                 if record.outcome.is_some() {
                     self.ids.insert(record.spec.id, seq);
-                    self.feed(Input::SettlingRecovered { seq, spawned_by: record.spawned_by });
+                    let family = self.reader.upstream(&[seq], SETTLED_LOOK_MAX)?;
+                    let failed =
+                        family.iter().any(|member| member.spawned && member.state.is_failure());
+                    let (task, spawned_by) = (record.spec.id, record.spawned_by);
+                    self.feed(Input::SettlingRecovered { seq, task, failed, spawned_by });
                 }
             }
         }

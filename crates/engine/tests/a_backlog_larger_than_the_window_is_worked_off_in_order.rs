@@ -46,7 +46,7 @@ fn work(world: &mut World, seen: &mut Vec<u128>, at_most: usize) {
             divvy_types::AttemptOutcome::Released,
         );
     }
-    world.engine.step(world.now, Request::Stopping { worker: worker.key }).unwrap();
+    world.engine.step(world.now, Request::Stopping { worker: worker.key }).expect("steps");
     for granted in worker.grants() {
         world.report(
             &worker,
@@ -55,7 +55,7 @@ fn work(world: &mut World, seen: &mut Vec<u128>, at_most: usize) {
             divvy_types::AttemptOutcome::Released,
         );
     }
-    world.engine.step(world.now, Request::Disconnect { worker: worker.key }).unwrap();
+    world.engine.step(world.now, Request::Disconnect { worker: worker.key }).expect("steps");
 }
 
 #[test]

@@ -42,6 +42,11 @@ impl TaskState {
         matches!(self, Self::Done | Self::Dead | Self::Cancelled)
     }
 
+    /// Whether it ended without a result.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::Dead | Self::Cancelled)
+    }
+
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -14,8 +14,11 @@ use divvy_worker::{Attempt, Options, Registry, Shutdown, Worker};
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [url, name, file] = arguments.as_slice() else { anyhow::bail!("usage: recorder URL NAME FILE") };
-    let file = OpenOptions::new().append(true).create(true).open(file).with_context(|| file.clone())?;
+    let [url, name, file] = arguments.as_slice() else {
+        anyhow::bail!("usage: recorder URL NAME FILE")
+    };
+    let file =
+        OpenOptions::new().append(true).create(true).open(file).with_context(|| file.clone())?;
     let file = Arc::new(file);
     let mut registry = Registry::new();
     registry.on("record", Arc::new(move |attempt: Attempt| record(Arc::clone(&file), attempt)));

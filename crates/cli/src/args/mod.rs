@@ -1,0 +1,147 @@
+//! What can be typed: one definition gives parsing, help and completions.
+//!
+//! Decides form only. Daily verbs stand at the top level, everything else is `noun verb` with singular nouns.
+
+pub(crate) mod local;
+pub(crate) mod service;
+pub(crate) mod submit;
+pub(crate) mod tasks;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::bench;
+use crate::config::GlobalFlags;
+use crate::output::Color;
+
+const FIRST_STEPS: &str = "\
+First steps:
+  divvy up --sample           a server, local workers, and a sample workflow
+  divvy submit noop --wait    run one durable task
+  divvy status                see how it goes
+
+Exit codes: 0 done, 1 the work failed, 2 usage, 3 no server, 4 not found,
+5 refused, 6 timed out, 130 interrupted";
+
+/// Divides work: durable tasks, priorities, workflows and workers in one binary.
+#[derive(Debug, Parser)]
+#[command(name = "divvy", version, after_help = FIRST_STEPS, max_term_width = 80, infer_subcommands = false)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// Options of every command.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The server to talk to
+    #[arg(long, global = true, value_name = "URL", env = "DIVVY_SERVER", hide_env_values = true)]
+    pub(crate) server: Option<String>,
+    /// The server's bearer token
+    #[arg(long, global = true, value_name = "TOKEN", env = "DIVVY_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// Print JSON: one object per line
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print ids only, and no notes
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+    /// When to use colours
+    #[arg(long, global = true, value_name = "auto|always|never", hide_possible_values = true)]
+    #[arg(env = "DIVVY_COLOR", hide_env_values = true)]
+    pub(crate) color: Option<Color>,
+    /// Read this file, not the nearest divvy.yaml
+    #[arg(long, global = true, value_name = "FILE", env = "DIVVY_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Log more; twice for all (see also DIVVY_LOG)
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+impl Global {
+    /// What the settings need of these.
+    pub(crate) fn flags(&self) -> GlobalFlags {
+        GlobalFlags {
+            server: self.server.clone(),
+            token: self.token.clone(),
+            color: self.color,
+            config: self.config.clone(),
+        }
+    }
+}
+
+/// Everything that `divvy` does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a server with local workers
+    #[command(after_help = service::UP_EXAMPLES)]
+    Up(service::Up),
+    /// Start a server without workers
+    #[command(after_help = service::SERVE_EXAMPLES)]
+    Serve(service::Serve),
+    /// Start a worker
+    #[command(after_help = service::WORK_EXAMPLES)]
+    Work(service::Work),
+    /// Submit a task
+    #[command(after_help = submit::SUBMIT_EXAMPLES)]
+    Submit(submit::Submit),
+    /// Submit a workflow from a YAML file
+    #[command(after_help = submit::RUN_EXAMPLES)]
+    Run(submit::Run),
+    /// Wait until tasks are final
+    #[command(after_help = tasks::WAIT_EXAMPLES)]
+    Wait(tasks::Wait),
+    /// Say why a task is where it is
+    #[command(after_help = tasks::EXPLAIN_EXAMPLES)]
+    Explain(tasks::OneTask),
+    /// Print the log of a task
+    #[command(after_help = tasks::LOGS_EXAMPLES)]
+    Logs(tasks::Logs),
+    /// Look at tasks and change them
+    #[command(alias = "tasks", subcommand, after_help = tasks::TASK_EXAMPLES)]
+    Task(tasks::Task),
+    /// Look at queues, pause and resume them
+    #[command(alias = "queues", subcommand, after_help = tasks::QUEUE_EXAMPLES)]
+    Queue(tasks::Queue),
+    /// Look at workers and drain them
+    #[command(alias = "workers", subcommand, after_help = tasks::WORKER_EXAMPLES)]
+    Worker(tasks::Worker),
+    /// Look at dead letters, replay and drop them
+    #[command(subcommand, after_help = tasks::DEAD_EXAMPLES)]
+    Dead(tasks::Dead),
+    /// Show the health of the server on one screen
+    #[command(after_help = local::STATUS_EXAMPLES)]
+    Status,
+    /// Check this machine and the server
+    #[command(after_help = local::DOCTOR_EXAMPLES)]
+    Doctor(local::Doctor),
+    /// Show, check and create settings
+    #[command(subcommand, after_help = local::CONFIG_EXAMPLES)]
+    Config(local::Config),
+    /// Check, back up and compact a data folder
+    #[command(subcommand, after_help = local::STORE_EXAMPLES)]
+    Store(local::Store),
+    /// Measure this machine
+    Bench(bench::Args),
+    /// Print shell completions
+    #[command(after_help = local::COMPLETIONS_EXAMPLES)]
+    Completions(local::Completions),
+    /// One step of the sample workflow, run as a child process of a worker
+    #[command(hide = true)]
+    SampleStep(local::SampleStep),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,109 @@
+//! `up`, `serve` and `work`: the long-running commands.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::values::{Names, Program, SlotCounts, Span, Workers};
+
+pub(crate) const UP_EXAMPLES: &str = "\
+Examples:
+  divvy up                                 server and workers, until Ctrl-C
+  divvy up --sample                        also run a sample workflow
+  divvy up --workers 2 --exec hash=sha256sum
+  divvy up --listen 127.0.0.1:0 --json     any free port, address as JSON
+
+Ctrl-C drains: running tasks finish first. A second Ctrl-C stops now.";
+
+pub(crate) const SERVE_EXAMPLES: &str = "\
+Examples:
+  divvy serve --data /var/lib/divvy
+  DIVVY_TOKEN=secret divvy serve --listen 0.0.0.0:7171";
+
+pub(crate) const WORK_EXAMPLES: &str = "\
+Examples:
+  divvy work --queues mail,reports --slots async=64,cpu=2
+  divvy work --exec resize=./resize.py --caps gpu
+  divvy work --server http://10.0.0.5:7171 --name encoder-1";
+
+/// A server with local workers.
+#[derive(Args, Debug)]
+pub(crate) struct Up {
+    /// Local worker processes: auto (cores - 1, from 1 to 8) or a number
+    #[arg(long, value_name = "auto|N", env = "DIVVY_WORKERS", hide_env_values = true)]
+    pub(crate) workers: Option<Workers>,
+    /// Run a sample workflow: fan-out and join over processes
+    #[arg(long)]
+    pub(crate) sample: bool,
+    /// Exit after the sample
+    #[arg(long, requires = "sample")]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
+    #[command(flatten)]
+    pub(crate) worker: WorkerFlags,
+}
+
+/// A server alone.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) server: ServerFlags,
+}
+
+/// A worker.
+#[derive(Args, Debug)]
+pub(crate) struct Work {
+    /// What people call this worker [default: host name and process id]
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) worker: WorkerFlags,
+    /// Stop when standard input ends, which happens when the parent dies
+    #[arg(long, hide = true)]
+    pub(crate) stop_with_stdin: bool,
+}
+
+/// Flags of a server.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ServerFlags {
+    /// Address to listen on [default: 127.0.0.1:7171]
+    #[arg(long, value_name = "ADDRESS", env = "DIVVY_LISTEN", hide_env_values = true)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Data folder [default: divvy-data]
+    #[arg(long, value_name = "DIR", env = "DIVVY_DATA", hide_env_values = true)]
+    pub(crate) data: Option<PathBuf>,
+    /// Host names of this server besides loopback
+    #[arg(long, value_name = "a,b", env = "DIVVY_ALLOWED_HOSTS", hide_env_values = true)]
+    pub(crate) allowed_hosts: Option<Names>,
+    /// Silence of a worker that loses its tasks [default: 30s]
+    #[arg(long, value_name = "SPAN", env = "DIVVY_LEASE", hide_env_values = true)]
+    pub(crate) lease: Option<Span>,
+    /// Days that finished tasks are kept [default: 7]
+    #[arg(long, value_name = "DAYS", env = "DIVVY_RETENTION_DAYS", hide_env_values = true)]
+    pub(crate) retention_days: Option<u32>,
+}
+
+/// Flags of a worker.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct WorkerFlags {
+    /// Queues to serve [default: all]
+    #[arg(long, value_name = "a,b", env = "DIVVY_QUEUES", hide_env_values = true)]
+    pub(crate) queues: Option<Names>,
+    /// Capabilities of this worker, such as gpu,ffmpeg
+    #[arg(long, value_name = "a,b", env = "DIVVY_CAPS", hide_env_values = true)]
+    pub(crate) caps: Option<Names>,
+    /// Tasks at once per tier: async, blocking, cpu, process
+    #[arg(long, value_name = "TIER=N,…", env = "DIVVY_SLOTS", hide_env_values = true)]
+    pub(crate) slots: Option<SlotCounts>,
+    /// Let tasks of this kind run this program; may be repeated
+    #[arg(long, value_name = "KIND=PROGRAM")]
+    pub(crate) exec: Vec<Program>,
+    /// Let http tasks call private addresses
+    #[arg(long)]
+    pub(crate) allow_private: bool,
+    /// How long a stop waits for running tasks [default: 30s]
+    #[arg(long, value_name = "SPAN", env = "DIVVY_DRAIN_TIMEOUT", hide_env_values = true)]
+    pub(crate) drain_timeout: Option<Span>,
+}

@@ -1,0 +1,213 @@
+//! The nouns that a server keeps: tasks, queues, workers, dead letters.
+
+use clap::{Args, Subcommand};
+use divvy_types::{TaskState, WorkflowId};
+
+use crate::values::Span;
+
+pub(crate) const TASK_EXAMPLES: &str = "\
+Examples:
+  divvy task list --state ready,leased
+  divvy task show 0198c0de
+  divvy task cancel 0198c0de --reason 'not needed any more'
+  divvy task list --state dead -q | xargs divvy task retry";
+pub(crate) const LIST_EXAMPLES: &str = "\
+Examples:
+  divvy task list --state dead --kind 'video.*'
+  divvy task list --all --json | jq .kind";
+pub(crate) const SHOW_EXAMPLES: &str = "Example:\n  divvy task show 0198c0de --json";
+pub(crate) const CANCEL_EXAMPLES: &str =
+    "Example:\n  divvy task cancel 0198c0de --reason 'wrong input'";
+pub(crate) const RETRY_EXAMPLES: &str = "Example:\n  divvy task retry 0198c0de";
+pub(crate) const QUEUE_EXAMPLES: &str = "\
+Examples:
+  divvy queue list
+  divvy queue pause mail";
+pub(crate) const WORKER_EXAMPLES: &str = "\
+Examples:
+  divvy worker list
+  divvy worker drain encoder-1";
+pub(crate) const DEAD_EXAMPLES: &str = "\
+Examples:
+  divvy dead list                             groups of alike errors
+  divvy dead replay --kind http --dry-run
+  divvy dead replay --kind http --error 'status 503' --yes
+  divvy dead drop --all --yes";
+pub(crate) const SELECT_EXAMPLES: &str = "\
+Examples:
+  divvy dead replay 0198c0de 0198c0df
+  divvy dead replay --kind http --dry-run
+  divvy dead drop --all --yes";
+pub(crate) const WAIT_EXAMPLES: &str = "\
+Examples:
+  divvy wait 0198c0de 0198c0df --timeout 10m
+  divvy submit sleep -a ms:=50 -q | xargs divvy wait";
+pub(crate) const EXPLAIN_EXAMPLES: &str = "Example:\n  divvy explain 0198c0de";
+pub(crate) const LOGS_EXAMPLES: &str = "\
+Examples:
+  divvy logs 0198c0de
+  divvy logs -f 0198c0de     until the task is final";
+
+/// Verbs of tasks.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// List tasks, newest first
+    #[command(visible_alias = "ls", after_help = LIST_EXAMPLES)]
+    List(TaskList),
+    /// Show a task whole
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show(OneTask),
+    /// Stop tasks or keep them from running
+    #[command(after_help = CANCEL_EXAMPLES)]
+    Cancel(CancelTasks),
+    /// Run dead, cancelled or waiting tasks now
+    #[command(after_help = RETRY_EXAMPLES)]
+    Retry(ManyTasks),
+}
+
+/// Which tasks to list.
+#[derive(Args, Debug)]
+pub(crate) struct TaskList {
+    /// Only these states
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',')]
+    pub(crate) state: Vec<TaskState>,
+    /// Only this kind; a trailing * stands for any end
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+    /// Only this queue
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// Only this workflow
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: Option<WorkflowId>,
+    /// Rows at most
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) limit: u32,
+    /// Start after this page cursor
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
+    /// All pages
+    #[arg(long, conflicts_with = "limit")]
+    pub(crate) all: bool,
+}
+
+/// One task.
+#[derive(Args, Debug)]
+pub(crate) struct OneTask {
+    /// The id, or a start of it that fits one task only
+    pub(crate) id: String,
+}
+
+/// Some tasks.
+#[derive(Args, Debug)]
+pub(crate) struct ManyTasks {
+    /// The ids, or starts of them
+    #[arg(required = true, value_name = "ID")]
+    pub(crate) ids: Vec<String>,
+}
+
+/// Tasks to cancel.
+#[derive(Args, Debug)]
+pub(crate) struct CancelTasks {
+    #[command(flatten)]
+    pub(crate) tasks: ManyTasks,
+    /// Why
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+}
+
+/// Verbs of queues.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Queue {
+    /// List queues
+    #[command(visible_alias = "ls", after_help = QUEUE_EXAMPLES)]
+    List,
+    /// Show a queue
+    #[command(after_help = QUEUE_EXAMPLES)]
+    Show(Named),
+    /// Grant no more tasks of this queue
+    #[command(after_help = QUEUE_EXAMPLES)]
+    Pause(Named),
+    /// Grant tasks of this queue again
+    #[command(after_help = QUEUE_EXAMPLES)]
+    Resume(Named),
+}
+
+/// Verbs of workers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Worker {
+    /// List connected workers
+    #[command(visible_alias = "ls", after_help = WORKER_EXAMPLES)]
+    List,
+    /// Show a worker
+    #[command(after_help = WORKER_EXAMPLES)]
+    Show(Named),
+    /// Let a worker finish its tasks and take no more
+    #[command(after_help = WORKER_EXAMPLES)]
+    Drain(Named),
+}
+
+/// A queue or a worker.
+#[derive(Args, Debug)]
+pub(crate) struct Named {
+    /// Its name
+    pub(crate) name: String,
+}
+
+/// Verbs of dead letters.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Dead {
+    /// List dead letters in groups of alike errors
+    #[command(visible_alias = "ls", after_help = DEAD_EXAMPLES)]
+    List,
+    /// Run dead letters again
+    #[command(after_help = SELECT_EXAMPLES)]
+    Replay(DeadSelection),
+    /// Give dead letters up: they become cancelled
+    #[command(after_help = SELECT_EXAMPLES)]
+    Drop(DeadSelection),
+}
+
+/// Which dead letters.
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["ids", "all", "kind", "error"]))]
+pub(crate) struct DeadSelection {
+    /// These, by id or start of it
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "kind", "error"])]
+    pub(crate) ids: Vec<String>,
+    /// All of them
+    #[arg(long, conflicts_with_all = ["kind", "error"])]
+    pub(crate) all: bool,
+    /// Those of this kind
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+    /// Those whose error contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) error: Option<String>,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Only say how many
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// What to wait for.
+#[derive(Args, Debug)]
+pub(crate) struct Wait {
+    #[command(flatten)]
+    pub(crate) tasks: ManyTasks,
+    /// Give up after this span, with exit code 6
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) timeout: Option<Span>,
+}
+
+/// Which log.
+#[derive(Args, Debug)]
+pub(crate) struct Logs {
+    #[command(flatten)]
+    pub(crate) task: OneTask,
+    /// Go on until the task is final
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+}

@@ -1,0 +1,84 @@
+//! `divvy bench`: measures this machine, each figure beside a physical limit or a bare part in the same run.
+//!
+//! Every benchmark starts a private server on a temporary store and leaves nothing behind. `BENCHMARKING.md` says
+//! what the figures mean.
+
+mod disk;
+mod idle;
+mod latency;
+mod life;
+mod process;
+mod recovery;
+mod store_only;
+mod submitter;
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::exit::Code;
+use crate::output::Output;
+
+/// What to measure.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    which: Which,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Which {
+    /// Durable lives of no-op tasks through gRPC, against the bare store and the disk.
+    Life(life::Args),
+    /// Many idle workers and one task: messages that leave the server, and its CPU while idle.
+    Idle(idle::Args),
+    /// Restart with a large backlog: time and memory until the server works again.
+    Recovery(recovery::Args),
+}
+
+/// Where the temporary store of a benchmark goes.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Place {
+    /// Folder for the temporary store; must be on the disk that is to be measured [default: the system's]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Place {
+    fn folder(&self) -> std::io::Result<tempfile::TempDir> {
+        let mut builder = tempfile::Builder::new();
+        builder.prefix("divvy-bench-");
+        match &self.dir {
+            Some(dir) => builder.tempdir_in(dir),
+            None => builder.tempdir(),
+        }
+    }
+}
+
+/// Measures, and prints the figures.
+pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
+    match args.which {
+        Which::Life(args) => print(output, &life::run(&args, output).await?),
+        Which::Idle(args) => print(output, &idle::run(&args, output).await?),
+        Which::Recovery(args) => print(output, &recovery::run(&args, output)?),
+    }
+}
+
+fn print(output: &Output, figures: &impl Serialize) -> anyhow::Result<Code> {
+    if output.is_json() {
+        output.object(figures)?;
+        return Ok(Code::Done);
+    }
+    if let serde_json::Value::Object(figures) = serde_json::to_value(figures)? {
+        for (name, value) in figures {
+            output.data(format_args!("{name:<26} {value:>14}"))?;
+        }
+    }
+    Ok(Code::Done)
+}
+
+/// A figure with as many decimals as people read.
+fn rounded(value: f64) -> f64 {
+    let scale = if value.abs() < 10.0 { 1_000.0 } else { 1.0 };
+    (value * scale).round() / scale
+}

@@ -1,0 +1,77 @@
+//! Submits tasks over one gRPC stream, in batches, several of them on their way at once.
+
+use anyhow::{Context as _, bail};
+use divvy_proto::v1;
+use divvy_proto::v1::submit_client::SubmitClient;
+use divvy_types::limits::MESSAGE_BYTES_MAX;
+use divvy_types::{Payload, TaskSpec};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+
+use super::store_only::new_id;
+
+/// Batches that may be on their way without an answer.
+const IN_FLIGHT: usize = 16;
+/// A payload of the size that queues usually carry.
+const PAYLOAD: &str = concat!(
+    r#"{"user":"0198c0de-7a3b-7cc1-9e55-3f2a1b0c9d8e","action":"resize","source":"uploads/2026/11/15/IMG_2041.jpg","#,
+    r#""width":1280,"height":720,"format":"webp","quality":82,"notify":["mail","push"]}"#
+);
+
+/// New tasks of a kind with an ordinary payload.
+pub(super) fn specs(count: u64, kind: &str) -> Vec<TaskSpec> {
+    let payload = Payload::json(PAYLOAD).unwrap_or_default();
+    (0..count)
+        .map(|_| {
+            let mut spec = TaskSpec::new(new_id(), kind);
+            spec.payload = payload.clone();
+            spec
+        })
+        .collect()
+}
+
+/// A client on a connection of its own.
+pub(super) async fn connect(server: &str) -> anyhow::Result<SubmitClient<Channel>> {
+    let endpoint = tonic::transport::Endpoint::from_shared(server.to_owned())?
+        .tcp_nodelay(true)
+        .initial_stream_window_size(4 << 20)
+        .initial_connection_window_size(16 << 20);
+    let channel = endpoint.connect().await.context("connecting to the private server")?;
+    Ok(SubmitClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX))
+}
+
+/// Submits all, `batch` at a time, and returns when the last is acknowledged.
+pub(super) async fn submit_all(
+    client: &mut SubmitClient<Channel>,
+    tasks: u64,
+    batch: u64,
+    mut acknowledged: impl FnMut(u64),
+) -> anyhow::Result<()> {
+    let (send, receive) = mpsc::channel(IN_FLIGHT);
+    let feeder = tokio::spawn(async move {
+        let mut left = tasks;
+        while left > 0 {
+            let count = left.min(batch);
+            left -= count;
+            let tasks = specs(count, "noop").iter().map(divvy_proto::spec_to_wire).collect();
+            if send.send(v1::SubmitRequest { tasks }).await.is_err() {
+                break;
+            }
+        }
+    });
+    let mut replies = client.submit_stream(ReceiverStream::new(receive)).await?.into_inner();
+    let mut done = 0;
+    while let Some(reply) = replies.message().await? {
+        if let Some(refusal) = reply.refusal {
+            bail!("the server refused a batch: {}", refusal.message);
+        }
+        done += u64::from(reply.accepted);
+        acknowledged(done);
+    }
+    feeder.await?;
+    if done != tasks {
+        bail!("{done} of {tasks} tasks were acknowledged");
+    }
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! `divvy config`: shows, checks and creates settings.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::Context;
+use crate::args::local::Config;
+use crate::config::file::FILE_NAME;
+use crate::config::template;
+use crate::exit::{Code, Failure};
+use crate::output::Output;
+use crate::output::table::Table;
+
+/// Shows or checks. That the settings could be read at all is the check.
+pub(super) fn run(args: &Config, context: &Context) -> Result<Code> {
+    match args {
+        Config::Show { origin } => show(*origin, context),
+        Config::Check => {
+            let name = match &context.settings.file {
+                Some(path) => path.display().to_string(),
+                None => format!("no {FILE_NAME} here or above"),
+            };
+            if context.output.is_json() {
+                context.output.object(&json!({ "file": context.settings.file, "valid": true }))?;
+            } else {
+                context.output.data(format_args!("{name}: the settings are valid"))?;
+            }
+            Ok(Code::Done)
+        }
+        Config::Init { force } => init(*force, &context.output),
+    }
+}
+
+fn show(with_origin: bool, context: &Context) -> Result<Code> {
+    let output = &context.output;
+    let rows = context.settings.rows();
+    if output.is_json() {
+        for (key, value, origin) in rows {
+            output.object(&json!({ "key": key, "value": value, "origin": origin.to_string() }))?;
+        }
+        return Ok(Code::Done);
+    }
+    let mut table = if with_origin {
+        Table::new(&["=KEY", "VALUE", "ORIGIN"])
+    } else {
+        Table::new(&["=KEY", "VALUE"])
+    };
+    for (key, value, origin) in rows {
+        let mut cells = vec![key.into(), value.into()];
+        if with_origin {
+            cells.push(origin.to_string().into());
+        }
+        table.row(cells);
+    }
+    table.print(output)?;
+    Ok(Code::Done)
+}
+
+/// Writes the commented file.
+pub(super) fn init(force: bool, output: &Output) -> Result<Code> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(!force).create(force).truncate(force);
+    let mut file = options.open(FILE_NAME).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            Failure::refused(format!("{FILE_NAME} is here already")).cure("replace it with --force")
+        }
+        _ => Failure::refused(format!("cannot write {FILE_NAME}: {error}")),
+    })?;
+    file.write_all(template::TEXT.as_bytes())?;
+    if output.is_json() {
+        output.object(&json!({ "file": FILE_NAME }))?;
+    } else {
+        output.data(FILE_NAME)?;
+        output.note(
+            "every setting is in it, commented out; check your changes with: divvy config check",
+        );
+    }
+    Ok(Code::Done)
+}

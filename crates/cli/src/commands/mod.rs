@@ -1,0 +1,111 @@
+//! What each command does, one file per verb or noun. This file only hands out.
+
+mod completions;
+mod config;
+mod dead;
+mod doctor;
+mod explain;
+mod logs;
+mod queue;
+mod run;
+mod serve;
+mod status;
+mod store;
+pub(crate) mod submit;
+mod task;
+mod up;
+mod wait;
+mod work;
+mod worker;
+
+use anyhow::{Context as _, Result};
+use clap::CommandFactory;
+
+use crate::args::local;
+use crate::args::{Cli, Command};
+use crate::config::Settings;
+use crate::exit::{Code, Failure};
+use crate::http::Api;
+use crate::output::Output;
+use crate::{bench, logging, sample};
+
+/// What a command works with.
+pub(crate) struct Context {
+    /// Where its output goes.
+    pub(crate) output: Output,
+    /// What is set.
+    pub(crate) settings: Settings,
+    /// How often `-v` was given.
+    pub(crate) verbose: u8,
+}
+
+impl Context {
+    /// The server to talk to.
+    pub(crate) fn api(&self) -> Result<Api> {
+        Api::new(&self.settings.server.value, self.settings.token.value.clone())
+    }
+}
+
+/// Runs what was typed.
+pub(crate) fn run(cli: Cli) -> Result<Code> {
+    let Cli { global, command } = cli;
+    let plain = Output::new(global.json, global.quiet, global.color.unwrap_or_default());
+    let command = match command {
+        None => {
+            plain.bytes(Cli::command().render_help().to_string().as_bytes())?;
+            return Ok(Code::Done);
+        }
+        Some(Command::Completions(args)) => return completions::run(&args, &plain),
+        Some(Command::SampleStep(step)) => return sample::steps::run(step.step, &plain),
+        // Must work beside a file that is broken.
+        Some(Command::Config(local::Config::Init { force })) => return config::init(force, &plain),
+        Some(command) => command,
+    };
+    let settings = Settings::load(&global.flags())?;
+    let output = Output::new(global.json, global.quiet, settings.color.value);
+    let service = matches!(command, Command::Up(_) | Command::Serve(_) | Command::Work(_));
+    logging::start(service, global.verbose);
+    let context = Context { output, settings, verbose: global.verbose };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the async runtime")?;
+    let ended = runtime.block_on(async {
+        if service {
+            return dispatch(command, context).await;
+        }
+        tokio::select! {
+            ended = dispatch(command, context) => ended,
+            signal = tokio::signal::ctrl_c() => {
+                signal.context("cannot listen for Ctrl-C")?;
+                Err(Failure::new(Code::Interrupted, "interrupted").into())
+            }
+        }
+    });
+    // Threads that still read or wait for something must not keep the process.
+    runtime.shutdown_background();
+    ended
+}
+
+async fn dispatch(command: Command, context: Context) -> Result<Code> {
+    match command {
+        Command::Up(args) => up::run(args, context).await,
+        Command::Serve(args) => serve::run(&args, &context).await,
+        Command::Work(args) => work::run(args, &context).await,
+        Command::Submit(args) => submit::run(args, &context).await,
+        Command::Run(args) => run::run(&args, &context).await,
+        Command::Wait(args) => wait::run(&args, &context).await,
+        Command::Explain(args) => explain::run(&args, &context).await,
+        Command::Logs(args) => logs::run(&args, &context).await,
+        Command::Task(args) => task::run(args, &context).await,
+        Command::Queue(args) => queue::run(args, &context).await,
+        Command::Worker(args) => worker::run(args, &context).await,
+        Command::Dead(args) => dead::run(args, &context).await,
+        Command::Status => status::run(&context).await,
+        Command::Doctor(args) => doctor::run(&args, &context).await,
+        Command::Config(args) => config::run(&args, &context),
+        Command::Store(args) => store::run(args, &context).await,
+        Command::Bench(args) => bench::run(args, &context.output).await,
+        Command::Completions(_) | Command::SampleStep(_) => {
+            unreachable!("handled before the settings are read")
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! `divvy store`: checks, copies and compacts a data folder without a server, or beside it where that is safe.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use divvy_store::sqlite::{backup, check, compact};
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use serde_json::json;
+
+use super::Context;
+use crate::args::local::{DataFolder, Store};
+use crate::exit::{Code, Failure};
+use crate::output::words;
+use crate::service::store_failure;
+
+/// Does what is asked, off the async threads because all of it reads the disk.
+pub(super) async fn run(args: Store, context: &Context) -> Result<Code> {
+    let folder = |folder: &DataFolder| -> Result<PathBuf> {
+        let path = folder.data.clone().unwrap_or_else(|| context.settings.data.value.clone());
+        if path.is_dir() {
+            return Ok(path);
+        }
+        let failure = Failure::new(Code::NotFound, format!("no data folder {}", path.display()));
+        Err(failure.cure("name it with --data DIR").into())
+    };
+    match args {
+        Store::Check(args) => run_check(folder(&args)?, context).await,
+        Store::Backup { target, folder: args } => run_backup(folder(&args)?, target, context).await,
+        Store::Compact(args) => run_compact(folder(&args)?, context).await,
+    }
+}
+
+async fn run_check(folder: PathBuf, context: &Context) -> Result<Code> {
+    let output = &context.output;
+    let report =
+        tokio::task::spawn_blocking(move || check(&folder)).await?.map_err(store_failure)?;
+    for file in &report.files {
+        if output.is_json() {
+            output.object(&json!({
+                "file": file.path, "tasks": file.tasks, "open": file.open, "problems": file.problems,
+            }))?;
+            continue;
+        }
+        let verdict = if file.problems.is_empty() { "sound" } else { "DAMAGED" };
+        let tasks = words::count(file.tasks, "task");
+        output.data(format_args!(
+            "{verdict}  {}  {tasks}, {} open",
+            file.path.display(),
+            file.open
+        ))?;
+        file.problems.iter().try_for_each(|problem| output.data(format_args!("  {problem}")))?;
+    }
+    if report.is_sound() {
+        return Ok(Code::Done);
+    }
+    output.note("restore a backup; what is sound in the file can still be read with sqlite3");
+    Ok(Code::Failed)
+}
+
+async fn run_backup(folder: PathBuf, target: PathBuf, context: &Context) -> Result<Code> {
+    let output = &context.output;
+    let bar = if output.is_live() {
+        ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+    } else {
+        ProgressBar::hidden()
+    };
+    let shown = target.clone();
+    let work = {
+        let bar = bar.clone();
+        move || {
+            backup(&folder, &target, &mut |done, total| {
+                bar.set_length(total);
+                bar.set_position(done);
+            })
+        }
+    };
+    let outcome = tokio::task::spawn_blocking(work).await?;
+    bar.finish_and_clear();
+    outcome.map_err(store_failure)?;
+    if output.is_json() {
+        output.object(&json!({ "backup": shown }))?;
+    } else {
+        output.data(shown.display())?;
+        output.note("a server can start on the copy: divvy serve --data <that folder>");
+    }
+    Ok(Code::Done)
+}
+
+async fn run_compact(folder: PathBuf, context: &Context) -> Result<Code> {
+    let output = &context.output;
+    let report =
+        tokio::task::spawn_blocking(move || compact(&folder)).await?.map_err(store_failure)?;
+    if output.is_json() {
+        output.object(
+            &json!({ "bytes_before": report.bytes_before, "bytes_after": report.bytes_after }),
+        )?;
+    } else {
+        let (before, after) = (words::bytes(report.bytes_before), words::bytes(report.bytes_after));
+        output.data(format_args!("{before} before, {after} after"))?;
+    }
+    Ok(Code::Done)
+}

@@ -1,0 +1,224 @@
+//! `divvy submit`: one task from the command line, or many alike for trying.
+
+use std::io::Read;
+
+use anyhow::{Context as _, Result};
+use divvy_types::limits::PAYLOAD_BYTES_MAX;
+use divvy_types::view::TaskDetail;
+use divvy_types::{Dependency, Payload, TaskId, TaskSpec, TaskState};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::Context;
+use super::wait::{print_ends, resolve};
+use crate::args::submit::Submit;
+use crate::config::file::read_text;
+use crate::exit::{Code, Failure};
+use crate::http::{Api, Reply};
+use crate::output::ids::fresh;
+use crate::output::words;
+use crate::watch::Watch;
+
+/// Tasks of one request.
+const BATCH: usize = 2_000;
+
+/// Submits, and waits if asked.
+pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
+    let (api, output) = (context.api()?, &context.output);
+    let first = spec(&args, &api).await?;
+    let specs: Vec<TaskSpec> =
+        (0..args.count).map(|number| numbered(&first, number, args.key.as_deref())).collect();
+    first.validate().map_err(|error| Failure::usage(error.to_string()))?;
+    let replies = send(&api, &specs).await?;
+    if !args.wait {
+        for reply in &replies {
+            if output.is_json() {
+                output.raw(reply.text())?;
+            }
+        }
+        if !output.is_json() {
+            for spec in &specs {
+                output.data(spec.id)?;
+            }
+            output.note(format_args!(
+                "follow it: divvy wait {0}   why it waits: divvy explain {0}",
+                specs[0].id
+            ));
+        }
+        return Ok(Code::Done);
+    }
+    if specs.len() == 1 {
+        output.note(specs[0].id);
+    }
+    let states = Watch::new(&api, output, specs.iter().map(|spec| (spec.id, spec.kind.as_str())))
+        .run()
+        .await?;
+    if output.is_quiet() {
+        for spec in &specs {
+            output.data(spec.id)?;
+        }
+    } else if specs.len() == 1 {
+        return print_result(&api, specs[0].id, context).await;
+    } else {
+        let ids: Vec<TaskId> = specs.iter().map(|spec| spec.id).collect();
+        return print_ends(&api, &ids, &states, context).await;
+    }
+    let good = states.values().all(|state| *state == TaskState::Done);
+    Ok(if good { Code::Done } else { Code::Failed })
+}
+
+/// Submits in batches.
+pub(crate) async fn send(api: &Api, specs: &[TaskSpec]) -> Result<Vec<Reply>> {
+    #[derive(Serialize)]
+    struct Batch<'a> {
+        tasks: &'a [TaskSpec],
+    }
+    let mut replies = Vec::new();
+    for tasks in specs.chunks(BATCH) {
+        // One task goes alone, so that an error names its fields without a place in a list.
+        replies.push(match tasks {
+            [task] => api.post(&["tasks"], task).await?,
+            tasks => api.post(&["tasks"], &Batch { tasks }).await?,
+        });
+    }
+    Ok(replies)
+}
+
+/// The result is the data of a task that is done.
+async fn print_result(api: &Api, id: TaskId, context: &Context) -> Result<Code> {
+    let output = &context.output;
+    let reply = api.get(&["tasks", &id.to_string()], &[]).await?;
+    let task: TaskDetail = reply.parse()?;
+    let state = task.summary.state;
+    if output.is_json() {
+        output.raw(reply.text())?;
+    } else if state == TaskState::Done {
+        let result = task.result.unwrap_or_default();
+        match result.json_text() {
+            Some(text) => output.data(text)?,
+            None => output.bytes(result.data())?,
+        }
+    } else {
+        let why = task.summary.error.map(|error| format!(": {error}")).unwrap_or_default();
+        output.say(format_args!(
+            "{state} after {}{why}",
+            words::count(u64::from(task.summary.attempts), "attempt")
+        ));
+    }
+    Ok(if state == TaskState::Done { Code::Done } else { Code::Failed })
+}
+
+async fn spec(args: &Submit, api: &Api) -> Result<TaskSpec> {
+    let mut spec = TaskSpec::new(TaskId(0), args.kind.as_str());
+    spec.payload = payload(args)?;
+    if let Some(queue) = &args.queue {
+        spec.queue = queue.as_str().into();
+    }
+    if let Some(priority) = args.priority {
+        spec.priority = priority;
+    }
+    if let Some(needs) = &args.needs {
+        spec.needs = needs.0.clone();
+    }
+    for (names, optional) in [(&args.after, false), (&args.optional_after, true)] {
+        for name in names {
+            spec.after.push(Dependency { task: resolve(api, name).await?, optional });
+        }
+    }
+    spec.run_at = args.at.or_else(|| args.in_.map(|span| words::now() + span.0));
+    spec.timeout_ms = args.timeout.map(|timeout| timeout.as_ms());
+    if let Some(retries) = args.retries {
+        spec.retry.limit = retries;
+    }
+    Ok(spec)
+}
+
+/// Copy number `number`, with an id of its own that is the same for the same key.
+fn numbered(spec: &TaskSpec, number: u32, key: Option<&str>) -> TaskSpec {
+    let id = match (key, number) {
+        (Some(key), 0) => TaskId::from_key(key),
+        (Some(key), number) => TaskId::from_key(&format!("{key}\0{number}")),
+        (None, _) => TaskId(fresh()),
+    };
+    TaskSpec { id, ..spec.clone() }
+}
+
+fn payload(args: &Submit) -> Result<Payload> {
+    let text = match args.payload.as_deref() {
+        None if args.args.is_empty() => return Ok(Payload::null()),
+        None => return Ok(Payload::from_value(&fields(&args.args)?)?),
+        Some("-") => {
+            let mut text = String::new();
+            let limit = PAYLOAD_BYTES_MAX as u64 + 1;
+            std::io::stdin()
+                .take(limit)
+                .read_to_string(&mut text)
+                .context("cannot read standard input")?;
+            text
+        }
+        Some(text) => match text.strip_prefix('@') {
+            Some(path) => read_text(path.as_ref(), PAYLOAD_BYTES_MAX as u64)?,
+            None => text.to_owned(),
+        },
+    };
+    Payload::json(text).map_err(|error| {
+        let cure = "write JSON such as '{\"n\": 1}', or give fields one by one: --arg n:=1";
+        Failure::usage(format!("payload {error}")).cure(cure).into()
+    })
+}
+
+/// `k=text` and `k:=json` as an object.
+fn fields(args: &[String]) -> Result<Value> {
+    let mut object = Map::new();
+    for arg in args {
+        let wrong = || Failure::usage(format!("--arg `{arg}`: expected k=text or k:=json"));
+        let (key, text) = arg.split_once('=').ok_or_else(wrong)?;
+        let (key, value) = match key.strip_suffix(':') {
+            Some(key) => {
+                let parsed = serde_json::from_str(text);
+                (
+                    key,
+                    parsed.map_err(|e| {
+                        Failure::usage(format!("--arg `{arg}`: `{text}` is not JSON: {e}"))
+                    })?,
+                )
+            }
+            None => (key, Value::from(text)),
+        };
+        if key.is_empty() {
+            return Err(wrong().into());
+        }
+        if object.insert(key.to_owned(), value).is_some() {
+            return Err(Failure::usage(format!("--arg `{key}` is given twice")).into());
+        }
+    }
+    Ok(Value::Object(object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_text_or_json() {
+        let args =
+            ["a=1", "b:=1", "c:=[true,\"x=y\"]", "d=", "url=http://x/?q=1"].map(String::from);
+        let expected = serde_json::json!({"a": "1", "b": 1, "c": [true, "x=y"], "d": "", "url": "http://x/?q=1"});
+        assert_eq!(fields(&args).unwrap(), expected);
+        for wrong in [vec!["a"], vec!["=1"], vec!["a:=x"], vec!["a=1", "a=2"]] {
+            let wrong: Vec<String> = wrong.into_iter().map(String::from).collect();
+            assert!(fields(&wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn copies_have_ids_of_their_own_that_a_key_makes_the_same() {
+        let spec = TaskSpec::new(TaskId(0), "noop");
+        let ids = |key| (0..3).map(|number| numbered(&spec, number, key).id).collect::<Vec<_>>();
+        assert_eq!(ids(Some("k")), ids(Some("k")));
+        assert_eq!(ids(Some("k"))[0], TaskId::from_key("k"));
+        let mut free = ids(None);
+        free.dedup();
+        assert_eq!(free.len(), 3);
+    }
+}

@@ -1,0 +1,136 @@
+//! `divvy work`: a worker with the built-in kinds and the programs that it may run.
+
+use std::io::Read;
+
+use anyhow::Result;
+use divvy_types::Name;
+use divvy_worker::builtin::{Builtins, ExecProgram, register};
+use divvy_worker::{Options, Registry, Shutdown, Slots, Worker};
+use serde_json::json;
+
+use super::Context;
+use crate::args::service::{Work, WorkerFlags};
+use crate::config::Settings;
+use crate::exit::{Code, Failure};
+use crate::values::{Program, SlotCounts};
+
+/// Works until a signal, or until the server or the parent ends it.
+pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
+    let shutdown = Shutdown::on_signals().map_err(failure)?;
+    let settings = &context.settings;
+    let choice = Choice::new(&args.worker, settings);
+    let name = args.name.as_deref().map_or_else(default_name, Name::from);
+    let mut options = Options::new(name.clone(), settings.server.value.clone());
+    options.token = settings.token.value.clone();
+    options.queues = choice.queues.clone();
+    options.capabilities = choice.capabilities.clone();
+    options.slots = slots(choice.slots);
+    options.prefetch = options.slots.total();
+    options.drain_timeout = choice.drain_timeout;
+    let registry = choice.registry()?;
+    if args.stop_with_stdin {
+        stop_with_stdin(shutdown.clone());
+    }
+    tracing::info!("worker {name} works for {}", settings.server.value);
+    let worker = Worker::new(options, registry).map_err(failure)?;
+    let summary = worker.run(shutdown).await.map_err(failure)?;
+    if context.output.is_json() {
+        context.output.object(&json!({
+            "worker": name, "finished": summary.finished, "failed": summary.failed, "released": summary.released,
+            "refused": summary.refused, "unanswered": summary.unanswered,
+        }))?;
+    } else {
+        let (finished, failed, released) = (summary.finished, summary.failed, summary.released);
+        tracing::info!(
+            "worker {name} stopped: {finished} finished, {failed} failed, {released} given back"
+        );
+    }
+    Ok(Code::Done)
+}
+
+/// What a worker shall be, flags over settings.
+pub(super) struct Choice {
+    pub(super) queues: Vec<Name>,
+    pub(super) capabilities: Vec<Name>,
+    pub(super) slots: SlotCounts,
+    pub(super) programs: Vec<Program>,
+    pub(super) allow_private: bool,
+    pub(super) drain_timeout: std::time::Duration,
+}
+
+impl Choice {
+    /// The kinds that such a worker serves. A program that cannot be run is told here.
+    pub(super) fn registry(&self) -> Result<Registry> {
+        let mut registry = Registry::new();
+        let programs = self.programs.iter().map(exec_program).collect();
+        let builtins = Builtins { programs, allow_private: self.allow_private };
+        register(&mut registry, &builtins).map_err(failure)?;
+        Ok(registry)
+    }
+
+    /// Flags over settings.
+    pub(super) fn new(flags: &WorkerFlags, settings: &Settings) -> Self {
+        let names = |flag: &Option<crate::values::Names>, setting: &crate::values::Names| {
+            flag.clone().unwrap_or_else(|| setting.clone()).0
+        };
+        let programs =
+            if flags.exec.is_empty() { settings.exec.value.0.clone() } else { flags.exec.clone() };
+        Self {
+            queues: names(&flags.queues, &settings.queues.value),
+            capabilities: names(&flags.caps, &settings.capabilities.value),
+            slots: flags.slots.unwrap_or(settings.slots.value),
+            programs,
+            allow_private: flags.allow_private || settings.allow_private.value,
+            drain_timeout: flags.drain_timeout.unwrap_or(settings.drain_timeout.value).0,
+        }
+    }
+}
+
+fn slots(counts: SlotCounts) -> Slots {
+    let default = Slots::default();
+    Slots {
+        async_: counts.async_.unwrap_or(default.async_),
+        blocking: counts.blocking.unwrap_or(default.blocking),
+        cpu: counts.cpu.unwrap_or(default.cpu),
+        process: counts.process.unwrap_or(default.process),
+    }
+}
+
+fn exec_program(program: &Program) -> ExecProgram {
+    let (first, rest) = program.words.split_first().expect("a program has at least one word");
+    ExecProgram { name: program.name.clone(), program: first.clone(), args: rest.to_vec() }
+}
+
+fn default_name() -> Name {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "worker" } else { host.trim() };
+    Name::from(format!("{host}-{}", std::process::id()))
+}
+
+/// Stops when standard input ends. A thread of its own, because nothing can interrupt a read.
+fn stop_with_stdin(shutdown: Shutdown) {
+    std::thread::spawn(move || {
+        let mut rest = Vec::new();
+        // An error is an end as well.
+        let _ = std::io::stdin().lock().read_to_end(&mut rest);
+        if !shutdown.is_asked() {
+            tracing::warn!("the parent process is gone: stops");
+        }
+        shutdown.now();
+    });
+}
+
+fn failure(error: divvy_worker::Error) -> Failure {
+    let code = match &error {
+        divvy_worker::Error::Refused { .. } => Code::Refused,
+        divvy_worker::Error::System { .. } => Code::Failed,
+        _ => Code::Usage,
+    };
+    let failure = Failure::new(code, error.to_string());
+    match &error {
+        divvy_worker::Error::Refused { code, .. } if code.to_lowercase().contains("unauth") => {
+            failure.cure("pass the server's token with --token or DIVVY_TOKEN")
+        }
+        _ => failure,
+    }
+}

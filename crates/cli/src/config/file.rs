@@ -1,0 +1,230 @@
+//! `divvy.yaml`: its fields, how it is found, and errors that name the line and the word that was probably meant.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::Deserialize;
+
+use crate::exit::{Code, Failure};
+use crate::output::Color;
+use crate::values::{Names, Programs, SlotCounts, Span, Workers};
+
+/// The name that is looked for in the current folder and those above it.
+pub(crate) const FILE_NAME: &str = "divvy.yaml";
+/// A file larger than this is no configuration.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The file. Every field is optional; an unknown one is an error.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ConfigFile {
+    /// The server that commands talk to. Default `http://127.0.0.1:7171`.
+    pub(crate) server: Option<String>,
+    /// The bearer token: what a server asks for and what clients send. Better kept in `DIVVY_TOKEN`. Default none.
+    pub(crate) token: Option<String>,
+    /// When to use colours. Default `auto`.
+    pub(crate) color: Option<Color>,
+    /// The server itself.
+    pub(crate) serve: Serve,
+    /// What `divvy up` adds to it.
+    pub(crate) up: Up,
+    /// Workers.
+    pub(crate) work: Work,
+}
+
+/// The server itself.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Serve {
+    /// The address to listen on. Default `127.0.0.1:7171`; another than loopback needs a token.
+    pub(crate) listen: Option<SocketAddr>,
+    /// The data folder, relative to this file. Default `divvy-data`.
+    pub(crate) data: Option<PathBuf>,
+    /// Names under which browsers may reach the server besides loopback. Default none.
+    pub(crate) allowed_hosts: Option<Names>,
+    /// Silence of a worker for this long loses its tasks. Default `30s`.
+    pub(crate) lease: Option<Span>,
+    /// Days that finished tasks are kept. Default 7.
+    pub(crate) retention_days: Option<u32>,
+}
+
+/// What `divvy up` adds to the server.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Up {
+    /// Local worker processes: `auto` (cores - 1, 1 to 8) or a number. Default `auto`.
+    pub(crate) workers: Option<Workers>,
+}
+
+/// Workers.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Work {
+    /// Queues to serve. Default all.
+    pub(crate) queues: Option<Names>,
+    /// What this worker has, such as `gpu`. Default nothing.
+    pub(crate) capabilities: Option<Names>,
+    /// Tasks at once, per tier. Default by cores.
+    pub(crate) slots: Option<SlotCounts>,
+    /// Programs that may be run, by kind; a relative path is relative to this file. Default none.
+    pub(crate) exec: Option<Programs>,
+    /// Whether `http` tasks may call private addresses. Default false.
+    pub(crate) allow_private: Option<bool>,
+    /// How long a stopping worker waits for its tasks. Default `30s`.
+    pub(crate) drain_timeout: Option<Span>,
+}
+
+/// The nearest file upwards from `folder`.
+pub(crate) fn find(folder: &Path) -> Option<PathBuf> {
+    folder.ancestors().map(|folder| folder.join(FILE_NAME)).find(|path| path.is_file())
+}
+
+/// The file at `path`. Its relative paths are made relative to its folder.
+pub(crate) fn read(path: &Path) -> Result<ConfigFile> {
+    let text = read_text(path, FILE_BYTES_MAX)?;
+    let mut file = parse(path, &text)?;
+    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    if let Some(data) = &mut file.serve.data {
+        *data = folder.join(&*data);
+    }
+    for program in file.work.exec.iter_mut().flat_map(|programs| &mut programs.0) {
+        // A bare name is looked up in PATH; only a path depends on where one stands.
+        if program.words[0].contains('/') {
+            program.words[0] = folder.join(&program.words[0]).to_string_lossy().into_owned();
+        }
+    }
+    Ok(file)
+}
+
+/// The text of a file that a person wrote.
+pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
+    let cannot = |e: std::io::Error| {
+        let code =
+            if e.kind() == std::io::ErrorKind::NotFound { Code::NotFound } else { Code::Usage };
+        Failure::new(code, format!("cannot read {}: {e}", path.display()))
+    };
+    let bytes = std::fs::metadata(path).map_err(cannot)?.len();
+    if bytes > bytes_max {
+        let text = format!("{} has {bytes} bytes, at most {bytes_max}", path.display());
+        return Err(Failure::usage(text).into());
+    }
+    Ok(std::fs::read_to_string(path).map_err(cannot)?)
+}
+
+/// The fields in `yaml`.
+pub(crate) fn parse(path: &Path, yaml: &str) -> Result<ConfigFile> {
+    if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        return Ok(ConfigFile::default());
+    }
+    serde_saphyr::from_str(yaml)
+        .map_err(|error| yaml_failure(&path.display().to_string(), yaml, &error).into())
+}
+
+/// An error in a YAML file, with its place and the word that was probably meant.
+pub(crate) fn yaml_failure(file: &str, yaml: &str, error: &serde_saphyr::Error) -> Failure {
+    let error = error.without_snippet();
+    let place = match error.location() {
+        Some(location) => format!("{file}:{}:{}", location.line(), location.column()),
+        None => file.to_owned(),
+    };
+    let (field, expected) = match error {
+        serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => (field, expected),
+        other => return Failure::usage(format!("{place}: {}", plain(yaml, other))),
+    };
+    let hint = crate::suggest::hint(field, expected.iter().copied());
+    Failure::usage(format!("{place}: unknown field `{field}`{hint}"))
+        .cure(format!("the fields here are: {}", expected.join(", ")))
+}
+
+/// The message without the place, which stands before it already, and with the word that is meant.
+fn plain(yaml: &str, error: &serde_saphyr::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" at line ").unwrap_or(text.len());
+    let text = text[..end].lines().next().unwrap_or_default();
+    match (text.strip_prefix("invalid "), error.location()) {
+        (Some(wanted), Some(place)) => {
+            let word = word_at(yaml, place.line(), place.column());
+            let number = wanted.starts_with(['u', 'i', 'f'])
+                && wanted.ends_with(|c: char| c.is_ascii_digit());
+            format!("`{word}` is not {}", if number { "a number that fits here" } else { wanted })
+        }
+        _ => text.to_owned(),
+    }
+}
+
+/// The value that starts at this place, counted from 1.
+fn word_at(yaml: &str, line: u64, column: u64) -> &str {
+    let skip = |count: u64| usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(1);
+    let line = yaml.lines().nth(skip(line)).unwrap_or_default();
+    let start = line.char_indices().nth(skip(column)).map_or(line.len(), |(index, _)| index);
+    line[start..].split([',', '}', ']', '#']).next().unwrap_or_default().trim()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(yaml: &str) -> Failure {
+        parse(Path::new("divvy.yaml"), yaml).unwrap_err().downcast().unwrap()
+    }
+
+    #[test]
+    fn an_unknown_field_is_named_with_its_line_and_a_guess() {
+        let failure = error("server: http://a:1\nserve:\n  lissen: 127.0.0.1:1\n");
+        assert!(failure.message.starts_with("divvy.yaml:3:"), "{failure}");
+        assert!(
+            failure.message.ends_with("unknown field `lissen`; did you mean `listen`?"),
+            "{failure}"
+        );
+        assert!(failure.cure.unwrap().contains("retention_days"));
+    }
+
+    #[test]
+    fn wrong_values_are_named_with_their_line() {
+        for (yaml, line, word) in [
+            ("\nserve:\n  lease: soon\n", 3, "soon"),
+            ("work:\n  slots: {cpu: many}\n", 2, "many"),
+            ("work:\n  exec:\n    resize: \"'open\"\n", 3, "quote"),
+            ("up: {workers: [1]}\n", 1, ""),
+            ("a: b: c\n", 1, ""),
+        ] {
+            let failure = error(yaml);
+            assert!(
+                failure.message.starts_with(&format!("divvy.yaml:{line}:")),
+                "{yaml}: {failure}"
+            );
+            assert!(failure.message.contains(word), "{yaml}: {failure}");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_and_a_commented_one_say_nothing() {
+        for yaml in ["", "# server: http://a:1\n"] {
+            assert!(parse(Path::new("x"), yaml).unwrap().server.is_none());
+        }
+    }
+
+    #[test]
+    fn the_file_of_config_init_is_valid_with_and_without_its_comments() {
+        let template = super::super::template::TEXT;
+        assert!(parse(Path::new("x"), template).is_ok());
+        let bare: String = template
+            .lines()
+            .filter(|line| !line.starts_with("# ") || line.starts_with("#  "))
+            .map(|line| line.strip_prefix('#').unwrap_or(line))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let file = parse(Path::new("x"), &bare).unwrap();
+        assert_eq!(file.server.as_deref(), Some("http://127.0.0.1:7171"));
+        assert!(
+            file.serve.listen.is_some() && file.serve.data.is_some() && file.serve.lease.is_some()
+        );
+        assert!(file.work.exec.is_some_and(|programs| programs.0.len() == 1));
+        assert!(
+            file.work.slots.is_some()
+                && file.up.workers.is_some()
+                && file.work.drain_timeout.is_some()
+        );
+    }
+}

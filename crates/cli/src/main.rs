@@ -1,0 +1,64 @@
+//! The `divvy` binary: arguments, config, output, wiring.
+//!
+//! Reading order: [`args`] (what can be typed), [`config`] (settings and their origin), [`commands`] (what each does),
+//! [`http`] (the API as a client), [`output`] (what the reader sees), [`exit`] (how a run ends).
+//!
+//! **Invariant:** nothing here decides about tasks. Commands speak to a server over its public API only; `up` and
+//! `serve` start one in this process, and `up` starts workers as processes of their own.
+
+mod args;
+mod bench;
+mod commands;
+mod config;
+mod exit;
+mod http;
+mod logging;
+mod output;
+mod sample;
+mod service;
+mod suggest;
+mod supervise;
+mod values;
+mod watch;
+mod workflow;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::Cli;
+use exit::{Code, Failure};
+use output::{Color, Output};
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return ExitCode::from(refuse(&error) as u8),
+    };
+    let (json, quiet) = (cli.global.json, cli.global.quiet);
+    let color = cli.global.color.unwrap_or(Color::Auto);
+    let code = commands::run(cli).unwrap_or_else(|error| {
+        if exit::is_broken_pipe(&error) {
+            return Code::Done;
+        }
+        Output::new(json, quiet, color).failure(&error);
+        error.downcast_ref::<Failure>().map_or(Code::Failed, |failure| failure.code)
+    });
+    ExitCode::from(code as u8)
+}
+
+/// Help and version are answers; everything else is a mistake, told as JSON to those who asked for JSON.
+fn refuse(error: &clap::Error) -> Code {
+    let wants_json = std::env::args().any(|word| word == "--json");
+    if error.use_stderr() && wants_json {
+        let text = error.to_string();
+        let message =
+            text.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
+        let message = message.trim_start_matches("error: ").to_owned();
+        Output::new(true, false, Color::Never).failure(&Failure::usage(message).into());
+    } else {
+        // Nobody reads it any more: nothing to do about that.
+        let _ = error.print();
+    }
+    if error.use_stderr() { Code::Usage } else { Code::Done }
+}

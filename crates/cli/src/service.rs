@@ -1,0 +1,178 @@
+//! A server in this process: store, engine and network edge, started together and stopped in the right order.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use divvy_engine::{Engine, Handle, Stopper};
+use divvy_server::Server;
+use divvy_store::SqliteStore;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::service::ServerFlags;
+use crate::config::Settings;
+use crate::exit::{Code, Failure};
+
+/// What a server needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Where to listen.
+    pub(crate) listen: SocketAddr,
+    /// Where the data is.
+    pub(crate) data: PathBuf,
+    token: Option<String>,
+    allowed_hosts: Vec<String>,
+    lease_ms: u64,
+    retention_days: u32,
+}
+
+/// Shorter leases would be lost by a worker that is merely slow.
+const LEASE_MS_MIN: u64 = 1_000;
+const LEASE_MS_MAX: u64 = 3_600_000;
+
+impl Plan {
+    /// Flags over settings.
+    pub(crate) fn new(flags: &ServerFlags, settings: &Settings) -> Result<Self> {
+        let lease = flags.lease.unwrap_or(settings.lease.value);
+        if !(LEASE_MS_MIN..=LEASE_MS_MAX).contains(&lease.as_ms()) {
+            return Err(Failure::usage(format!("--lease is {lease}, expected 1s to 1h")).into());
+        }
+        let retention_days = flags.retention_days.unwrap_or(settings.retention_days.value);
+        if retention_days == 0 {
+            return Err(Failure::usage("--retention-days is 0, expected at least 1").into());
+        }
+        let allowed_hosts =
+            flags.allowed_hosts.clone().unwrap_or_else(|| settings.allowed_hosts.value.clone());
+        Ok(Self {
+            listen: flags.listen.unwrap_or(settings.listen.value),
+            data: flags.data.clone().unwrap_or_else(|| settings.data.value.clone()),
+            token: settings.token.value.clone(),
+            allowed_hosts: allowed_hosts.0.iter().map(ToString::to_string).collect(),
+            lease_ms: lease.as_ms(),
+            retention_days,
+        })
+    }
+}
+
+/// A running server.
+pub(crate) struct Service {
+    address: SocketAddr,
+    shutdown: CancellationToken,
+    stopper: Stopper,
+    edge: Option<JoinHandle<Result<(), divvy_server::Error>>>,
+    engine: Option<JoinHandle<Result<(), divvy_engine::Error>>>,
+}
+
+impl Service {
+    /// Opens the store, recovers, and listens.
+    pub(crate) async fn start(plan: &Plan) -> Result<Self> {
+        let (handle, engine) = open(plan.clone()).await?;
+        let options = divvy_server::Options {
+            token: plan.token.clone(),
+            allowed_hosts: plan.allowed_hosts.clone(),
+            lease_ms: plan.lease_ms,
+            ..divvy_server::Options::new(plan.listen)
+        };
+        let stopper = engine.stopper();
+        let server = match Server::bind(options, handle).await {
+            Ok(server) => server,
+            Err(error) => {
+                stopper.stop();
+                // The reason not to start is told; what the engine says to its early end would only hide it.
+                let _ = engine.join().await;
+                return Err(edge_failure(error).into());
+            }
+        };
+        let shutdown = CancellationToken::new();
+        Ok(Self {
+            address: server.address(),
+            edge: Some(tokio::spawn(server.run(shutdown.clone()))),
+            engine: Some(tokio::spawn(engine.join())),
+            shutdown,
+            stopper,
+        })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until it ends by itself, which it does only when something is broken, and says what. May be dropped
+    /// while it waits.
+    pub(crate) async fn broken(&mut self) -> anyhow::Error {
+        let (Some(edge), Some(engine)) = (&mut self.edge, &mut self.engine) else {
+            return std::future::pending().await;
+        };
+        tokio::select! {
+            ended = edge => {
+                self.edge = None;
+                broken_part("the network edge", ended)
+            }
+            ended = engine => {
+                self.engine = None;
+                broken_part("the engine", ended)
+            }
+        }
+    }
+
+    /// Stops accepting, lets requests finish, then writes down what is open.
+    pub(crate) async fn stop(mut self) -> Result<()> {
+        self.shutdown.cancel();
+        if let Some(edge) = self.edge.take() {
+            edge.await?.map_err(edge_failure)?;
+        }
+        self.stopper.stop();
+        if let Some(engine) = self.engine.take() {
+            engine.await?.map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+        }
+        Ok(())
+    }
+}
+
+fn broken_part<E: std::fmt::Display>(
+    part: &str,
+    ended: Result<Result<(), E>, tokio::task::JoinError>,
+) -> anyhow::Error {
+    let why = match ended {
+        Ok(Ok(())) => "it ended without being asked".to_owned(),
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    Failure::new(Code::Failed, format!("{part} stopped: {why}"))
+        .cure("nothing acknowledged is lost; look at the cause and start again")
+        .into()
+}
+
+/// Opens the store and recovers, off the async threads because both read the disk.
+async fn open(plan: Plan) -> Result<(Handle, Engine)> {
+    tokio::task::spawn_blocking(move || {
+        let options = divvy_store::sqlite::Options {
+            retention_days: plan.retention_days,
+            ..Default::default()
+        };
+        let store = SqliteStore::open(&plan.data, options).map_err(store_failure)?;
+        let options = divvy_engine::Options { lease_ms: plan.lease_ms, ..Default::default() };
+        let started = Engine::start(Box::new(store), options);
+        started.map_err(|error| Failure::new(Code::Failed, error.to_string()).into())
+    })
+    .await?
+}
+
+/// A store's error with its exit code.
+pub(crate) fn store_failure(error: divvy_store::Error) -> Failure {
+    let code = match &error {
+        divvy_store::Error::InUse(_) | divvy_store::Error::Full(_) => Code::Refused,
+        _ => Code::Failed,
+    };
+    Failure::new(code, error.to_string())
+}
+
+fn edge_failure(error: divvy_server::Error) -> Failure {
+    let code = match &error {
+        divvy_server::Error::BadToken | divvy_server::Error::BadHost(_) => Code::Usage,
+        _ => Code::Refused,
+    };
+    Failure::new(code, error.to_string())
+}

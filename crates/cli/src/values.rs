@@ -1,0 +1,391 @@
+//! The values that people write, on the command line, in the environment and in `divvy.yaml` alike: spans of time,
+//! slots, lists of names, programs. Each has one text form, so all three places accept the same.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use divvy_types::Name;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+
+/// A span of time such as `250ms`, `30s`, `5m`, `1h30m` or `2d`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Span(pub(crate) Duration);
+
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+impl Span {
+    /// The span in milliseconds.
+    pub(crate) fn as_ms(self) -> u64 {
+        u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is not a span of time: expected a number with a unit, such as 250ms, 30s, 5m, 1h30m or 2d"
+            )
+        };
+        let mut rest = text.trim();
+        let mut total: u64 = 0;
+        if rest.is_empty() {
+            return Err(wrong());
+        }
+        while !rest.is_empty() {
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+            let count: u64 = rest[..digits].parse().map_err(|_| wrong())?;
+            rest = &rest[digits..];
+            let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+            let factor =
+                UNITS.iter().find(|(unit, _)| *unit == &rest[..letters]).map(|(_, factor)| *factor);
+            rest = &rest[letters..];
+            let part = count.checked_mul(factor.ok_or_else(wrong)?).ok_or_else(wrong)?;
+            total = total.checked_add(part).ok_or_else(wrong)?;
+        }
+        Ok(Self(Duration::from_millis(total)))
+    }
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.as_ms();
+        if rest == 0 {
+            return f.write_str("0s");
+        }
+        for (unit, factor) in UNITS.iter().rev() {
+            if rest >= *factor {
+                write!(f, "{}{unit}", rest / factor)?;
+                rest %= factor;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How many local worker processes `divvy up` keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Workers {
+    /// One per core but one, at least one and at most eight.
+    Auto,
+    /// This many; 0 is a server without local workers.
+    Count(u32),
+}
+
+/// More local worker processes than this are no use on one machine; start some on others.
+pub(crate) const LOCAL_WORKERS_MAX: u32 = 256;
+const AUTO_WORKERS_MAX: u32 = 8;
+
+impl Workers {
+    /// The number on a machine with this many cores.
+    pub(crate) fn count(self, cores: usize) -> u32 {
+        match self {
+            Self::Auto => u32::try_from(cores)
+                .unwrap_or(u32::MAX)
+                .saturating_sub(1)
+                .clamp(1, AUTO_WORKERS_MAX),
+            Self::Count(count) => count,
+        }
+    }
+}
+
+impl FromStr for Workers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        match text.parse() {
+            Ok(count) if count <= LOCAL_WORKERS_MAX => Ok(Self::Count(count)),
+            _ => Err(format!(
+                "`{text}` is not a number of workers: expected auto, or 0 to {LOCAL_WORKERS_MAX}"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::Count(count) => write!(f, "{count}"),
+        }
+    }
+}
+
+/// Tasks that a worker runs at once, per tier; a tier that is not named keeps its default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct SlotCounts {
+    /// Tasks that mostly wait.
+    #[serde(rename = "async")]
+    pub(crate) async_: Option<u32>,
+    /// Tasks that block a thread.
+    pub(crate) blocking: Option<u32>,
+    /// Tasks that compute.
+    pub(crate) cpu: Option<u32>,
+    /// Child processes.
+    pub(crate) process: Option<u32>,
+}
+
+impl SlotCounts {
+    /// What is named here, and what is not from `other`.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            async_: self.async_.or(other.async_),
+            blocking: self.blocking.or(other.blocking),
+            cpu: self.cpu.or(other.cpu),
+            process: self.process.or(other.process),
+        }
+    }
+}
+
+impl FromStr for SlotCounts {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut slots = Self::default();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let wrong = || {
+                format!(
+                    "`{part}` is not a slot count: expected such as cpu=2,blocking=8,async=64,process=2"
+                )
+            };
+            let (tier, count) = part.split_once('=').ok_or_else(wrong)?;
+            let count: u32 = count.trim().parse().map_err(|_| wrong())?;
+            let place = match tier.trim() {
+                "async" => &mut slots.async_,
+                "blocking" => &mut slots.blocking,
+                "cpu" => &mut slots.cpu,
+                "process" => &mut slots.process,
+                other => {
+                    let hint = crate::suggest::hint(other, ["async", "blocking", "cpu", "process"]);
+                    return Err(format!(
+                        "`{other}` is not a tier: expected async, blocking, cpu or process{hint}"
+                    ));
+                }
+            };
+            if place.replace(count).is_some() {
+                return Err(format!("tier `{tier}` is named twice"));
+            }
+        }
+        Ok(slots)
+    }
+}
+
+impl fmt::Display for SlotCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tiers = [
+            ("async", self.async_),
+            ("blocking", self.blocking),
+            ("cpu", self.cpu),
+            ("process", self.process),
+        ];
+        let named: Vec<String> = tiers
+            .iter()
+            .filter_map(|(tier, count)| count.map(|count| format!("{tier}={count}")))
+            .collect();
+        f.write_str(&named.join(","))
+    }
+}
+
+/// Names, separated by commas.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Names(pub(crate) Vec<Name>);
+
+impl FromStr for Names {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(
+            text.split(',')
+                .map(str::trim)
+                .filter(|name| !name.is_empty())
+                .map(Name::from)
+                .collect(),
+        ))
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join(","))
+    }
+}
+
+/// A program that a worker may run: `kind=program`, with fixed arguments after it if need be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Program {
+    /// The kind that it serves.
+    pub(crate) name: Name,
+    /// The program and its fixed arguments.
+    pub(crate) words: Vec<String>,
+}
+
+impl FromStr for Program {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!("`{text}` is not a program: expected kind=program, such as resize=./resize.py")
+        };
+        let (name, command) = text.split_once('=').ok_or_else(wrong)?;
+        Self::new(name.trim(), command)
+    }
+}
+
+impl Program {
+    /// The program of this name behind a command line.
+    fn new(name: &str, command: &str) -> Result<Self, String> {
+        let words = split_words(command)?;
+        if name.is_empty() || words.is_empty() {
+            return Err(format!(
+                "`{name}={command}` is not a program: expected kind=program, such as resize=./resize.py"
+            ));
+        }
+        Ok(Self { name: Name::from(name), words })
+    }
+
+    /// The form that [`FromStr`] reads.
+    pub(crate) fn to_text(&self) -> String {
+        let words: Vec<String> = self.words.iter().map(|word| quote(word)).collect();
+        format!("{}={}", self.name, words.join(" "))
+    }
+}
+
+/// Programs by kind, as in `divvy.yaml`: `exec: {resize: ./resize.py}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Programs(pub(crate) Vec<Program>);
+
+impl FromStr for Programs {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.split(';')
+            .filter(|part| !part.trim().is_empty())
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map(Self)
+    }
+}
+
+impl fmt::Display for Programs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let programs: Vec<String> = self.0.iter().map(Program::to_text).collect();
+        f.write_str(&programs.join("; "))
+    }
+}
+
+impl<'de> Deserialize<'de> for Programs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let map = BTreeMap::<String, String>::deserialize(deserializer)?;
+        let programs = map.iter().map(|(name, command)| Program::new(name, command));
+        programs.collect::<Result<_, _>>().map(Self).map_err(D::Error::custom)
+    }
+}
+
+/// Cuts a command line into words. Quotes keep spaces together and a backslash keeps the next character; nothing
+/// else has a meaning, because no shell is involved.
+fn split_words(text: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote: Option<char> = None;
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None | Some('"'), '\\') => match chars.next() {
+                Some(next) => word.get_or_insert_default().push(next),
+                None => return Err(format!("`{text}` ends with a backslash")),
+            },
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err(format!("`{text}` has a quote that is not closed"));
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+fn quote(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+macro_rules! deserialize_text {
+    ($($type:ty),*) => {$(
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+            }
+        }
+    )*};
+}
+deserialize_text!(Span, Workers);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_units_and_come_back_the_same() {
+        for (text, ms) in [
+            ("250ms", 250),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("1h30m", 5_400_000),
+            ("2d", 172_800_000),
+        ] {
+            let span: Span = text.parse().unwrap();
+            assert_eq!((span.as_ms(), span.to_string().as_str()), (ms, text));
+        }
+        for text in ["", "5", "m", "5 m", "-5m", "5w", "99999999999999999999s", "1h5"] {
+            assert!(text.parse::<Span>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn slots_name_their_tiers() {
+        let slots: SlotCounts = "cpu=2, async=64".parse().unwrap();
+        assert_eq!(slots, SlotCounts { cpu: Some(2), async_: Some(64), ..SlotCounts::default() });
+        assert_eq!(slots.to_string(), "async=64,cpu=2");
+        assert!("cup=2".parse::<SlotCounts>().unwrap_err().contains("did you mean `cpu`"));
+        assert!("cpu=1,cpu=2".parse::<SlotCounts>().unwrap_err().contains("twice"));
+        assert!("cpu=many".parse::<SlotCounts>().is_err());
+    }
+
+    #[test]
+    fn a_program_keeps_its_fixed_arguments_apart() {
+        let program: Program = r#"a.b=python3 "my script.py" --x='1 2' c\ d"#.parse().unwrap();
+        assert_eq!(program.name, "a.b");
+        assert_eq!(program.words, ["python3", "my script.py", "--x=1 2", "c d"]);
+        assert_eq!(program.to_text().parse::<Program>().unwrap(), program);
+        for text in ["resize", "=x", "x=", "x='open"] {
+            assert!(text.parse::<Program>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn auto_leaves_a_core_to_the_server() {
+        assert_eq!([1, 2, 4, 64].map(|cores| Workers::Auto.count(cores)), [1, 1, 3, 8]);
+        assert_eq!("0".parse::<Workers>().unwrap().count(4), 0);
+        assert!("-1".parse::<Workers>().is_err());
+    }
+}

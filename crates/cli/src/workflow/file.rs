@@ -1,0 +1,151 @@
+//! The shape of a workflow file. Keeps the place of everything that can be wrong later.
+
+use std::fmt;
+
+use anyhow::Result;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_saphyr::Spanned;
+
+use crate::config::file::yaml_failure;
+use crate::exit::Failure;
+use crate::values::Span;
+
+/// The file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WorkflowFile {
+    /// What people call the workflow.
+    #[serde(default)]
+    pub(super) name: Option<String>,
+    /// The tasks by name.
+    pub(super) tasks: Tasks,
+}
+
+/// The tasks in the order of the file.
+#[derive(Debug)]
+pub(super) struct Tasks(pub(super) Vec<(Spanned<String>, Entry)>);
+
+/// One task.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Entry {
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) payload: Value,
+    #[serde(default)]
+    pub(super) queue: Option<String>,
+    #[serde(default)]
+    pub(super) priority: Option<u8>,
+    #[serde(default)]
+    pub(super) after: After,
+    #[serde(default)]
+    pub(super) needs: Vec<String>,
+    #[serde(default)]
+    pub(super) timeout: Option<Span>,
+    #[serde(default)]
+    pub(super) retries: Option<u32>,
+}
+
+/// What a task waits for: a name, a list of names, or a map from names to `required` or `optional`.
+#[derive(Debug, Default)]
+pub(super) struct After(pub(super) Vec<Edge>);
+
+/// A task to wait for.
+#[derive(Debug)]
+pub(super) struct Edge {
+    pub(super) name: String,
+    pub(super) line: u64,
+    pub(super) column: u64,
+    pub(super) optional: bool,
+}
+
+impl Edge {
+    fn new(name: Spanned<String>, optional: bool) -> Self {
+        let place = name.referenced;
+        Self { line: place.line(), column: place.column(), name: name.value, optional }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Weight {
+    Required,
+    Optional,
+}
+
+/// The file as it is written.
+pub(super) fn parse(source: &str, yaml: &str) -> Result<WorkflowFile> {
+    let file: WorkflowFile =
+        serde_saphyr::from_str(yaml).map_err(|error| yaml_failure(source, yaml, &error))?;
+    if file.tasks.0.is_empty() {
+        return Err(Failure::usage(format!("{source}: no tasks"))
+            .cure("name at least one task under `tasks:`")
+            .into());
+    }
+    Ok(file)
+}
+
+impl<'de> Deserialize<'de> for Tasks {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Tasks;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map from names to tasks")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tasks, A::Error> {
+                let mut tasks: Vec<(Spanned<String>, Entry)> = Vec::new();
+                while let Some(name) = map.next_key::<Spanned<String>>()? {
+                    tasks.push((name, map.next_value()?));
+                }
+                Ok(Tasks(tasks))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+impl<'de> Deserialize<'de> for After {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Forms;
+        impl<'de> Visitor<'de> for Forms {
+            type Value = After;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of task names, or a map from names to `required` or `optional`")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, _: &str) -> Result<After, E> {
+                Err(E::custom("after: expected a list of task names, such as [fetch]"))
+            }
+
+            fn visit_unit<E: serde::de::Error>(self) -> Result<After, E> {
+                Ok(After::default())
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<After, A::Error> {
+                let mut edges = Vec::new();
+                while let Some(name) = list.next_element()? {
+                    edges.push(Edge::new(name, false));
+                }
+                Ok(After(edges))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<After, A::Error> {
+                let mut edges: Vec<Edge> = Vec::new();
+                while let Some(name) = map.next_key::<Spanned<String>>()? {
+                    let weight = map.next_value::<Weight>().map_err(|error| {
+                        A::Error::custom(format!("after: `{}`: {error}", name.value))
+                    })?;
+                    edges.push(Edge::new(name, matches!(weight, Weight::Optional)));
+                }
+                Ok(After(edges))
+            }
+        }
+        deserializer.deserialize_any(Forms)
+    }
+}

@@ -1,0 +1,243 @@
+//! From names to ids: resolves dependencies, finds cycles, checks every task, and says where in the file a mistake is.
+
+use std::collections::HashMap;
+
+use anyhow::Result;
+use divvy_types::{Dependency, Payload, SpecError, TaskId, TaskSpec, Workflow};
+
+use super::file::{Edge, Entry, WorkflowFile};
+use crate::exit::Failure;
+
+/// The specs of all tasks, in the order of the file.
+pub(super) fn specs(
+    source: &str,
+    file: WorkflowFile,
+    workflow: &Workflow,
+    task_id: impl Fn(&str) -> TaskId,
+) -> Result<Vec<(String, TaskSpec)>> {
+    let tasks = file.tasks.0;
+    let ids: HashMap<&str, TaskId> =
+        tasks.iter().map(|(name, _)| (name.value.as_str(), task_id(&name.value))).collect();
+    check_names(source, &tasks, &ids)?;
+    check_cycles(source, &tasks)?;
+    let specs = tasks.iter().map(|(name, entry)| {
+        let spec = spec(entry, ids[name.value.as_str()], &ids, workflow);
+        let spec = spec.and_then(|spec| spec.validate().map(|()| spec));
+        let place = format!("{source}:{}:{}", name.referenced.line(), name.referenced.column());
+        let spec = spec.map_err(|error| {
+            Failure::usage(format!("{place}: task `{}`: {}", name.value, worded(&error)))
+        })?;
+        Ok((name.value.clone(), spec))
+    });
+    specs.collect()
+}
+
+/// The words of the file for the fields of the API.
+fn worded(error: &SpecError) -> String {
+    error.to_string().replace("timeout_ms", "timeout (in ms)").replace("retry.limit", "retries")
+}
+
+fn spec(
+    entry: &Entry,
+    id: TaskId,
+    ids: &HashMap<&str, TaskId>,
+    workflow: &Workflow,
+) -> Result<TaskSpec, SpecError> {
+    let mut spec = TaskSpec::new(id, entry.kind.as_str());
+    spec.payload = Payload::from_value(&entry.payload).map_err(|error| {
+        SpecError::field("payload", format!("cannot be written as JSON: {error}"))
+    })?;
+    if let Some(queue) = &entry.queue {
+        spec.queue = queue.as_str().into();
+    }
+    if let Some(priority) = entry.priority {
+        spec.priority = priority;
+    }
+    spec.needs = entry.needs.iter().map(|need| need.as_str().into()).collect();
+    let dependency =
+        |edge: &Edge| Dependency { task: ids[edge.name.as_str()], optional: edge.optional };
+    spec.after = entry.after.0.iter().map(dependency).collect();
+    spec.timeout_ms = entry.timeout.map(|timeout| timeout.as_ms());
+    if let Some(retries) = entry.retries {
+        spec.retry.limit = retries;
+    }
+    spec.workflow = Some(Box::new(workflow.clone()));
+    Ok(spec)
+}
+
+type Named = (serde_saphyr::Spanned<String>, Entry);
+
+fn check_names(source: &str, tasks: &[Named], ids: &HashMap<&str, TaskId>) -> Result<()> {
+    for (name, entry) in tasks {
+        for edge in &entry.after.0 {
+            let place = format!("{source}:{}:{}", edge.line, edge.column);
+            if edge.name == name.value {
+                return Err(Failure::usage(format!(
+                    "{place}: task `{}` waits for itself",
+                    name.value
+                ))
+                .into());
+            }
+            if !ids.contains_key(edge.name.as_str()) {
+                let hint = crate::suggest::hint(
+                    &edge.name,
+                    tasks.iter().map(|(name, _)| name.value.as_str()),
+                );
+                let text = format!(
+                    "{place}: task `{}` waits for `{}`, which is not in this file{hint}",
+                    name.value, edge.name
+                );
+                return Err(Failure::usage(text).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Walks along the dependencies without recursion, because a file may be a chain of thousands.
+fn check_cycles(source: &str, tasks: &[Named]) -> Result<()> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        Open,
+        Closed,
+    }
+    let index: HashMap<&str, usize> =
+        tasks.iter().enumerate().map(|(at, (name, _))| (name.value.as_str(), at)).collect();
+    let mut marks = vec![Mark::New; tasks.len()];
+    for start in 0..tasks.len() {
+        let mut path: Vec<(usize, usize)> = vec![(start, 0)];
+        while let Some((task, edge)) = path.last_mut() {
+            let task = *task;
+            if *edge == 0 && marks[task] == Mark::Closed {
+                path.pop();
+                continue;
+            }
+            marks[task] = Mark::Open;
+            let Some(next) = tasks[task].1.after.0.get(*edge) else {
+                marks[task] = Mark::Closed;
+                path.pop();
+                continue;
+            };
+            *edge += 1;
+            let parent = index[next.name.as_str()];
+            if marks[parent] == Mark::Open {
+                let from = path.iter().position(|(task, _)| *task == parent).unwrap_or(0);
+                let names = path[from..].iter().map(|(task, _)| tasks[*task].0.value.as_str());
+                let names: Vec<&str> = names.chain([next.name.as_str()]).collect();
+                let text = format!(
+                    "{source}:{}:{}: tasks wait for each other: {}",
+                    next.line,
+                    next.column,
+                    names.join(" → ")
+                );
+                return Err(Failure::usage(text)
+                    .cure("remove one of these `after` entries")
+                    .into());
+            }
+            if marks[parent] == Mark::New {
+                path.push((parent, 0));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use divvy_types::TaskId;
+
+    use super::super::parse;
+
+    const GOOD: &str = "
+name: nightly
+tasks:
+  fetch:
+    kind: http
+    payload: {url: 'https://example.org/', n: 1.5, deep: [true, null]}
+    queue: net
+    priority: 5
+    timeout: 10m
+    retries: 0
+  side: {kind: noop}
+  report:
+    kind: report
+    needs: [gpu]
+    after: {fetch: required, side: optional}
+  last: {kind: noop, after: [report]}
+";
+
+    #[test]
+    fn names_become_edges_and_fields_become_a_spec() {
+        let parsed = parse("w.yaml", GOOD, None).unwrap();
+        let names: Vec<&str> = parsed.tasks.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            (parsed.name.as_str(), names),
+            ("nightly", vec!["fetch", "side", "report", "last"])
+        );
+        let spec = |at: usize| &parsed.tasks[at].1;
+        assert_eq!(
+            spec(0).payload.json_text().unwrap(),
+            r#"{"deep":[true,null],"n":1.5,"url":"https://example.org/"}"#
+        );
+        assert_eq!(
+            (spec(0).queue.as_str(), spec(0).priority, spec(0).timeout_ms),
+            ("net", 5, Some(600_000))
+        );
+        assert_eq!((spec(0).retry.limit, spec(1).retry.limit), (0, 5));
+        let edges: Vec<(TaskId, bool)> =
+            spec(2).after.iter().map(|edge| (edge.task, edge.optional)).collect();
+        assert_eq!(edges, [(spec(0).id, false), (spec(1).id, true)]);
+        assert!(
+            parsed.tasks.iter().all(|(_, spec)| spec.workflow.as_ref().unwrap().id == parsed.id)
+        );
+    }
+
+    #[test]
+    fn the_same_key_makes_the_same_ids() {
+        let ids = |key| {
+            parse("w", GOOD, key).unwrap().tasks.iter().map(|(_, spec)| spec.id).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(Some("monday")), ids(Some("monday")));
+        assert_ne!(ids(Some("monday")), ids(Some("tuesday")));
+        assert_ne!(ids(None), ids(None));
+    }
+
+    #[test]
+    fn every_mistake_names_its_line() {
+        for (yaml, start, words) in [
+            ("tasks:\n  a:\n    kind: x\n    retrys: 3\n", "w:4:", "did you mean `retries`?"),
+            ("tasks:\n  a: {kind: x}\n  b: {kind: x, after: [aa]}\n", "w:3:", "did you mean `a`?"),
+            ("tasks:\n  a: {kind: x, after: [a]}\n", "w:2:", "waits for itself"),
+            (
+                "tasks:\n  a: {kind: x, after: [b]}\n  b: {kind: x, after: [a]}\n",
+                "w:3:",
+                "a → b → a",
+            ),
+            ("tasks:\n  a: {kind: x, priority: 9}\n", "w:2:", "task `a`: priority is 9"),
+            ("tasks:\n  a: {kind: x, timeout: soon}\n", "w:2:", "`soon` is not a span"),
+            ("tasks:\n  a: {kind: ''}\n", "w:2:", "kind is empty"),
+            ("tasks:\n  a: {kind: x}\n  a: {kind: y}\n", "w:3:", "a"),
+            ("tasks:\n  a: {payload: 1}\n", "w:2:", "kind"),
+            ("tasks:\n  a: {kind: x, after: {b: maybe}}\n  b: {kind: x}\n", "w:2:", "maybe"),
+            ("tasks:\n  a: {kind: x, after: b}\n  b: {kind: x}\n", "w:2:", "expected a list"),
+            ("task: {}\n", "w:1:", "did you mean `tasks`?"),
+            ("tasks: {}\n", "w: no tasks", ""),
+            ("tasks:\n  a: {kind: x, retries: 100000}\n", "w:2:", "retries is 100000"),
+        ] {
+            let error = parse("w", yaml, None).unwrap_err().to_string();
+            assert!(error.starts_with(start) && error.contains(words), "{yaml}\n  → {error}");
+        }
+    }
+
+    #[test]
+    fn a_chain_of_thousands_is_no_problem() {
+        let mut yaml = String::from("tasks:\n  t0: {kind: x}\n");
+        for at in 1..5_000 {
+            yaml += &format!("  t{at}: {{kind: x, after: [t{}]}}\n", at - 1);
+        }
+        assert_eq!(parse("w", &yaml, None).unwrap().tasks.len(), 5_000);
+        let cycle = yaml.replacen("t0: {kind: x}", "t0: {kind: x, after: [t4999]}", 1);
+        assert!(parse("w", &cycle, None).unwrap_err().to_string().contains("wait for each other"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Help, version, suggestions and completions.
+
+use crate::stack::Folder;
+
+const COMMANDS: &[&str] = &[
+    "up",
+    "serve",
+    "work",
+    "submit",
+    "run",
+    "wait",
+    "explain",
+    "logs",
+    "task",
+    "task list",
+    "task show",
+    "task cancel",
+    "task retry",
+    "queue",
+    "queue list",
+    "queue show",
+    "queue pause",
+    "queue resume",
+    "worker",
+    "worker list",
+    "worker show",
+    "worker drain",
+    "dead",
+    "dead list",
+    "dead replay",
+    "dead drop",
+    "status",
+    "doctor",
+    "config",
+    "config show",
+    "config check",
+    "config init",
+    "store",
+    "store check",
+    "store backup",
+    "store compact",
+    "completions",
+];
+
+#[test]
+fn every_command_has_help_with_an_example_that_fits_80_columns() {
+    let folder = Folder::new();
+    for command in COMMANDS {
+        let args: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let help = folder.run(&args).expect(0);
+        assert!(help.stderr.is_empty(), "{command}");
+        assert!(help.stdout.contains("Example"), "{command} has no example:\n{}", help.stdout);
+        assert!(help.stdout.contains("Global options"), "{command}");
+        for line in help.stdout.lines() {
+            assert!(line.chars().count() <= 80, "{command}: {line}");
+        }
+    }
+}
+
+#[test]
+fn divvy_alone_prints_help_with_the_first_steps() {
+    let folder = Folder::new();
+    let help = folder.run(&[]).expect(0);
+    for words in ["divvy up --sample", "divvy submit noop --wait", "divvy status", "Exit codes"] {
+        assert!(help.stdout.contains(words), "{words}:\n{}", help.stdout);
+    }
+    assert!(!help.stdout.contains("sample-step"), "an inner command is shown");
+    assert!(folder.run(&["--version"]).expect(0).stdout.starts_with("divvy "));
+}
+
+#[test]
+fn a_mistyped_command_or_flag_is_corrected() {
+    let folder = Folder::new();
+    assert!(folder.run(&["sumbit", "noop"]).expect(2).stderr.contains("submit"));
+    assert!(folder.run(&["task", "lst"]).expect(2).stderr.contains("list"));
+    assert!(
+        folder.run(&["submit", "noop", "--priorty", "3"]).expect(2).stderr.contains("--priority")
+    );
+    let json = folder.run(&["submit", "--json"]).expect(2).json_error();
+    assert_eq!((&json["code"], &json["exit"]), (&"usage".into(), &2.into()));
+}
+
+#[test]
+fn completions_know_the_commands() {
+    let folder = Folder::new();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = folder.run(&["completions", shell]).expect(0).stdout;
+        assert!(script.contains("replay") && script.contains("optional-after"), "{shell}");
+    }
+    folder.run(&["completions", "tcsh"]).expect(2);
+}
+
+#[test]
+fn the_guide_has_an_example_of_every_command() {
+    let guide = include_str!("../../../../docs/guides/cli.md");
+    for command in COMMANDS
+        .iter()
+        .filter(|command| !["task", "queue", "worker", "dead", "config", "store"].contains(command))
+    {
+        assert!(
+            guide.contains(&format!("\ndivvy {command} "))
+                || guide.contains(&format!("\ndivvy {command}\n")),
+            "{command}"
+        );
+    }
+}

@@ -1,0 +1,15 @@
+//! The real binary, from outside: what it prints, how it ends, and what it leaves behind.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod dead_letters;
+mod exit_codes;
+mod help;
+mod programs;
+mod settings;
+mod stack;
+mod starting_and_stopping;
+mod store_tools;
+mod submitting;
+mod tasks_and_queues;
+mod workflows;

@@ -1,0 +1,58 @@
+//! `store check`, `backup` and `compact`, on data that a server wrote.
+
+use std::io::{Seek, SeekFrom, Write};
+
+use crate::stack::Server;
+
+#[test]
+fn check_and_compact_need_the_server_to_be_stopped() {
+    let server = Server::up(&[]);
+    server.run(&["submit", "noop", "--count", "50", "--wait"]).expect(0);
+    assert!(server.run(&["store", "check"]).expect(5).stderr.contains("in use"));
+    server.run(&["store", "compact"]).expect(5);
+    let (folder, _) = server.stop();
+    let report = folder.run(&["store", "check", "--json"]).expect(0).json();
+    assert_eq!(report[0]["tasks"], 50);
+    assert!(report.iter().all(|file| file["problems"].as_array().unwrap().is_empty()));
+    assert!(folder.run(&["store", "check"]).expect(0).stdout.starts_with("sound"));
+    let sizes = folder.run(&["store", "compact", "--json"]).expect(0).json().remove(0);
+    assert!(sizes["bytes_after"].as_u64().unwrap() > 0);
+    folder.run(&["store", "check"]).expect(0);
+}
+
+#[test]
+fn a_backup_is_taken_beside_a_running_server_and_can_be_served() {
+    let server = Server::serve(&[]);
+    let id = server.run(&["submit", "noop", "-q"]).expect(0).line().to_owned();
+    assert_eq!(server.run(&["store", "backup", "copy"]).expect(0).line(), "copy");
+    let refused = server.run(&["store", "backup", "copy"]);
+    assert_ne!(refused.code, Some(0), "an existing copy must not be overwritten");
+    let (folder, _) = server.stop();
+    folder.run(&["store", "check", "--data", "copy"]).expect(0);
+    let restored = Server::start(folder, &["serve", "--data", "copy"]);
+    assert_eq!(restored.task(&id)["state"], "ready");
+}
+
+#[test]
+fn a_damaged_file_is_found_and_not_served() {
+    let server = Server::serve(&[]);
+    server.run(&["submit", "noop", "--count", "200"]).expect(0);
+    let (folder, _) = server.stop();
+    // Compacting puts everything into the main file, so that the damage cannot be healed from the log.
+    folder.run(&["store", "compact"]).expect(0);
+    let path = folder.path().join("divvy-data/divvy.db");
+    let mut file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let length = file.metadata().unwrap().len();
+    file.seek(SeekFrom::Start(length / 2)).unwrap();
+    file.write_all(&[0xa5; 4_096]).unwrap();
+    drop(file);
+    let check = folder.run(&["store", "check"]).expect(1);
+    let said = format!("{}{}", check.stdout, check.stderr);
+    assert!(said.contains("divvy.db"), "{said}");
+    let served = folder.run(&["serve", "--listen", "127.0.0.1:0"]).expect(1);
+    assert!(
+        served.stderr.contains("damaged") && served.stderr.contains("divvy.db"),
+        "{}",
+        served.stderr
+    );
+}

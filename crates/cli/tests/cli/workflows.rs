@@ -1,0 +1,103 @@
+//! Workflows from YAML files, and the sample.
+
+use crate::stack::{Folder, Server, end};
+
+const DIAMOND: &str = "
+name: diamond
+tasks:
+  top: {kind: noop}
+  left: {kind: sleep, payload: {ms: 1}, after: [top]}
+  right: {kind: noop, after: [top], priority: 5}
+  bottom: {kind: noop, after: [left, right]}
+";
+
+#[test]
+fn a_workflow_runs_in_order() {
+    let server = Server::up(&[]);
+    server.folder.write("w.yaml", DIAMOND);
+    let done = server.run(&["run", "w.yaml", "--wait", "--json"]).expect(0).json().remove(0);
+    assert_eq!(done["name"], "diamond");
+    let ended = |name: &str| {
+        let task = server.task(done["tasks"][name]["id"].as_str().unwrap());
+        assert_eq!(task["state"], "done", "{name}");
+        task["ended_at"].as_str().unwrap().to_owned()
+    };
+    assert!(
+        ended("top") <= ended("left")
+            && ended("left") <= ended("bottom")
+            && ended("right") <= ended("bottom")
+    );
+    let listed = server
+        .run(&["task", "list", "--workflow", done["workflow"].as_str().unwrap(), "-q"])
+        .expect(0);
+    assert_eq!(listed.stdout.lines().count(), 4);
+    let table = server.run(&["run", "w.yaml", "--wait"]).expect(0);
+    assert!(table.stdout.contains("bottom") && table.stderr.contains("noop 3/3"), "{table:?}");
+}
+
+#[test]
+fn a_failed_required_task_cancels_what_follows_and_an_optional_one_does_not() {
+    let server = Server::up(&[]);
+    let yaml = "tasks:
+  bad: {kind: fail, payload: {verdict: dead, message: broken}}
+  strict: {kind: noop, after: [bad]}
+  lax: {kind: noop, after: {bad: optional}}
+";
+    let ended = end(server.command(&["run", "-", "--wait", "--json"]), yaml).expect(1);
+    let tasks = &ended.json()[0]["tasks"];
+    let state = |name: &str| tasks[name]["state"].as_str().unwrap().to_owned();
+    assert_eq!([state("bad"), state("strict"), state("lax")], ["dead", "cancelled", "done"]);
+}
+
+#[test]
+fn the_same_key_submits_once() {
+    let server = Server::serve(&[]);
+    server.folder.write("w.yaml", DIAMOND);
+    let first =
+        server.run(&["run", "w.yaml", "--key", "monday", "--json"]).expect(0).json().remove(0);
+    let again =
+        server.run(&["run", "w.yaml", "--key", "monday", "--json"]).expect(0).json().remove(0);
+    assert_eq!(
+        (&first["accepted"], &again["accepted"], &again["known"]),
+        (&4.into(), &0.into(), &4.into())
+    );
+    assert_eq!(first["tasks"], again["tasks"]);
+}
+
+#[test]
+fn a_wrong_file_is_refused_before_anything_is_submitted() {
+    let server = Server::serve(&[]);
+    server.folder.write("w.yaml", "tasks:\n  a:\n    kind: noop\n    retrys: 1\n");
+    let ended = server.run(&["run", "w.yaml"]).expect(2);
+    assert!(
+        ended.stderr.contains("w.yaml:4:") && ended.stderr.contains("did you mean `retries`"),
+        "{}",
+        ended.stderr
+    );
+    server
+        .folder
+        .write("w.yaml", "tasks:\n  a: {kind: x, after: [b]}\n  b: {kind: x, after: [a]}\n");
+    assert!(server.run(&["run", "w.yaml"]).expect(2).stderr.contains("wait for each other"));
+    assert_eq!(server.run(&["task", "list", "-q"]).expect(0).stdout, "");
+}
+
+#[test]
+fn the_sample_counts_primes_over_processes_and_exits_0() {
+    let folder = Folder::new();
+    let ended =
+        folder.run(&["up", "--sample", "--workers", "2", "--listen", "127.0.0.1:0"]).expect(0);
+    assert!(ended.stdout.contains("216816 primes below 3000000, as expected"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("sample.count 16/16"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("draining"), "{}", ended.stderr);
+}
+
+#[test]
+fn the_workflow_of_the_guide_is_accepted() {
+    let guide = include_str!("../../../../docs/guides/workflows.md");
+    let yaml = guide.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let server = Server::serve(&[]);
+    let said = end(server.command(&["run", "-", "--json"]), yaml).expect(0).json().remove(0);
+    assert_eq!((&said["accepted"], &said["name"]), (&4.into(), &"nightly".into()));
+    let notify = server.task(said["tasks"]["notify"].as_str().unwrap());
+    assert_eq!(notify["after"].as_array().unwrap().len(), 2);
+}

@@ -1,0 +1,88 @@
+//! What the scheduler wants done.
+
+use std::sync::Arc;
+
+use divvy_types::view::TaskChange;
+use divvy_types::{Fact, Lane, Name, Seq, TaskId, TaskSpec, Token, WorkerKey};
+
+/// Something to do.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Write this down. Everything that follows from it waits until it is durable.
+    Record(Fact),
+    /// Give a task to a worker.
+    Grant(Grant),
+    /// Answer a worker's report.
+    AnswerReport {
+        /// The worker.
+        worker: WorkerKey,
+        /// The task.
+        seq: Seq,
+        /// The attempt.
+        token: Token,
+        /// The answer.
+        answer: ReportAnswer,
+    },
+    /// Tell a worker to stop an attempt; it will report the end, or be refused if the token is not valid any more.
+    StopAttempt {
+        /// The worker.
+        worker: WorkerKey,
+        /// The task.
+        seq: Seq,
+        /// Its id.
+        task: TaskId,
+        /// The attempt.
+        token: Token,
+        /// Why, in words for people.
+        reason: Name,
+    },
+    /// The worker was silent for a lease time: its connection is to be closed.
+    DropWorker {
+        /// The worker.
+        worker: WorkerKey,
+    },
+    /// Fetch tasks of a lane that wait in the store; answer with [`crate::Input::SpilledLoaded`].
+    LoadSpilled {
+        /// The lane.
+        lane: Lane,
+        /// Only tasks after this one.
+        after: Option<Seq>,
+        /// At most this many.
+        rows: usize,
+    },
+    /// Tell whoever watches.
+    Announce(TaskChange),
+    /// The task has left the scheduler's memory (it is final and settled, or it waits in the store).
+    Forget {
+        /// The task.
+        seq: Seq,
+        /// Its id.
+        task: TaskId,
+    },
+}
+
+/// A lease.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    /// To whom.
+    pub worker: WorkerKey,
+    /// Which task.
+    pub seq: Seq,
+    /// Under which token.
+    pub token: Token,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// The task itself.
+    pub spec: Arc<TaskSpec>,
+    /// Dependencies whose results the handler may want.
+    pub parents: Vec<Seq>,
+}
+
+/// What a worker hears of its report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportAnswer {
+    /// It is recorded; the worker may forget it.
+    Recorded,
+    /// The token is not valid (any more); nothing changed, the worker may forget it.
+    Refused,
+}

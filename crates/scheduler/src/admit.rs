@@ -1,0 +1,151 @@
+//! What is let in: a batch of specs is checked whole, before anything of it is kept.
+//!
+//! Checked here is what the batch itself shows: the limits of each spec, ids used twice, edges in total, cycles. What
+//! needs knowledge of other tasks (unknown dependencies, ids taken before) is the engine's.
+
+use std::collections::BTreeMap;
+
+use divvy_types::limits::{BATCH_EDGES_MAX, BATCH_TASKS_MAX};
+use divvy_types::{SpecError, TaskId, TaskSpec};
+
+/// Checks a batch. The same spec twice is allowed and means one task; the same id with two specs is not.
+pub fn check_batch(specs: &[TaskSpec]) -> Result<(), SpecError> {
+    if specs.len() > BATCH_TASKS_MAX {
+        return Err(SpecError::BatchTooLarge { count: specs.len() });
+    }
+    for spec in specs {
+        spec.validate()?;
+    }
+    let edges = specs.iter().map(|spec| spec.after.len()).sum();
+    if edges > BATCH_EDGES_MAX {
+        return Err(SpecError::TooManyEdges { count: edges, max: BATCH_EDGES_MAX });
+    }
+    // Ids of one client come in order as a rule: then nothing can be named twice, and no map is needed.
+    let rising = specs.windows(2).all(|pair| pair[0].id < pair[1].id);
+    if rising && edges == 0 {
+        return Ok(());
+    }
+    let mut places = BTreeMap::new();
+    for (place, spec) in specs.iter().enumerate() {
+        if let Some(first) = places.insert(spec.id, place) {
+            if specs[first] != *spec {
+                return Err(SpecError::IdTaken { task: spec.id });
+            }
+            places.insert(spec.id, first);
+        }
+    }
+    if edges == 0 { Ok(()) } else { check_cycles(specs, &places) }
+}
+
+/// Takes away tasks without open dependencies until none is left (Kahn 1962). What stays is on or behind a cycle.
+fn check_cycles(specs: &[TaskSpec], places: &BTreeMap<TaskId, usize>) -> Result<(), SpecError> {
+    let mut missing = vec![0usize; specs.len()];
+    let mut dependents = vec![Vec::new(); specs.len()];
+    for (id, place) in places {
+        debug_assert_eq!(*id, specs[*place].id);
+        for parent in specs[*place].after.iter().filter_map(|edge| places.get(&edge.task)) {
+            missing[*place] += 1;
+            dependents[*parent].push(*place);
+        }
+    }
+    let mut free: Vec<usize> =
+        places.values().copied().filter(|place| missing[*place] == 0).collect();
+    let mut taken = 0;
+    while let Some(place) = free.pop() {
+        taken += 1;
+        for dependent in &dependents[place] {
+            missing[*dependent] -= 1;
+            if missing[*dependent] == 0 {
+                free.push(*dependent);
+            }
+        }
+    }
+    if taken == places.len() { Ok(()) } else { Err(name_cycle(specs, places, &missing)) }
+}
+
+/// Walks up from a task that stayed until one comes up again: that one is on the cycle.
+fn name_cycle(
+    specs: &[TaskSpec],
+    places: &BTreeMap<TaskId, usize>,
+    missing: &[usize],
+) -> SpecError {
+    let parent_that_stayed = |place: usize| {
+        let parents = specs[place].after.iter().filter_map(|edge| places.get(&edge.task).copied());
+        parents.into_iter().find(|parent| missing[*parent] > 0)
+    };
+    let mut seen = vec![false; specs.len()];
+    let mut place = missing.iter().position(|count| *count > 0).unwrap_or_default();
+    while !std::mem::replace(&mut seen[place], true) {
+        place = parent_that_stayed(place).unwrap_or(place);
+    }
+    let other = parent_that_stayed(place).unwrap_or(place);
+    SpecError::Cycle { task: specs[place].id, other: specs[other].id }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use divvy_types::Dependency;
+
+    fn spec(id: u128, after: &[u128]) -> TaskSpec {
+        let mut spec = TaskSpec::new(TaskId(id), "noop");
+        spec.after =
+            after.iter().map(|id| Dependency { task: TaskId(*id), optional: false }).collect();
+        spec
+    }
+
+    #[test]
+    fn a_chain_as_long_as_a_batch_may_be_is_let_in_both_ways_round() {
+        let mut chain: Vec<TaskSpec> = (1..10_000).map(|id| spec(id, &[id + 1])).collect();
+        chain.push(spec(10_000, &[]));
+        assert_eq!(check_batch(&chain), Ok(()));
+        chain.reverse();
+        assert_eq!(check_batch(&chain), Ok(()));
+        chain[0].after = vec![Dependency { task: TaskId(1), optional: true }];
+        assert!(matches!(check_batch(&chain), Err(SpecError::Cycle { .. })));
+    }
+
+    #[test]
+    fn a_cycle_is_named_by_two_tasks_on_it_not_by_one_behind_it() {
+        let batch = [spec(1, &[2]), spec(2, &[3]), spec(3, &[4]), spec(4, &[3]), spec(5, &[99])];
+        let Err(SpecError::Cycle { task, other }) = check_batch(&batch) else {
+            panic!("a cycle was let in")
+        };
+        assert!(
+            [TaskId(3), TaskId(4)].contains(&task)
+                && [TaskId(3), TaskId(4)].contains(&other)
+                && task != other
+        );
+    }
+
+    #[test]
+    fn the_same_spec_twice_is_one_task_and_two_specs_with_one_id_are_refused() {
+        assert_eq!(check_batch(&[spec(1, &[]), spec(1, &[]), spec(2, &[1])]), Ok(()));
+        assert_eq!(
+            check_batch(&[spec(1, &[]), spec(1, &[7])]),
+            Err(SpecError::IdTaken { task: TaskId(1) })
+        );
+    }
+
+    #[test]
+    fn limits_of_specs_batches_and_edges_hold() {
+        let mut bad = spec(1, &[]);
+        bad.priority = 9;
+        assert!(matches!(
+            check_batch(&[spec(0, &[]), bad]),
+            Err(SpecError::Field { field: "priority", .. })
+        ));
+        let many: Vec<TaskSpec> = (0..10_001).map(|id| spec(id, &[])).collect();
+        assert_eq!(check_batch(&many), Err(SpecError::BatchTooLarge { count: 10_001 }));
+        let parents: Vec<u128> = (1_000..2_000).collect();
+        let heavy: Vec<TaskSpec> = (0..101).map(|id| spec(id, &parents)).collect();
+        assert_eq!(
+            check_batch(&heavy),
+            Err(SpecError::TooManyEdges { count: 101_000, max: 100_000 })
+        );
+        assert_eq!(
+            check_batch(&[spec(1, &[1])]),
+            Err(SpecError::SelfDependency { task: TaskId(1) })
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! What follows from an attempt that did not finish its task: another attempt after a wait, or a dead letter.
+//!
+//! Counted are attempts that failed and attempts whose worker was lost; not counted are snoozes and tasks given back.
+//! A task whose counted attempts exceed its retry limit is dead.
+
+use divvy_types::limits::RETRY_WAIT_MS_MAX;
+use divvy_types::{
+    ErrorClass, Fact, Failure, FailureVerdict, Name, TaskError, TaskState, Timestamp,
+};
+
+use crate::Scheduler;
+use crate::lanes::End;
+use crate::settle::{Ended, cause};
+use crate::table::{NOBODY, Row};
+
+/// When the next attempt comes.
+enum Next {
+    /// After this many milliseconds, behind the others.
+    AfterMs(u64),
+    /// At once, before the others: its turn had come.
+    FirstInLane,
+}
+
+impl Scheduler {
+    /// A worker reported a failure.
+    pub(crate) fn failed(&mut self, now: Timestamp, row: Row, failure: Failure, log: Option<Name>) {
+        if self.tasks[row].stopping {
+            return self.cancel_stopped(now, row);
+        }
+        let Failure { verdict, error } = failure;
+        if verdict != FailureVerdict::Cancelled {
+            let holder = self.tasks[row].worker;
+            self.workers.get_mut(holder).failed += 1;
+        }
+        let retry = self.tasks[row].spec.retry;
+        match verdict {
+            FailureVerdict::Retry => {
+                let wait = retry.wait_ms(self.tasks[row].attempts + 1);
+                let wait = self.random.spread(wait, retry.jitter_percent).min(RETRY_WAIT_MS_MAX);
+                self.count_failure(now, row, error, log, Next::AfterMs(wait));
+            }
+            FailureVerdict::RetryAfterMs(wait) => {
+                self.count_failure(
+                    now,
+                    row,
+                    error,
+                    log,
+                    Next::AfterMs(wait.min(RETRY_WAIT_MS_MAX)),
+                );
+            }
+            FailureVerdict::SnoozeMs(wait) => {
+                self.try_again(
+                    now,
+                    row,
+                    error,
+                    log,
+                    Next::AfterMs(wait.min(RETRY_WAIT_MS_MAX)),
+                    false,
+                );
+            }
+            FailureVerdict::Dead => self.die(now, row, error, log),
+            FailureVerdict::Cancelled => self.gave_up(now, row),
+        }
+    }
+
+    /// A worker gave the task back unrun.
+    pub(crate) fn released(&mut self, now: Timestamp, row: Row) {
+        if self.tasks[row].stopping {
+            return self.cancel_stopped(now, row);
+        }
+        let ready_at = self.tasks[row].ready_at;
+        self.end_lease(row);
+        self.make_ready(row, now, ready_at, End::Front);
+    }
+
+    /// A handler stopped although nobody cancelled the task. On a worker that drains this is how it gives tasks back;
+    /// on any other the same would happen again at once, so the task rests for a moment.
+    fn gave_up(&mut self, now: Timestamp, row: Row) {
+        if self.workers.get(self.tasks[row].worker).draining {
+            return self.released(now, row);
+        }
+        self.end_lease(row);
+        self.schedule(row, now, now.plus_ms(self.options.give_up_pause_ms));
+    }
+
+    /// The worker of an attempt is gone, or never came back after a restart.
+    pub(crate) fn lost(&mut self, now: Timestamp, row: Row, worker: &Name) {
+        if self.tasks[row].stopping {
+            return self.cancel_stopped(now, row);
+        }
+        let error = TaskError::new(
+            ErrorClass::WorkerLost,
+            format!("worker `{worker}` went away while it held the task"),
+        );
+        self.count_failure(now, row, error, None, Next::FirstInLane);
+    }
+
+    /// The attempt has taken too long and its worker did not end it.
+    pub(crate) fn timed_out(&mut self, now: Timestamp, row: Row) {
+        let task = &self.tasks[row];
+        let limit = task.spec.timeout_ms.unwrap_or_default();
+        let holder = task.worker;
+        if holder != NOBODY {
+            self.workers.get_mut(holder).failed += 1;
+        }
+        let message =
+            format!("the attempt took longer than its {limit} ms and its worker did not stop it");
+        let retry = self.tasks[row].spec.retry;
+        let wait =
+            self.random.spread(retry.wait_ms(self.tasks[row].attempts + 1), retry.jitter_percent);
+        let error = TaskError::new(ErrorClass::Timeout, message);
+        self.count_failure(now, row, error, None, Next::AfterMs(wait.min(RETRY_WAIT_MS_MAX)));
+    }
+
+    fn count_failure(
+        &mut self,
+        now: Timestamp,
+        row: Row,
+        error: TaskError,
+        log: Option<Name>,
+        next: Next,
+    ) {
+        let task = &mut self.tasks[row];
+        task.attempts += 1;
+        if task.attempts > task.spec.retry.limit {
+            self.die(now, row, error, log);
+        } else {
+            self.try_again(now, row, error, log, next, true);
+        }
+    }
+
+    fn try_again(
+        &mut self,
+        now: Timestamp,
+        row: Row,
+        error: TaskError,
+        log: Option<Name>,
+        next: Next,
+        counted: bool,
+    ) {
+        let worker = self.end_lease(row);
+        let task = &mut self.tasks[row];
+        task.retried = true;
+        let (seq, token, spec) = (task.seq, task.token, task.spec.clone());
+        let ready_at = task.ready_at;
+        let retry_at = match next {
+            Next::AfterMs(wait) => now.plus_ms(wait),
+            Next::FirstInLane => now,
+        };
+        let known = error.clone();
+        self.record(Fact::AttemptFailed {
+            seq,
+            token,
+            at: now,
+            worker: worker.clone(),
+            error,
+            log,
+            retry_at,
+            counted,
+        });
+        let state = if retry_at > now { TaskState::Scheduled } else { TaskState::Ready };
+        self.announce(now, &spec, state, Some(worker), Some(known));
+        match next {
+            Next::FirstInLane => self.make_ready(row, now, ready_at, End::Front),
+            Next::AfterMs(0) => self.make_ready(row, now, now, End::Back),
+            Next::AfterMs(_) => self.schedule(row, now, retry_at),
+        }
+    }
+
+    fn die(&mut self, now: Timestamp, row: Row, error: TaskError, log: Option<Name>) {
+        let worker = self.end_lease(row);
+        let task = self.remove(row);
+        let (seq, token) = (task.seq, task.token);
+        let links = task.links.map(|links| *links).unwrap_or_default();
+        let why = cause(Some(task.spec.id), "failed", &error.to_string());
+        self.record(Fact::Dead {
+            seq,
+            token,
+            at: now,
+            worker: worker.clone(),
+            error: error.clone(),
+            log,
+        });
+        self.announce(now, &task.spec, TaskState::Dead, Some(worker), Some(error));
+        self.forget(seq, &task.spec);
+        self.ended.push(Ended {
+            dependents: links.dependents,
+            spawned_by: links.spawned_by,
+            cause: Some(why),
+        });
+    }
+}

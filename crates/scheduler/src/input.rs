@@ -1,0 +1,209 @@
+//! What the scheduler is told.
+
+use std::sync::Arc;
+
+use divvy_types::{
+    AttemptOutcome, Lane, Name, Payload, Seq, TaskId, TaskSpec, Timestamp, Token, WorkerKey,
+};
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// Tasks were accepted. They passed [`crate::admit::check_batch`], their ids are new, and their dependencies
+    /// were looked up.
+    TasksSubmitted(Vec<Submission>),
+    /// At start: an open task came back from the store.
+    TaskRecovered(RecoveredTask),
+    /// At start: tasks of this lane wait in the store.
+    LaneRecovered {
+        /// The lane.
+        lane: Lane,
+        /// How many.
+        count: u64,
+        /// One of them, to know the class by.
+        sample: Arc<TaskSpec>,
+    },
+    /// At start: a task that is done has children that are not, so its dependents still wait.
+    /// Comes before its dependents and after nothing in particular.
+    SettlingRecovered {
+        /// The finished task.
+        seq: Seq,
+        /// Its id.
+        task: TaskId,
+        /// Whether one of its children has failed already.
+        failed: bool,
+        /// The task that spawned it.
+        spawned_by: Option<Seq>,
+    },
+    /// At start: all of the above was said; work may begin.
+    RecoveryEnded,
+    /// Tasks of a lane, asked for by [`crate::Action::LoadSpilled`], arrived from the store.
+    SpilledLoaded {
+        /// The lane.
+        lane: Lane,
+        /// The tasks, in order.
+        tasks: Vec<RecoveredTask>,
+        /// Whether nothing more waits behind them.
+        exhausted: bool,
+    },
+    /// Someone wants a task not to run that waits in the store. It is recorded as cancelled (with its lane), the
+    /// lane's count is corrected, and what depends on the task is cancelled or goes on as with any other cancel.
+    SpilledCancelled {
+        /// The task.
+        seq: Seq,
+        /// Its id.
+        task: TaskId,
+        /// Where it waits.
+        lane: Lane,
+        /// Why, in words for people.
+        reason: Name,
+    },
+    /// A worker connected.
+    WorkerJoined(WorkerJoined),
+    /// A worker was heard of: its leases are renewed.
+    WorkerSeen {
+        /// Which.
+        worker: WorkerKey,
+    },
+    /// A worker takes no more tasks (it was asked to drain, or said that it stops).
+    WorkerDraining {
+        /// Which.
+        worker: WorkerKey,
+    },
+    /// A worker's connection ended. What it still holds counts as a failed attempt (`ErrorClass::WorkerLost`).
+    WorkerLeft {
+        /// Which.
+        worker: WorkerKey,
+    },
+    /// A worker reported the end of an attempt.
+    AttemptEnded(AttemptEnded),
+    /// Someone wants a task not to run, or to stop running.
+    CancelRequested {
+        /// The task.
+        seq: Seq,
+        /// Why, in words for people.
+        reason: Name,
+    },
+    /// Someone wants a scheduled task (run_at or backoff) to run now.
+    RunNowRequested {
+        /// The task.
+        seq: Seq,
+    },
+    /// A dead or cancelled task was put back: recorded as `Fact::Replayed`. Its attempts start anew, its dependencies
+    /// count as met.
+    TaskReplayed(RecoveredTask),
+    /// A queue was paused or resumed.
+    QueuePaused {
+        /// The queue.
+        queue: Name,
+        /// Whether it is paused now.
+        paused: bool,
+    },
+    /// The server stops: record every lease as held, so that the next start leaves the running tasks alone.
+    ServerStopping,
+    /// The deadline was reached.
+    TimePassed,
+}
+
+/// A new task.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// Its number, greater than any before.
+    pub seq: Seq,
+    /// What it is.
+    pub spec: Arc<TaskSpec>,
+    /// Its dependencies, in the order of `spec.after`.
+    pub parents: Vec<Parent>,
+}
+
+/// A dependency, looked up.
+#[derive(Clone, Copy, Debug)]
+pub struct Parent {
+    /// Its number.
+    pub seq: Seq,
+    /// Whether its failure may be ignored.
+    pub optional: bool,
+    /// What is known of it.
+    pub state: ParentState,
+}
+
+/// What the engine knows of a dependency that the scheduler may not have in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParentState {
+    /// Open, or settling: the scheduler or the store has it.
+    Open,
+    /// Done, with all the children it spawned.
+    Done,
+    /// Dead or cancelled, or one of its children is.
+    Failed,
+}
+
+/// A task that comes from the store.
+#[derive(Clone, Debug)]
+pub struct RecoveredTask {
+    /// Number, spec and dependencies.
+    pub task: Submission,
+    /// When it was accepted.
+    pub submitted_at: Timestamp,
+    /// The task whose finish spawned it.
+    pub spawned_by: Option<Seq>,
+    /// Attempts that count.
+    pub attempts: u32,
+    /// When the next attempt is due.
+    pub retry_at: Option<Timestamp>,
+    /// The attempt that was running when the server stopped: leased to nobody in particular until its worker
+    /// announces it or one lease time has passed.
+    pub held: Option<(Token, Name)>,
+    /// Whether it was dead or cancelled once and was put back: its dependencies count as met, and attempts from before
+    /// this start are not gone on with, because they may have ended before the replay.
+    pub replayed: bool,
+}
+
+/// A worker and what it offers.
+#[derive(Clone, Debug)]
+pub struct WorkerJoined {
+    /// Names this connection.
+    pub worker: WorkerKey,
+    /// What people call it.
+    pub name: Name,
+    /// Queues that it serves; none means all.
+    pub queues: Vec<Name>,
+    /// Kinds that it can run.
+    pub kinds: Vec<Name>,
+    /// What it has.
+    pub capabilities: Vec<Name>,
+    /// Tasks that it takes at once.
+    pub credit: u32,
+    /// Attempts that it still runs from an earlier connection. The token is the proof: a lease with that very token
+    /// moves to this connection even if another connection still seems to hold it.
+    pub held: Vec<(Seq, Token)>,
+}
+
+/// The end of an attempt.
+#[derive(Clone, Debug)]
+pub struct AttemptEnded {
+    /// Who says so.
+    pub worker: WorkerKey,
+    /// Of which task.
+    pub seq: Seq,
+    /// Under which token.
+    pub token: Token,
+    /// How it ended.
+    pub end: AttemptEnd,
+    /// The end of its log.
+    pub log: Option<Name>,
+}
+
+/// How an attempt ended, with spawned children already numbered and looked up.
+#[derive(Clone, Debug)]
+pub enum AttemptEnd {
+    /// It worked.
+    Finished {
+        /// What it returned.
+        result: Payload,
+        /// Children.
+        spawned: Vec<Submission>,
+    },
+    /// Anything but [`AttemptOutcome::Finished`].
+    Other(AttemptOutcome),
+}

@@ -1,0 +1,268 @@
+//! Workers and what they hold: how they join and leave, how leases are renewed, run out and are taken over, and which
+//! attempts are recorded as held.
+//!
+//! A lease is renewed by any sign of life of its worker and needs no message of its own. A worker without leases may
+//! be silent for as long as its connection lasts. Timers are per worker, so short attempts cost none.
+
+use divvy_types::{Fact, Name, Seq, TaskId, TaskState, Timestamp, Token, WorkerKey};
+
+use crate::classes::sorted;
+use crate::table::{NOBODY, Row};
+use crate::timers::Timer;
+use crate::workers::{Note, Profile, Worker};
+use crate::{Action, Scheduler, WorkerJoined};
+
+impl Scheduler {
+    pub(crate) fn worker_joined(&mut self, now: Timestamp, joined: WorkerJoined) {
+        if self.workers.index_of(joined.worker).is_some() {
+            self.worker_left(now, joined.worker);
+        }
+        let profile = Profile {
+            queues: sorted(&joined.queues),
+            kinds: sorted(&joined.kinds),
+            capabilities: sorted(&joined.capabilities),
+        };
+        let (group, new) = self.workers.intern_group(profile);
+        if new {
+            self.find_classes(group);
+        }
+        let worker = Worker::new(joined.worker, joined.name, group, joined.credit, now);
+        let index = self.workers.add(worker);
+        for (seq, token) in joined.held {
+            if !self.take_over(now, seq, token, index) {
+                let task = self.tasks.find(seq).map_or(TaskId(0), |task| task.spec.id);
+                let reason = Name::const_new("no longer yours");
+                self.actions.push_back(Action::StopAttempt {
+                    worker: joined.worker,
+                    seq,
+                    task,
+                    token,
+                    reason,
+                });
+            }
+        }
+        self.mark_worker(index);
+    }
+
+    fn find_classes(&mut self, index: u32) {
+        let profile = &self.workers.group(index).profile;
+        let served: Vec<u32> = self
+            .classes
+            .iter()
+            .filter(|(_, class)| profile.serves(class))
+            .map(|(class, _)| class)
+            .collect();
+        for class in served {
+            self.workers.group_mut(index).classes.set(class, true);
+            self.classes.get_mut(class).groups.set(index, true);
+        }
+    }
+
+    /// Lets a worker go on with an attempt of an earlier connection, if nothing has replaced it.
+    fn take_over(&mut self, now: Timestamp, seq: Seq, token: Token, index: u32) -> bool {
+        let Some(row) = self.tasks.row_of(seq) else { return false };
+        let task = &self.tasks[row];
+        match task.state {
+            TaskState::Leased if task.token == token && task.worker == NOBODY => {
+                self.adopt_unclaimed(now, row, index);
+                true
+            }
+            // The same process on a new connection, before the end of the old one was noticed.
+            TaskState::Leased if task.token == token => {
+                let same = self.workers.get(task.worker).name == self.workers.get(index).name;
+                if !same || task.stopping {
+                    return false;
+                }
+                let held = task.held;
+                self.end_lease(row);
+                self.tasks[row].held = held;
+                self.lease(now, row, index, token);
+                true
+            }
+            TaskState::Ready | TaskState::Scheduled => self.adopt_waiting(now, row, token, index),
+            _ => false,
+        }
+    }
+
+    /// Gives an attempt that was running when the server stopped back to its worker.
+    pub(crate) fn adopt_unclaimed(&mut self, now: Timestamp, row: Row, index: u32) {
+        let token = self.tasks[row].token;
+        let held = self.tasks[row].held;
+        self.end_lease(row);
+        self.tasks[row].held = held;
+        self.lease(now, row, index, token);
+    }
+
+    /// Adopts an attempt that had run too shortly before a restart to be recorded. Its token must be from before this
+    /// start, and no attempt may be known to have failed: it could have been this one.
+    fn adopt_waiting(&mut self, now: Timestamp, row: Row, token: Token, index: u32) -> bool {
+        let task = &mut self.tasks[row];
+        let untouched =
+            task.recovered && task.token == Token::default() && task.attempts == 0 && !task.retried;
+        if !untouched || token.epoch() >= self.options.epoch {
+            return false;
+        }
+        let (state, due, seq) = (task.state, task.ready_at, task.seq);
+        self.lease(now, row, index, token);
+        if state == TaskState::Ready {
+            self.unqueue(row);
+        } else {
+            self.timers.remove(due, Timer::Due(seq));
+            self.tasks[row].ready_at = due.min(now);
+        }
+        true
+    }
+
+    pub(crate) fn worker_seen(&mut self, now: Timestamp, key: WorkerKey) {
+        if let Some(index) = self.workers.index_of(key) {
+            self.workers.get_mut(index).seen_at = now;
+        }
+    }
+
+    pub(crate) fn worker_draining(&mut self, key: WorkerKey) {
+        if let Some(index) = self.workers.index_of(key) {
+            self.workers.drain(index);
+        }
+    }
+
+    pub(crate) fn worker_left(&mut self, now: Timestamp, key: WorkerKey) {
+        let Some(index) = self.workers.index_of(key) else { return };
+        self.workers.drain(index);
+        let worker = self.workers.get_mut(index);
+        let name = worker.name.clone();
+        let mut notes = std::mem::take(&mut worker.old);
+        notes.extend(std::mem::take(&mut worker.young));
+        // Each goes to the front of its lane, so the last one granted goes first.
+        notes.sort_unstable_by_key(|note| std::cmp::Reverse(note.token));
+        for note in notes {
+            if self.runs(&note, index) {
+                self.lost(now, note.row, &name);
+            }
+        }
+        let (worker, group) = self.workers.remove(index);
+        if let Some(group) = group {
+            for class in group.classes.iter() {
+                self.classes.get_mut(class).groups.set(worker.group, false);
+            }
+        }
+    }
+
+    fn runs(&self, note: &Note, worker: u32) -> bool {
+        self.tasks
+            .at(note.row)
+            .is_some_and(|task| task.token == note.token && task.worker == worker)
+    }
+
+    /// Ends the lease of a task, whoever holds it, and returns the holder's name. The task's state is the caller's.
+    pub(crate) fn end_lease(&mut self, row: Row) -> Name {
+        let task = &mut self.tasks[row];
+        let (seq, since) = (task.seq, task.since);
+        let index = std::mem::replace(&mut task.worker, NOBODY);
+        task.held = false;
+        if std::mem::replace(&mut task.stopping, false) {
+            let links = task.links();
+            links.cancel = None;
+            let stop_by = links.stop_by;
+            self.timers.remove(stop_by, Timer::StopGrace(seq));
+        }
+        if index == NOBODY {
+            self.timers.remove(since.plus_ms(self.options.lease_ms), Timer::Unclaimed(seq));
+            return task.links().holder.take().unwrap_or_default();
+        }
+        if let Some(timeout) = task.spec.timeout_ms {
+            let limit = since.plus_ms(timeout).plus_ms(self.options.stop_grace_ms);
+            self.timers.remove(limit, Timer::Overdue(seq));
+        }
+        let worker = self.workers.get_mut(index);
+        worker.leased -= 1;
+        let (name, waiting) = (worker.name.clone(), worker.is_waiting());
+        self.workers.load_changed(index);
+        if waiting {
+            self.mark_worker(index);
+        }
+        name
+    }
+
+    /// Records attempts of a worker that have run for a while.
+    pub(crate) fn note_held(&mut self, now: Timestamp, key: WorkerKey) {
+        let Some(index) = self.workers.index_of(key) else { return };
+        self.workers.get_mut(index).held_timer = false;
+        while let Some(note) = self.workers.get(index).young.front().copied() {
+            let due = note.at.plus_ms(self.options.held_after_ms);
+            let runs = self.runs(&note, index);
+            let worker = self.workers.get_mut(index);
+            if runs && due > now {
+                worker.held_timer = true;
+                self.timers.add(due, Timer::Held(key));
+                return;
+            }
+            worker.young.pop_front();
+            if runs {
+                worker.old.push(note);
+                self.record_held(now, note, index);
+            }
+        }
+    }
+
+    fn record_held(&mut self, now: Timestamp, note: Note, index: u32) {
+        self.tasks[note.row].held = true;
+        let worker = self.workers.get(index).name.clone();
+        self.record(Fact::Held { seq: note.seq, token: note.token, at: now, worker });
+    }
+
+    pub(crate) fn server_stopping(&mut self, now: Timestamp) {
+        self.stopping = true;
+        for index in self.workers.indices() {
+            let notes = std::mem::take(&mut self.workers.get_mut(index).young);
+            for note in notes {
+                if self.runs(&note, index) {
+                    self.workers.get_mut(index).old.push(note);
+                    self.record_held(now, note, index);
+                }
+            }
+        }
+    }
+
+    /// Gives a worker up that holds leases and was silent for too long.
+    pub(crate) fn check_lease(&mut self, now: Timestamp, key: WorkerKey) {
+        let Some(index) = self.workers.index_of(key) else { return };
+        let worker = self.workers.get_mut(index);
+        worker.lease_timer = false;
+        if worker.leased == 0 {
+            return;
+        }
+        let expires_at = worker.seen_at.max(worker.holding_since).plus_ms(self.options.lease_ms);
+        if expires_at > now {
+            worker.lease_timer = true;
+            return self.timers.add(expires_at, Timer::Lease(key));
+        }
+        self.actions.push_back(Action::DropWorker { worker: key });
+        self.worker_left(now, key);
+    }
+
+    /// Nobody claimed an attempt that was running when the server stopped.
+    pub(crate) fn lease_unclaimed(&mut self, now: Timestamp, seq: Seq) {
+        let Some(row) = self.tasks.row_of(seq) else { return };
+        if self.tasks[row].state == TaskState::Leased && self.tasks[row].worker == NOBODY {
+            let holder = self.tasks[row].links().holder.clone().unwrap_or_default();
+            self.lost(now, row, &holder);
+        }
+    }
+
+    /// An attempt has run past its time-out, and its worker was given time to say so.
+    pub(crate) fn attempt_overdue(&mut self, now: Timestamp, seq: Seq) {
+        let Some(row) = self.tasks.row_of(seq) else { return };
+        let task = &self.tasks[row];
+        if task.state != TaskState::Leased || task.worker == NOBODY {
+            return;
+        }
+        let worker = self.workers.get(task.worker).key;
+        let (id, token, stopping) = (task.spec.id, task.token, task.stopping);
+        if stopping {
+            return self.cancel_stopped(now, row);
+        }
+        let reason = Name::const_new("timed out");
+        self.actions.push_back(Action::StopAttempt { worker, seq, task: id, token, reason });
+        self.timed_out(now, row);
+    }
+}

@@ -1,0 +1,48 @@
+//! Whose turn it is: the life of tasks, dependencies, priorities, leases, retries and dead letters.
+//!
+//! [`Scheduler`] is a pure machine (see [`divvy_types::machine`]): hand in one [`Input`], drain the [`Action`]s, hand
+//! in the next. Reading order: [`input`] and [`action`] (the contract), `scheduler` (the state and its parts),
+//! `submit`, `pick`, `finish`, `fail`, `settle`, `cancel`, `lease`, `spill`, `recover` (one file per transition),
+//! [`view`] (what can be read), [`admit`] (what is let in).
+//!
+//! **Order and starvation.** A worker gets, of the tasks that it can run, the one with the smallest
+//! `ready_at + (5 − priority) × ageing_ms`. A task of priority 1 thus waits at most `4 × ageing_ms` longer than a task
+//! of priority 5 that became ready at the same moment: with the default of one minute, four minutes.
+//!
+//! **Start.** Nothing is granted before [`Input::RecoveryEnded`], which a server with an empty store says too.
+//!
+//! **Invariant:** nothing here reads a clock, draws an unseeded random number, starts a thread, does I/O or depends on
+//! the order of a hash map. The same inputs give the same actions.
+
+pub mod action;
+pub mod admit;
+pub mod input;
+pub mod options;
+pub mod view;
+
+mod bits;
+mod cancel;
+mod classes;
+mod fail;
+mod finish;
+mod lanes;
+mod lease;
+mod pick;
+mod queues;
+mod random;
+mod recover;
+mod scheduler;
+mod settle;
+mod spill;
+mod submit;
+mod table;
+mod timers;
+mod workers;
+
+pub use action::{Action, Grant, ReportAnswer};
+pub use input::{
+    AttemptEnd, AttemptEnded, Input, Parent, ParentState, RecoveredTask, Submission, WorkerJoined,
+};
+pub use options::Options;
+pub use scheduler::Scheduler;
+pub use view::{Counts, TaskStatus};

@@ -1,0 +1,168 @@
+//! Tasks that come from the store: at start, from the spill, or put back by someone.
+//!
+//! Everything that was submitted and is not final is open again. An attempt that is recorded as held stays leased,
+//! to nobody, until its worker announces it or a lease time has passed.
+
+use divvy_types::{Fact, Lane, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token};
+
+use crate::settle::cause;
+use crate::submit::{Batch, Standing};
+use crate::table::{Edge, Links, NOBODY, Task};
+use crate::timers::Timer;
+use crate::{ParentState, RecoveredTask, Scheduler};
+
+impl Scheduler {
+    /// A failed dependency cancels its dependents in the commit of its failure. A task that is open in spite of one
+    /// was put back by someone, and does not wait for it.
+    pub(crate) fn task_recovered(&mut self, now: Timestamp, mut task: RecoveredTask) {
+        for parent in
+            task.task.parents.iter_mut().filter(|parent| parent.state == ParentState::Failed)
+        {
+            parent.state = ParentState::Done;
+        }
+        if let Some(spawner) = task.spawned_by {
+            self.add_child(spawner, task.task.seq);
+        }
+        if !task.replayed {
+            return self.take_in(now, task);
+        }
+        let seq = task.task.seq;
+        self.take_in_ready(now, task);
+        if let Some(row) = self.tasks.row_of(seq) {
+            self.tasks[row].recovered = false;
+        }
+    }
+
+    pub(crate) fn settling_recovered(
+        &mut self,
+        now: Timestamp,
+        (seq, id): (Seq, TaskId),
+        failed: bool,
+        spawned_by: Option<Seq>,
+    ) {
+        let waiting = self.absent.remove(&seq);
+        let settling = self.settling.entry(seq).or_default();
+        settling.id = Some(id);
+        settling.since = now;
+        settling.cause = failed.then(|| cause(Some(id), "failed", "one of its children failed"));
+        settling.spawned_by = spawned_by;
+        settling.dependents.extend(waiting.into_iter().flatten());
+        if let Some(spawner) = spawned_by {
+            self.add_child(spawner, seq);
+        }
+    }
+
+    fn add_child(&mut self, spawner: Seq, child: Seq) {
+        let settling = self.settling.entry(spawner).or_default();
+        settling.open_children += 1;
+        settling.children.push(child);
+    }
+
+    pub(crate) fn lane_recovered(&mut self, lane: Lane, count: u64, sample: &TaskSpec) {
+        let class = self.class_of(sample);
+        self.lane_in_store(lane, class);
+        self.set_spilled(lane, count);
+    }
+
+    pub(crate) fn recovery_ended(&mut self) {
+        self.recovering = false;
+        let settled: Vec<Seq> = self
+            .settling
+            .iter()
+            .filter(|(_, settling)| settling.open_children == 0)
+            .map(|(seq, _)| *seq)
+            .collect();
+        for seq in settled {
+            self.settled(seq);
+        }
+        self.refill_all();
+    }
+
+    /// Someone put a dead or cancelled task back.
+    pub(crate) fn task_replayed(&mut self, now: Timestamp, mut task: RecoveredTask) {
+        let seq = task.task.seq;
+        if self.tasks.row_of(seq).is_some() {
+            return;
+        }
+        self.record(Fact::Replayed { seq, at: now });
+        task.attempts = 0;
+        task.retry_at = None;
+        task.held = None;
+        task.spawned_by = task.spawned_by.filter(|spawner| match self.settling.get_mut(spawner) {
+            Some(settling) => {
+                settling.open_children += 1;
+                settling.children.push(seq);
+                true
+            }
+            None => false,
+        });
+        task.submitted_at = now;
+        let spec = task.task.spec.clone();
+        self.take_in_ready(now, task);
+        if let Some(row) = self.tasks.row_of(seq) {
+            self.tasks[row].recovered = false;
+            self.announce(now, &spec, self.tasks[row].state, None, None);
+        }
+    }
+
+    /// Takes a task into memory whose dependencies count as met.
+    pub(crate) fn take_in_ready(&mut self, now: Timestamp, mut task: RecoveredTask) {
+        for parent in &mut task.task.parents {
+            parent.state = ParentState::Done;
+        }
+        self.take_in(now, task);
+    }
+
+    /// Takes a task of the store into memory.
+    fn take_in(&mut self, now: Timestamp, recovered: RecoveredTask) {
+        let RecoveredTask { task, submitted_at, spawned_by, attempts, retry_at, held, .. } =
+            recovered;
+        let standing = self.standing(&task.spec, &task.parents, spawned_by, &mut Batch::default());
+        let class = self.class_of(&task.spec);
+        let due = submitted_at
+            .max(task.spec.run_at.unwrap_or_default())
+            .max(retry_at.unwrap_or_default());
+        let state = match (&held, &standing) {
+            (Some(_), _) => TaskState::Leased,
+            (None, Standing::Unmet(_)) => TaskState::Blocked,
+            (None, _) if due > now => TaskState::Scheduled,
+            (None, _) => TaskState::Ready,
+        };
+        let mut taken = Task {
+            seq: task.seq,
+            spec: task.spec,
+            ready_at: if state == TaskState::Leased { due.min(now) } else { due },
+            since: now,
+            token: Token::default(),
+            links: None,
+            class,
+            worker: NOBODY,
+            attempts,
+            state,
+            retried: retry_at.is_some(),
+            held: held.is_some(),
+            stopping: false,
+            recovered: true,
+        };
+        if !task.parents.is_empty() || spawned_by.is_some() {
+            let parents = task
+                .parents
+                .iter()
+                .map(|parent| Edge { seq: parent.seq, optional: parent.optional });
+            taken.links = Some(Box::new(Links {
+                parents: parents.collect(),
+                spawned_by,
+                ..Links::default()
+            }));
+        }
+        if let Some((token, worker)) = held {
+            taken.token = token;
+            taken.links().holder = Some(worker);
+            self.timers.add(now.plus_ms(self.options.lease_ms), Timer::Unclaimed(taken.seq));
+        }
+        let row = self.place(taken);
+        if let (TaskState::Blocked, Standing::Unmet(unmet)) = (state, standing) {
+            self.wait_for(row, &unmet);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The state of the scheduler, how inputs reach the transitions, and the small steps that all of them share.
+//!
+//! What each input means is decided in the file named after the transition; here is only who is called.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use divvy_types::view::TaskChange;
+use divvy_types::{Fact, Lane, Machine, Name, Seq, TaskError, TaskSpec, TaskState, Timestamp};
+
+use crate::classes::Classes;
+use crate::queues::Queues;
+use crate::random::Random;
+use crate::settle::{Ended, Settling};
+use crate::spill::Spill;
+use crate::table::{Edge, Row, Task, Tasks};
+use crate::timers::{Timer, Timers};
+use crate::workers::Workers;
+use crate::{Action, Input, Options};
+
+/// Decides whose turn it is. The crate text says how it is driven.
+#[derive(Debug)]
+pub struct Scheduler {
+    pub(crate) options: Options,
+    pub(crate) random: Random,
+    pub(crate) tasks: Tasks,
+    pub(crate) queues: Queues,
+    pub(crate) classes: Classes,
+    pub(crate) workers: Workers,
+    pub(crate) timers: Timers,
+    /// Tasks that are done, but whose children are not.
+    pub(crate) settling: BTreeMap<Seq, Settling>,
+    /// Who waits for tasks that are not in memory: they wait in the store, or follow later in the batch.
+    pub(crate) absent: BTreeMap<Seq, Vec<Edge>>,
+    /// Lanes with tasks in the store.
+    pub(crate) spills: BTreeMap<Lane, Spill>,
+    /// Tasks that were asked for from the store and have not arrived.
+    pub(crate) loading_rows: usize,
+    /// Ready tasks in memory, and the bytes of their payloads.
+    pub(crate) ready_tasks: usize,
+    pub(crate) ready_bytes: usize,
+    pub(crate) grants: u64,
+    pub(crate) recovering: bool,
+    pub(crate) stopping: bool,
+    /// Classes and workers to be looked at before the step ends.
+    pub(crate) dirty_classes: Vec<u32>,
+    pub(crate) dirty_workers: Vec<u32>,
+    /// Tasks whose end has not been told to their dependents.
+    pub(crate) ended: Vec<Ended>,
+    pub(crate) actions: VecDeque<Action>,
+}
+
+impl Scheduler {
+    /// A scheduler without tasks or workers, before recovery.
+    pub fn new(options: Options) -> Self {
+        let random = Random::seeded(options.seed);
+        Self {
+            options,
+            random,
+            tasks: Tasks::default(),
+            queues: Queues::default(),
+            classes: Classes::default(),
+            workers: Workers::default(),
+            timers: Timers::default(),
+            settling: BTreeMap::new(),
+            absent: BTreeMap::new(),
+            spills: BTreeMap::new(),
+            loading_rows: 0,
+            ready_tasks: 0,
+            ready_bytes: 0,
+            grants: 0,
+            recovering: true,
+            stopping: false,
+            dirty_classes: Vec::new(),
+            dirty_workers: Vec::new(),
+            ended: Vec::new(),
+            actions: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn record(&mut self, fact: Fact) {
+        self.actions.push_back(Action::Record(fact));
+    }
+
+    pub(crate) fn announce(
+        &mut self,
+        now: Timestamp,
+        spec: &TaskSpec,
+        state: TaskState,
+        worker: Option<Name>,
+        error: Option<TaskError>,
+    ) {
+        self.actions.push_back(Action::Announce(TaskChange {
+            id: spec.id,
+            kind: spec.kind.clone(),
+            queue: spec.queue.clone(),
+            state,
+            at: now,
+            worker,
+            workflow: spec.workflow.as_ref().map(|workflow| workflow.id),
+            error,
+        }));
+    }
+
+    pub(crate) fn forget(&mut self, seq: Seq, spec: &Arc<TaskSpec>) {
+        self.actions.push_back(Action::Forget { seq, task: spec.id });
+    }
+
+    /// Takes a new task into memory, in its state.
+    pub(crate) fn insert(&mut self, task: Task) -> Row {
+        let class = self.classes.get_mut(task.class);
+        class.uses += 1;
+        self.queues.add(class.queue, task.state);
+        self.tasks.insert(task)
+    }
+
+    /// Takes a task out of memory. If it is ready it must have left its lane.
+    pub(crate) fn remove(&mut self, row: Row) -> Task {
+        let task = self.tasks.remove(row);
+        let class = self.classes.get_mut(task.class);
+        class.uses -= 1;
+        self.queues.subtract(class.queue, task.state);
+        task
+    }
+
+    pub(crate) fn set_state(&mut self, row: Row, state: TaskState, now: Timestamp) {
+        let task = &mut self.tasks[row];
+        let queue = self.classes.get(task.class).queue;
+        self.queues.subtract(queue, task.state);
+        self.queues.add(queue, state);
+        task.state = state;
+        task.since = now;
+    }
+
+    /// Lets a task wait for a point in time.
+    pub(crate) fn schedule(&mut self, row: Row, now: Timestamp, due: Timestamp) {
+        self.set_state(row, TaskState::Scheduled, now);
+        let task = &mut self.tasks[row];
+        task.ready_at = due;
+        self.timers.add(due, Timer::Due(task.seq));
+    }
+
+    fn time_passed(&mut self, now: Timestamp) {
+        for _ in 0..self.options.timers_per_step {
+            let Some((_, timer)) = self.timers.pop_due(now) else { return };
+            match timer {
+                Timer::Due(seq) => self.came_due(now, seq),
+                Timer::Overdue(seq) => self.attempt_overdue(now, seq),
+                Timer::StopGrace(seq) => self.stop_ignored(now, seq),
+                Timer::Unclaimed(seq) => self.lease_unclaimed(now, seq),
+                Timer::Held(worker) => self.note_held(now, worker),
+                Timer::Lease(worker) => self.check_lease(now, worker),
+            }
+        }
+    }
+}
+
+impl Machine for Scheduler {
+    type Input = Input;
+    type Action = Action;
+
+    fn handle(&mut self, now: Timestamp, input: Input) {
+        match input {
+            Input::TasksSubmitted(tasks) => self.tasks_submitted(now, tasks),
+            Input::AttemptEnded(report) => self.attempt_ended(now, report),
+            Input::WorkerSeen { worker } => self.worker_seen(now, worker),
+            Input::TimePassed => self.time_passed(now),
+            Input::TaskRecovered(task) => self.task_recovered(now, task),
+            Input::LaneRecovered { lane, count, sample } => {
+                self.lane_recovered(lane, count, &sample)
+            }
+            Input::SettlingRecovered { seq, task, failed, spawned_by } => {
+                self.settling_recovered(now, (seq, task), failed, spawned_by)
+            }
+            Input::RecoveryEnded => self.recovery_ended(),
+            Input::SpilledLoaded { lane, tasks, exhausted } => {
+                self.spilled_loaded(now, lane, tasks, exhausted)
+            }
+            Input::SpilledCancelled { seq, task, lane, reason } => {
+                self.spilled_cancelled(now, seq, task, lane, reason);
+            }
+            Input::WorkerJoined(worker) => self.worker_joined(now, worker),
+            Input::WorkerDraining { worker } => self.worker_draining(worker),
+            Input::WorkerLeft { worker } => self.worker_left(now, worker),
+            Input::CancelRequested { seq, reason } => self.cancel_requested(now, seq, reason),
+            Input::RunNowRequested { seq } => self.run_now_requested(now, seq),
+            Input::TaskReplayed(task) => self.task_replayed(now, task),
+            Input::QueuePaused { queue, paused } => self.queue_paused(queue, paused),
+            Input::ServerStopping => self.server_stopping(now),
+        }
+        self.settle(now);
+        self.dispatch(now);
+    }
+
+    fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    fn next_deadline(&self) -> Option<Timestamp> {
+        self.timers.next()
+    }
+}

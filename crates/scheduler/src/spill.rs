@@ -1,0 +1,188 @@
+//! The window: how many ready tasks are kept in memory, and how the rest waits in the store and comes back.
+//!
+//! A task that is ready when it is submitted and does not fit goes to the store with its submission, and so do all
+//! later ones of its lane, so that a lane stays first in, first out. When a lane runs low, its next tasks are asked
+//! for. Every lane may keep a few tasks whatever the others hold, so a backlog that nobody serves shuts out no one.
+//!
+//! Counts can only be trusted as far as the load sees: a load is answered after everything recorded before it is
+//! durable, and says whether it reached the end. What was spilled after it was asked for is counted apart. A lane is
+//! believed to be empty only when a load has found its end and nothing was spilled since.
+
+use std::collections::BTreeSet;
+
+use divvy_types::view::TaskChange;
+use divvy_types::{
+    ErrorClass, Fact, Lane, Name, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp,
+};
+
+use crate::settle::{Ended, cause};
+use crate::table::band_of;
+use crate::{Action, RecoveredTask, Scheduler};
+
+/// A lane with tasks in the store.
+#[derive(Debug)]
+pub(crate) struct Spill {
+    pub(crate) class: u32,
+    /// How many wait there, as far as is known.
+    pub(crate) count: u64,
+    /// The last one that was loaded.
+    after: Option<Seq>,
+    /// How many were asked for, while a load is under way.
+    loading: Option<usize>,
+    /// How many were spilled since.
+    fresh: u64,
+    /// Which were cancelled since.
+    cancelled: BTreeSet<Seq>,
+}
+
+impl Scheduler {
+    /// Whether a task that is ready on arrival has to wait in the store.
+    pub(crate) fn must_spill(&self, class: u32, spec: &TaskSpec) -> bool {
+        if !self.spills.is_empty() && self.spills.contains_key(&Lane::of(spec)) {
+            return true;
+        }
+        let full = self.ready_tasks >= self.options.window_tasks
+            || self.ready_bytes >= self.options.window_bytes;
+        full && self.classes.get(class).bands[band_of(spec.priority)].live
+            >= self.options.lane_floor_rows.max(1)
+    }
+
+    /// Notes that a task of this lane was recorded as spilled.
+    pub(crate) fn spill(&mut self, lane: Lane, class: u32) {
+        self.lane_in_store(lane, class);
+        let Some(spill) = self.spills.get_mut(&lane) else { return };
+        if spill.loading.is_some() {
+            spill.fresh += 1;
+        }
+        let count = spill.count + 1;
+        self.set_spilled(lane, count);
+        self.refill(lane);
+    }
+
+    pub(crate) fn lane_in_store(&mut self, lane: Lane, class: u32) {
+        if self.spills.contains_key(&lane) {
+            return;
+        }
+        self.classes.get_mut(class).uses += 1;
+        let cancelled = BTreeSet::new();
+        self.spills.insert(
+            lane,
+            Spill { class, count: 0, after: None, loading: None, fresh: 0, cancelled },
+        );
+    }
+
+    pub(crate) fn set_spilled(&mut self, lane: Lane, count: u64) {
+        let Some(spill) = self.spills.get_mut(&lane) else { return };
+        let before = std::mem::replace(&mut spill.count, count);
+        let queue = self.classes.get(spill.class).queue;
+        self.queues.spilled(queue, before, count);
+    }
+
+    /// Asks for the next tasks of a lane, if it runs low and there is room.
+    pub(crate) fn refill(&mut self, lane: Lane) {
+        if self.recovering || self.stopping {
+            return;
+        }
+        let Some(spill) = self.spills.get_mut(&lane) else { return };
+        let class = self.classes.get(spill.class);
+        if spill.loading.is_some() || self.queues.get(class.queue).paused {
+            return;
+        }
+        let live = class.bands[band_of(lane.priority)].live;
+        let load = self.options.lane_load_rows.max(1);
+        let room = self.options.window_tasks.saturating_sub(self.ready_tasks + self.loading_rows);
+        let floor = self.options.lane_floor_rows.max(1);
+        let low = live <= load / 2 && self.ready_bytes < self.options.window_bytes;
+        let rows = if low && room > load / 4 {
+            load.min(room)
+        } else if live <= floor / 2 {
+            floor
+        } else {
+            return;
+        };
+        spill.loading = Some(rows);
+        spill.fresh = 0;
+        self.loading_rows += rows;
+        self.actions.push_back(Action::LoadSpilled { lane, after: spill.after, rows });
+    }
+
+    pub(crate) fn refill_all(&mut self) {
+        let lanes: Vec<Lane> = self.spills.keys().copied().collect();
+        for lane in lanes {
+            self.refill(lane);
+        }
+    }
+
+    pub(crate) fn spilled_loaded(
+        &mut self,
+        now: Timestamp,
+        lane: Lane,
+        tasks: Vec<RecoveredTask>,
+        exhausted: bool,
+    ) {
+        let Some(spill) = self.spills.get_mut(&lane) else { return };
+        self.loading_rows -= spill.loading.take().unwrap_or_default();
+        let cancelled = std::mem::take(&mut spill.cancelled);
+        let fresh = std::mem::take(&mut spill.fresh);
+        let last = tasks.last().map(|task| task.task.seq);
+        let loaded = tasks.iter().filter(|task| !cancelled.contains(&task.task.seq)).count() as u64;
+        spill.after = last.or(spill.after);
+        // No rows and no end would be asked for again without end.
+        let exhausted = exhausted || last.is_none();
+        let left =
+            if exhausted { fresh } else { spill.count.saturating_sub(loaded).max(fresh).max(1) };
+        self.set_spilled(lane, left);
+        for task in tasks {
+            if !cancelled.contains(&task.task.seq) && self.tasks.row_of(task.task.seq).is_none() {
+                // A child counts for its spawner from its submission on; children do not spill.
+                self.take_in_ready(now, RecoveredTask { spawned_by: None, ..task });
+            }
+        }
+        if let Some(upto) = last {
+            self.record(Fact::Unspilled { lane, upto });
+        }
+        if exhausted && fresh == 0 {
+            if let Some(spill) = self.spills.remove(&lane) {
+                self.classes.get_mut(spill.class).uses -= 1;
+            }
+        } else {
+            self.refill(lane);
+        }
+    }
+
+    /// Someone wants a task not to run that waits in the store.
+    pub(crate) fn spilled_cancelled(
+        &mut self,
+        now: Timestamp,
+        seq: Seq,
+        task: TaskId,
+        lane: Lane,
+        reason: Name,
+    ) {
+        if self.tasks.row_of(seq).is_some() {
+            return self.cancel_requested(now, seq, reason);
+        }
+        self.record(Fact::Cancelled { seq, at: now, reason: reason.clone(), spilled: Some(lane) });
+        if let Some(spill) = self.spills.get_mut(&lane) {
+            if spill.loading.is_some() && !spill.cancelled.insert(seq) {
+                return;
+            }
+            let (class, count) = (self.classes.get(spill.class), spill.count.saturating_sub(1));
+            let error = Some(TaskError::new(ErrorClass::Cancelled, &reason));
+            self.actions.push_back(Action::Announce(TaskChange {
+                id: task,
+                kind: class.kind.clone(),
+                queue: class.queue_name.clone(),
+                state: TaskState::Cancelled,
+                at: now,
+                worker: None,
+                workflow: None,
+                error,
+            }));
+            self.set_spilled(lane, count);
+        }
+        let dependents = self.absent.remove(&seq).unwrap_or_default();
+        let cause = Some(cause(Some(task), "was cancelled", &reason));
+        self.ended.push(Ended { dependents, spawned_by: None, cause });
+    }
+}

@@ -1,0 +1,260 @@
+//! How a task comes into being: blocked by its dependencies, scheduled for its time, or ready; in memory, or in the
+//! store if the window is full.
+//!
+//! Ids, limits and cycles were checked before ([`crate::admit`]); what is known of dependencies outside of memory is
+//! said with the submission.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use divvy_types::{
+    ErrorClass, Fact, Lane, Name, Seq, TaskError, TaskSpec, TaskState, Timestamp, Token,
+};
+
+use crate::lanes::End;
+use crate::settle::{Ended, add_dependent, cause};
+use crate::table::{Edge, Links, NOBODY, Row, Task};
+use crate::timers::Timer;
+use crate::{Parent, ParentState, Scheduler, Submission};
+
+/// What is learnt while one batch is taken in.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Tasks that were cancelled on arrival, and the cause.
+    buried: BTreeMap<Seq, Name>,
+    /// Tasks that do not wait for the spawner of the batch.
+    harmless: BTreeSet<Seq>,
+}
+
+/// What the dependencies of a new task come to.
+pub(crate) enum Standing {
+    /// All settled.
+    Met,
+    /// Some are open: their places in the list.
+    Unmet(Vec<usize>),
+    /// A required one has failed.
+    Failed(Name),
+}
+
+impl Scheduler {
+    pub(crate) fn tasks_submitted(&mut self, now: Timestamp, tasks: Vec<Submission>) {
+        let mut batch = Batch::default();
+        for task in tasks {
+            self.submit(now, task, None, &mut batch);
+        }
+    }
+
+    /// Takes one new task, submitted from outside or spawned.
+    pub(crate) fn submit(
+        &mut self,
+        now: Timestamp,
+        submission: Submission,
+        spawned_by: Option<Seq>,
+        batch: &mut Batch,
+    ) {
+        let Submission { seq, spec, parents } = submission;
+        let standing = self.standing(&spec, &parents, spawned_by, batch);
+        let ready = matches!(standing, Standing::Met) && spec.run_at.is_none_or(|due| due <= now);
+        let class = self.class_of(&spec);
+        // The children of a settling task are counted, and a count of those in the store would not survive a restart.
+        let spilled = (ready && spawned_by.is_none() && self.must_spill(class, &spec))
+            .then(|| Lane::of(&spec));
+        self.record(Fact::Submitted { seq, at: now, spec: spec.clone(), spawned_by, spilled });
+        if let Standing::Failed(cause) = standing {
+            return self.bury(now, seq, &spec, spawned_by, cause, batch);
+        }
+        let state = match &standing {
+            Standing::Unmet(_) => TaskState::Blocked,
+            _ if ready => TaskState::Ready,
+            _ => TaskState::Scheduled,
+        };
+        self.announce(now, &spec, state, None, None);
+        if let Some(lane) = spilled {
+            self.forget(seq, &spec);
+            self.spill(lane, class);
+            return;
+        }
+        let ready_at = spec.run_at.filter(|due| *due > now).unwrap_or(now);
+        let mut task = Task {
+            seq,
+            spec,
+            ready_at,
+            since: now,
+            token: Token::default(),
+            links: None,
+            class,
+            worker: NOBODY,
+            attempts: 0,
+            state,
+            retried: false,
+            held: false,
+            stopping: false,
+            recovered: false,
+        };
+        if !parents.is_empty() || spawned_by.is_some() {
+            let parents = parents
+                .iter()
+                .map(|parent| Edge { seq: parent.seq, optional: parent.optional })
+                .collect();
+            task.links = Some(Box::new(Links { parents, spawned_by, ..Links::default() }));
+        }
+        let row = self.place(task);
+        if let Standing::Unmet(unmet) = standing {
+            self.wait_for(row, &unmet);
+        }
+    }
+
+    /// Takes a task into memory where its state says, with the dependents that came before it.
+    pub(crate) fn place(&mut self, mut task: Task) -> Row {
+        if !self.absent.is_empty()
+            && let Some(dependents) = self.absent.remove(&task.seq)
+        {
+            task.links().dependents = dependents;
+        }
+        let (seq, state, ready_at) = (task.seq, task.state, task.ready_at);
+        let row = self.insert(task);
+        match state {
+            TaskState::Ready => self.enqueue(row, End::Back),
+            TaskState::Scheduled => self.timers.add(ready_at, Timer::Due(seq)),
+            _ => {}
+        }
+        row
+    }
+
+    /// What the dependencies of a task come to.
+    pub(crate) fn standing(
+        &self,
+        spec: &TaskSpec,
+        parents: &[Parent],
+        spawned_by: Option<Seq>,
+        batch: &mut Batch,
+    ) -> Standing {
+        let mut unmet = Vec::new();
+        // A recovered task may have fewer edges than its spec names; then places say nothing.
+        let named = |index: usize| {
+            spec.after
+                .get(index)
+                .filter(|_| spec.after.len() == parents.len())
+                .map(|edge| edge.task)
+        };
+        for (index, parent) in parents.iter().enumerate() {
+            let known = match parent.state {
+                ParentState::Done => continue,
+                ParentState::Failed => Some(cause(named(index), "failed", "see that task")),
+                ParentState::Open => batch.buried.get(&parent.seq).cloned(),
+            };
+            if known.is_some() && parent.optional {
+                continue;
+            }
+            if let Some(cause) = known {
+                return Standing::Failed(cause);
+            }
+            if let Some(settling) = self.settling.get(&parent.seq) {
+                // A child that waited for its own spawner to settle would wait for itself.
+                if self.descends_from(spawned_by, parent.seq) {
+                    continue;
+                }
+                match &settling.cause {
+                    // A task that is open in spite of a failed dependency was put back by someone.
+                    Some(_) if self.recovering && !parent.optional => continue,
+                    Some(cause) if !parent.optional => return Standing::Failed(cause.clone()),
+                    _ => {}
+                }
+            }
+            if spawned_by.is_some()
+                && !self.recovering
+                && self.waits_for_spawner(parent.seq, spawned_by, batch)
+            {
+                let why = "it waits for the task that spawned this one";
+                return Standing::Failed(cause(named(index), "cannot be waited for", why));
+            }
+            unmet.push(index);
+        }
+        if unmet.is_empty() { Standing::Met } else { Standing::Unmet(unmet) }
+    }
+
+    fn descends_from(&self, mut spawner: Option<Seq>, ancestor: Seq) -> bool {
+        while let Some(seq) = spawner {
+            if seq == ancestor {
+                return true;
+            }
+            spawner = self.settling.get(&seq).and_then(|settling| settling.spawned_by);
+        }
+        false
+    }
+
+    /// Whether a task waits, over any number of dependencies and children, for the spawner or one of its spawners.
+    fn waits_for_spawner(&self, start: Seq, spawner: Option<Seq>, batch: &mut Batch) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut open = vec![start];
+        while let Some(seq) = open.pop() {
+            if batch.harmless.contains(&seq) || !seen.insert(seq) {
+                continue;
+            }
+            if let Some(settling) = self.settling.get(&seq) {
+                if self.descends_from(spawner, seq) {
+                    return true;
+                }
+                open.extend(&settling.children);
+            } else if let Some(Task { state: TaskState::Blocked, links: Some(links), .. }) =
+                self.tasks.find(seq)
+            {
+                // Its edges to its own spawners count as met.
+                let edges = links
+                    .parents
+                    .iter()
+                    .filter(|edge| !self.descends_from(links.spawned_by, edge.seq));
+                open.extend(edges.map(|edge| edge.seq));
+            }
+        }
+        batch.harmless.append(&mut seen);
+        false
+    }
+
+    /// Ties a blocked task to the dependencies that it waits for.
+    pub(crate) fn wait_for(&mut self, row: Row, unmet: &[usize]) {
+        let links = self.tasks[row].links();
+        links.missing = unmet.len() as u32;
+        let edges: Vec<Edge> = unmet.iter().map(|index| links.parents[*index]).collect();
+        let seq = self.tasks[row].seq;
+        for parent in edges {
+            let edge = Edge { seq, optional: parent.optional };
+            if let Some(parent) = self.tasks.row_of(parent.seq) {
+                let mut list = std::mem::take(&mut self.tasks[parent].links().dependents);
+                add_dependent(&mut list, edge, |seq| self.tasks.row_of(seq).is_some());
+                self.tasks[parent].links().dependents = list;
+            } else if let Some(settling) = self.settling.get_mut(&parent.seq) {
+                add_dependent(&mut settling.dependents, edge, |seq| {
+                    self.tasks.row_of(seq).is_some()
+                });
+            } else {
+                self.absent.entry(parent.seq).or_default().push(edge);
+            }
+        }
+    }
+
+    /// Cancels a task on arrival, because something that it requires has failed.
+    pub(crate) fn bury(
+        &mut self,
+        now: Timestamp,
+        seq: Seq,
+        spec: &Arc<TaskSpec>,
+        spawned_by: Option<Seq>,
+        cause: Name,
+        batch: &mut Batch,
+    ) {
+        let reason = Name::from(format!("dependency {cause}"));
+        self.record(Fact::Cancelled { seq, at: now, reason: reason.clone(), spilled: None });
+        self.announce(
+            now,
+            spec,
+            TaskState::Cancelled,
+            None,
+            Some(TaskError::new(ErrorClass::Cancelled, &reason)),
+        );
+        self.forget(seq, spec);
+        batch.buried.insert(seq, cause.clone());
+        let dependents = self.absent.remove(&seq).unwrap_or_default();
+        self.ended.push(Ended { dependents, spawned_by, cause: Some(cause) });
+    }
+}

@@ -1,0 +1,188 @@
+//! The open tasks in memory: compact rows, and an index from task numbers to rows.
+//!
+//! Numbers are given out in order, so the index is pages of consecutive numbers: a look-up is one search among few
+//! pages, and a page goes when its last task has gone. One left-over task keeps at most one page (2 KiB).
+
+use std::collections::BTreeMap;
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
+
+use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, Token};
+
+/// Where a task's row is.
+pub(crate) type Row = u32;
+
+/// Stands for no worker.
+pub(crate) const NOBODY: u32 = u32::MAX;
+
+const PAGE: u64 = 512;
+const VACANT: Row = u32::MAX;
+
+/// One open task.
+#[derive(Debug)]
+pub(crate) struct Task {
+    pub(crate) seq: Seq,
+    pub(crate) spec: Arc<TaskSpec>,
+    /// When it became ready; while it is scheduled, when it is due.
+    pub(crate) ready_at: Timestamp,
+    /// When it came into its state.
+    pub(crate) since: Timestamp,
+    /// Of its present or last attempt under this server start or an adopted one; zero before.
+    pub(crate) token: Token,
+    /// What few tasks have, apart.
+    pub(crate) links: Option<Box<Links>>,
+    pub(crate) class: u32,
+    /// Who holds it, while it is leased.
+    pub(crate) worker: u32,
+    /// Attempts that failed and count.
+    pub(crate) attempts: u32,
+    pub(crate) state: TaskState,
+    /// Whether an attempt has failed or was put off.
+    pub(crate) retried: bool,
+    /// Whether its present attempt is recorded as held.
+    pub(crate) held: bool,
+    /// Whether its worker was told to stop it because of a cancel.
+    pub(crate) stopping: bool,
+    /// Whether it is from before this server start.
+    pub(crate) recovered: bool,
+}
+
+/// Ties to other tasks, and rare things.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    /// In the order of `spec.after`.
+    pub(crate) parents: Vec<Edge>,
+    /// Edges that have not settled.
+    pub(crate) missing: u32,
+    /// Tasks that wait for this one.
+    pub(crate) dependents: Vec<Edge>,
+    pub(crate) spawned_by: Option<Seq>,
+    /// Why it is to be cancelled, once its worker answers.
+    pub(crate) cancel: Option<Name>,
+    /// Until when its worker may take to answer.
+    pub(crate) stop_by: Timestamp,
+    /// Who ran it before the restart.
+    pub(crate) holder: Option<Name>,
+}
+
+/// A dependency, seen from either end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Edge {
+    pub(crate) seq: Seq,
+    pub(crate) optional: bool,
+}
+
+impl Task {
+    pub(crate) fn links(&mut self) -> &mut Links {
+        self.links.get_or_insert_default()
+    }
+
+    pub(crate) fn payload_bytes(&self) -> usize {
+        self.spec.payload.data().len()
+    }
+
+    /// The index of its priority band, lowest first.
+    pub(crate) fn band(&self) -> usize {
+        band_of(self.spec.priority)
+    }
+}
+
+/// The index of the band of a priority, lowest first.
+pub(crate) fn band_of(priority: u8) -> usize {
+    usize::from(priority.clamp(1, 5)) - 1
+}
+
+/// All open tasks in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    rows: Vec<Option<Task>>,
+    free: Vec<Row>,
+    pages: BTreeMap<u64, Page>,
+}
+
+#[derive(Debug)]
+struct Page {
+    live: u32,
+    rows: Box<[Row; PAGE as usize]>,
+}
+
+impl Tasks {
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len() - self.free.len()
+    }
+
+    pub(crate) fn insert(&mut self, task: Task) -> Row {
+        let seq = task.seq;
+        let row = match self.free.pop() {
+            Some(row) => {
+                self.rows[row as usize] = Some(task);
+                row
+            }
+            None => {
+                let row =
+                    Row::try_from(self.rows.len()).expect("fewer open tasks in memory than 2^32");
+                self.rows.push(Some(task));
+                row
+            }
+        };
+        let page = self
+            .pages
+            .entry(seq.0 / PAGE)
+            .or_insert_with(|| Page { live: 0, rows: Box::new([VACANT; PAGE as usize]) });
+        let place = &mut page.rows[(seq.0 % PAGE) as usize];
+        assert!(*place == VACANT, "a task number is used once");
+        *place = row;
+        page.live += 1;
+        row
+    }
+
+    pub(crate) fn row_of(&self, seq: Seq) -> Option<Row> {
+        let row = self.pages.get(&(seq.0 / PAGE))?.rows[(seq.0 % PAGE) as usize];
+        (row != VACANT).then_some(row)
+    }
+
+    pub(crate) fn find(&self, seq: Seq) -> Option<&Task> {
+        self.row_of(seq).map(|row| &self[row])
+    }
+
+    /// The task in a row that was noted earlier, if there is one now.
+    pub(crate) fn at(&self, row: Row) -> Option<&Task> {
+        self.rows.get(row as usize)?.as_ref()
+    }
+
+    pub(crate) fn remove(&mut self, row: Row) -> Task {
+        let task = self.rows[row as usize].take().expect("a row in use");
+        self.free.push(row);
+        let key = task.seq.0 / PAGE;
+        let page = self.pages.get_mut(&key).expect("the page of an open task");
+        page.rows[(task.seq.0 % PAGE) as usize] = VACANT;
+        page.live -= 1;
+        if page.live == 0 {
+            self.pages.remove(&key);
+        }
+        task
+    }
+
+    /// Tasks with smaller numbers than `before`, greatest first.
+    pub(crate) fn newest_first(&self, before: Option<Seq>) -> impl Iterator<Item = &Task> {
+        let end = before.map_or(u64::MAX, |seq| seq.0);
+        let pages = self.pages.range(..=end / PAGE).rev();
+        pages
+            .flat_map(|(_, page)| page.rows.iter().rev())
+            .filter_map(|row| if *row == VACANT { None } else { self.at(*row) })
+            .filter(move |task| task.seq.0 < end)
+    }
+}
+
+impl Index<Row> for Tasks {
+    type Output = Task;
+    fn index(&self, row: Row) -> &Task {
+        self.rows[row as usize].as_ref().expect("a row in use")
+    }
+}
+
+impl IndexMut<Row> for Tasks {
+    fn index_mut(&mut self, row: Row) -> &mut Task {
+        self.rows[row as usize].as_mut().expect("a row in use")
+    }
+}

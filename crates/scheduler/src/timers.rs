@@ -1,0 +1,48 @@
+//! When something is due. Exact and ordered; an entry is taken out when what it waits for has happened, so the set
+//! never holds more than the tasks and workers that wait for a time.
+
+use std::collections::BTreeSet;
+
+use divvy_types::{Seq, Timestamp, WorkerKey};
+
+/// What is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// A scheduled task becomes ready.
+    Due(Seq),
+    /// An attempt has taken longer than it may, and its worker has not said so.
+    Overdue(Seq),
+    /// A worker was told to stop an attempt and has not answered.
+    StopGrace(Seq),
+    /// An attempt from before the restart was not announced by its worker.
+    Unclaimed(Seq),
+    /// A worker may hold attempts that have run for a while.
+    Held(WorkerKey),
+    /// A worker that holds leases may have been silent for too long.
+    Lease(WorkerKey),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Timers {
+    set: BTreeSet<(Timestamp, Timer)>,
+}
+
+impl Timers {
+    pub(crate) fn add(&mut self, at: Timestamp, timer: Timer) {
+        self.set.insert((at, timer));
+    }
+
+    pub(crate) fn remove(&mut self, at: Timestamp, timer: Timer) {
+        self.set.remove(&(at, timer));
+    }
+
+    pub(crate) fn next(&self) -> Option<Timestamp> {
+        self.set.first().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, Timer)> {
+        let first = self.set.first().filter(|(at, _)| *at <= now).copied()?;
+        self.set.remove(&first);
+        Some(first)
+    }
+}

@@ -1,0 +1,258 @@
+//! What can be read of the scheduler. Nothing here changes it, and nothing walks all tasks unless it is asked for
+//! them.
+
+use std::sync::Arc;
+
+use divvy_types::view::{QueueView, WorkerView};
+use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, Token, WaitReason, WorkerKey};
+
+use crate::Scheduler;
+use crate::classes::Class;
+use crate::table::{NOBODY, Task, band_of};
+use crate::workers::Group;
+
+/// A task in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskStatus {
+    /// Where it is. `Done` only while it is settling.
+    pub state: TaskState,
+    /// Why it does not run, unless it does or is done.
+    pub wait: Option<WaitReason>,
+    /// Who runs it.
+    pub worker: Option<Name>,
+    /// Attempts that were begun and count.
+    pub attempts: u32,
+    /// Of the attempt that runs, or of the last one under this server start.
+    pub token: Option<Token>,
+    /// When it came into this state.
+    pub since: Timestamp,
+    /// Whether it is done, and children that it spawned are not.
+    pub settling: bool,
+}
+
+/// How many tasks are where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Wait for dependencies.
+    pub blocked: u64,
+    /// Wait for a time.
+    pub scheduled: u64,
+    /// Wait for a worker, in memory.
+    pub ready: u64,
+    /// Run.
+    pub leased: u64,
+    /// Wait for a worker, in the store.
+    pub spilled: u64,
+}
+
+impl Counts {
+    pub(crate) fn of(&mut self, state: TaskState) -> &mut u64 {
+        match state {
+            TaskState::Blocked => &mut self.blocked,
+            TaskState::Scheduled => &mut self.scheduled,
+            TaskState::Ready => &mut self.ready,
+            TaskState::Leased => &mut self.leased,
+            TaskState::Done | TaskState::Dead | TaskState::Cancelled => {
+                unreachable!("final tasks are not counted")
+            }
+        }
+    }
+}
+
+impl Scheduler {
+    /// What is known of a task, if it is in memory.
+    pub fn status(&self, seq: Seq) -> Option<TaskStatus> {
+        if let Some(settling) = self.settling.get(&seq) {
+            return Some(TaskStatus {
+                state: TaskState::Done,
+                wait: None,
+                worker: None,
+                attempts: 0,
+                token: None,
+                since: settling.since,
+                settling: true,
+            });
+        }
+        let task = self.tasks.find(seq)?;
+        let leased = task.state == TaskState::Leased;
+        Some(TaskStatus {
+            state: task.state,
+            wait: self.wait_reason(task),
+            worker: if leased { self.holder_of(task) } else { None },
+            attempts: task.attempts + u32::from(leased),
+            token: Some(task.token).filter(|token| *token != Token::default()),
+            since: task.since,
+            settling: false,
+        })
+    }
+
+    /// Where a task is, if it is in memory: `Done` while it is settling.
+    pub fn state(&self, seq: Seq) -> Option<TaskState> {
+        let settling = self.settling.contains_key(&seq).then_some(TaskState::Done);
+        settling.or_else(|| self.tasks.find(seq).map(|task| task.state))
+    }
+
+    /// The token of the attempt that runs, if one does.
+    pub fn lease_token(&self, seq: Seq) -> Option<Token> {
+        self.tasks.find(seq).filter(|task| task.state == TaskState::Leased).map(|task| task.token)
+    }
+
+    /// How many workers are connected.
+    pub fn worker_count(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// The spec of a task, if it is open and in memory.
+    pub fn spec(&self, seq: Seq) -> Option<&Arc<TaskSpec>> {
+        self.tasks.find(seq).map(|task| &task.spec)
+    }
+
+    /// Why a task does not run that waits in the store.
+    pub fn wait_reason_for_spilled(&self, spec: &TaskSpec) -> WaitReason {
+        self.wait_for_worker(spec, None)
+    }
+
+    /// All queues that have tasks or are paused, by name.
+    pub fn queues(&self, now: Timestamp) -> Vec<QueueView> {
+        let views = self.queues.iter().map(|(index, queue)| {
+            let classes = self.classes.iter().filter(|(_, class)| class.queue == index);
+            let heads = classes
+                .flat_map(|(_, class)| &class.bands)
+                .filter_map(|band| band.iter(&self.tasks).next());
+            let oldest = heads.map(|entry| entry.ready_at).min();
+            QueueView {
+                name: queue.name.clone(),
+                paused: queue.paused,
+                blocked: queue.counts.blocked,
+                scheduled: queue.counts.scheduled,
+                ready: queue.counts.ready + queue.counts.spilled,
+                leased: queue.counts.leased,
+                oldest_ready_ms: oldest.map(|ready_at| now.since(ready_at).as_millis() as u64),
+            }
+        });
+        views.collect()
+    }
+
+    /// All connected workers, by key.
+    pub fn workers(&self) -> Vec<WorkerView> {
+        let views = self.workers.iter().map(|worker| {
+            let profile = &self.workers.group(worker.group).profile;
+            WorkerView {
+                name: worker.name.clone(),
+                key: worker.key.0,
+                queues: profile.queues.clone(),
+                kinds: profile.kinds.clone(),
+                capabilities: profile.capabilities.clone(),
+                credit: worker.credit,
+                leased: worker.leased,
+                draining: worker.draining,
+                connected_at: worker.connected_at,
+                seen_at: worker.seen_at,
+                finished: worker.finished,
+                failed: worker.failed,
+            }
+        });
+        views.collect()
+    }
+
+    /// How many tasks are where, over all queues.
+    pub fn counts(&self) -> Counts {
+        self.queues.total
+    }
+
+    /// Open tasks in memory with smaller numbers, newest first.
+    pub fn open_before(
+        &self,
+        seq: Option<Seq>,
+    ) -> impl Iterator<Item = (Seq, TaskState, &Arc<TaskSpec>)> {
+        self.tasks.newest_first(seq).map(|task| (task.seq, task.state, &task.spec))
+    }
+
+    /// The latest connection of a worker of this name.
+    pub fn worker_by_name(&self, name: &str) -> Option<WorkerKey> {
+        self.workers.iter().filter(|worker| worker.name == name).map(|worker| worker.key).last()
+    }
+
+    /// Whether no task is open, in memory or in the store.
+    pub fn is_idle(&self) -> bool {
+        self.tasks.len() == 0 && self.spills.is_empty() && self.settling.is_empty()
+    }
+
+    fn holder_of(&self, task: &Task) -> Option<Name> {
+        if task.worker == NOBODY {
+            return task.links.as_ref().and_then(|links| links.holder.clone());
+        }
+        Some(self.workers.get(task.worker).name.clone())
+    }
+
+    fn wait_reason(&self, task: &Task) -> Option<WaitReason> {
+        match task.state {
+            TaskState::Blocked => Some(self.missing_dependencies(task)),
+            TaskState::Scheduled if task.retried => {
+                Some(WaitReason::Backoff { until: task.ready_at, attempts: task.attempts })
+            }
+            TaskState::Scheduled => Some(WaitReason::Scheduled { until: task.ready_at }),
+            TaskState::Ready => Some(self.wait_for_worker(&task.spec, Some(task))),
+            TaskState::Leased | TaskState::Done | TaskState::Dead | TaskState::Cancelled => None,
+        }
+    }
+
+    fn missing_dependencies(&self, task: &Task) -> WaitReason {
+        let Some(links) = &task.links else {
+            return WaitReason::Dependencies { missing: 0, total: 0, first: None };
+        };
+        let open = |seq: Seq| {
+            self.tasks.row_of(seq).is_some()
+                || self.settling.contains_key(&seq)
+                || self.absent.contains_key(&seq)
+        };
+        // A recovered task may have fewer edges than its spec names; then places say nothing.
+        let place = links.parents.iter().position(|edge| open(edge.seq));
+        let place = place.filter(|_| links.parents.len() == task.spec.after.len());
+        let first = place.and_then(|place| task.spec.after.get(place)).map(|edge| edge.task);
+        WaitReason::Dependencies {
+            missing: links.missing,
+            total: links.parents.len() as u32,
+            first,
+        }
+    }
+
+    fn wait_for_worker(&self, spec: &TaskSpec, task: Option<&Task>) -> WaitReason {
+        if self.queues.find(&spec.queue).is_some_and(|queue| queue.paused) {
+            return WaitReason::QueuePaused { queue: spec.queue.clone() };
+        }
+        let lacks =
+            |group: &Group| spec.needs.iter().filter(|need| !group.profile.has(need)).count();
+        let groups = self.workers.groups().map(|(_, group)| group);
+        let near: Vec<&Group> = groups
+            .filter(|group| !group.active.is_empty() && group.profile.runs(&spec.queue, &spec.kind))
+            .collect();
+        let Some(nearest) = near.iter().min_by_key(|group| lacks(group)) else {
+            let workers = self.workers.len() as u32;
+            return WaitReason::NoWorker {
+                kind: spec.kind.clone(),
+                queue: spec.queue.clone(),
+                workers,
+            };
+        };
+        if lacks(nearest) > 0 {
+            let missing =
+                spec.needs.iter().filter(|need| !nearest.profile.has(need)).cloned().collect();
+            let member = nearest.active.first().map(|index| self.workers.get(*index).name.clone());
+            return WaitReason::MissingCapability { missing, nearest: member.unwrap_or_default() };
+        }
+        let able = near
+            .iter()
+            .filter(|group| lacks(group) == 0)
+            .map(|group| group.active.len() as u32)
+            .sum();
+        let position = task.and_then(|task| self.position(self.classes.get(task.class), task));
+        WaitReason::WorkersBusy { position, workers: able }
+    }
+
+    /// How many tasks are before this one in its lane.
+    fn position(&self, class: &Class, task: &Task) -> Option<u64> {
+        let lane = &class.bands[band_of(task.spec.priority)];
+        lane.iter(&self.tasks).position(|entry| entry.seq == task.seq).map(|place| place as u64)
+    }
+}

@@ -1,0 +1,81 @@
+//! Tasks that are submitted together: all of them are accepted or none.
+
+use divvy_types::limits::BATCH_TASKS_MAX;
+use divvy_types::{SpecError, TaskSpec};
+
+use super::error::Error;
+use super::handle::TaskHandle;
+use super::{Client, Submitted};
+use crate::task::{Task, TaskOptions, clock};
+
+/// Collects tasks for one submission. Nothing is sent before [`Batch::send`].
+///
+/// ```no_run
+/// # use divvy::prelude::*;
+/// # #[derive(Serialize, Deserialize)] struct Probe { url: String }
+/// # impl Task for Probe { const KIND: &'static str = "video.probe"; type Output = u64; }
+/// # async fn main_(client: Client) -> Result<(), divvy::Error> {
+/// let mut batch = client.batch();
+/// let probes: Vec<_> = (0..100).map(|n| batch.add(Probe { url: format!("clip-{n}") })).collect();
+/// batch.send().await?;
+/// # drop(probes); Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "a batch does nothing until it is sent"]
+pub struct Batch {
+    client: Client,
+    specs: Vec<TaskSpec>,
+    problem: Option<Error>,
+}
+
+impl Batch {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, specs: Vec::new(), problem: None }
+    }
+
+    /// Adds a task. One that cannot be sent makes [`Batch::send`] fail.
+    pub fn add<T: Task>(&mut self, task: T) -> TaskHandle<T::Output> {
+        self.add_with(task, |options| options)
+    }
+
+    /// Adds a task with changed options.
+    pub fn add_with<T: Task>(
+        &mut self,
+        task: T,
+        change: impl FnOnce(TaskOptions) -> TaskOptions,
+    ) -> TaskHandle<T::Output> {
+        let id = crate::task::fresh_id();
+        match change(T::options().id(id)).spec(&task, clock()) {
+            Ok(spec) => {
+                let handle = TaskHandle::new(self.client.clone(), spec.id);
+                self.specs.push(spec);
+                handle
+            }
+            Err(error) => {
+                self.problem.get_or_insert(error);
+                TaskHandle::new(self.client.clone(), id)
+            }
+        }
+    }
+
+    /// How many tasks it has.
+    pub fn len(&self) -> usize {
+        self.specs.len()
+    }
+
+    /// Whether it has no task.
+    pub fn is_empty(&self) -> bool {
+        self.specs.is_empty()
+    }
+
+    /// Submits all tasks; returns when they are durable.
+    pub async fn send(self) -> Result<Submitted, Error> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        if self.specs.len() > BATCH_TASKS_MAX {
+            return Err(SpecError::BatchTooLarge { count: self.specs.len() }.into());
+        }
+        self.client.submit_specs(self.specs).await
+    }
+}

@@ -1,0 +1,93 @@
+//! A submitted task, seen by the one who submitted it.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use divvy_types::view::TaskDetail;
+use divvy_types::{TaskId, TaskState};
+use serde::de::DeserializeOwned;
+
+use super::Client;
+use super::error::{Error, WaitError};
+use super::events::until_final;
+
+/// A task at a server, and the type of its result.
+pub struct TaskHandle<O> {
+    client: Client,
+    id: TaskId,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O> TaskHandle<O> {
+    pub(crate) fn new(client: Client, id: TaskId) -> Self {
+        Self { client, id, output: PhantomData }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> TaskId {
+        self.id
+    }
+
+    /// Everything that the server knows of it: state, why it waits, progress, attempts, result.
+    pub async fn detail(&self) -> Result<TaskDetail, Error> {
+        self.client.http().get(&format!("/tasks/{}", self.id)).await
+    }
+
+    /// Keeps it from running or asks it to stop; it is `leased` for as long as its handler goes on.
+    pub async fn cancel(&self) -> Result<TaskState, Error> {
+        self.client.cancel(self.id, None).await
+    }
+
+    /// Puts it back if it is dead or cancelled, or runs it now if it waits for a time; see [`Client::retry`].
+    pub async fn retry(&self) -> Result<TaskState, Error> {
+        self.client.retry(self.id).await
+    }
+}
+
+impl<O: DeserializeOwned> TaskHandle<O> {
+    /// Waits until the task is final and returns its result. Listens to the server's events and does not poll.
+    pub async fn wait(&self) -> Result<O, WaitError> {
+        let detail = until_final(self.client.http(), self.id).await?;
+        output(&detail)
+    }
+}
+
+/// The result of a final task, or how it ended instead.
+fn output<O: DeserializeOwned>(detail: &TaskDetail) -> Result<O, WaitError> {
+    let task = detail.summary.id;
+    let error = detail.summary.error.clone();
+    match detail.summary.state {
+        TaskState::Done => {
+            let result = detail.result.clone().unwrap_or_default();
+            result.parse().map_err(|error| WaitError::Output { task, problem: error.to_string() })
+        }
+        TaskState::Dead => {
+            let unknown = || {
+                divvy_types::TaskError::new(
+                    divvy_types::ErrorClass::Failed,
+                    "no error was recorded",
+                )
+            };
+            Err(WaitError::Dead { task, error: error.unwrap_or_else(unknown) })
+        }
+        _ => {
+            let reason = error.map_or_else(
+                || "no reason was given".to_owned(),
+                |error| error.message.to_string(),
+            );
+            Err(WaitError::Cancelled { task, reason })
+        }
+    }
+}
+
+impl<O> Clone for TaskHandle<O> {
+    fn clone(&self) -> Self {
+        Self::new(self.client.clone(), self.id)
+    }
+}
+
+impl<O> fmt::Debug for TaskHandle<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("TaskHandle").field(&self.id).finish()
+    }
+}

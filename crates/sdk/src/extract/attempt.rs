@@ -1,0 +1,32 @@
+//! Who this attempt is.
+
+use divvy_types::{Name, TaskId, Token};
+
+use super::Extract;
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Names the attempt. Hand `token` to outside systems that can refuse an older writer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The task.
+    pub id: TaskId,
+    /// Its kind.
+    pub kind: Name,
+    /// Which attempt this is, from 1.
+    pub number: u32,
+    /// Greater than the token of any earlier attempt of this task.
+    pub token: Token,
+}
+
+impl Extract for Attempt {
+    fn extract(context: &Context) -> Result<Self, Failure> {
+        let spec = context.spec();
+        Ok(Self {
+            id: spec.id,
+            kind: spec.kind.clone(),
+            number: context.attempt(),
+            token: context.token(),
+        })
+    }
+}

@@ -1,0 +1,14 @@
+//! Everything that a file with tasks, handlers or workflows usually needs.
+
+pub use std::time::Duration;
+
+pub use serde::{Deserialize, Serialize};
+
+pub use crate::client::{Client, TaskHandle};
+pub use crate::extract::{
+    Attempt, Cancel, Child, Log, Parents, Progress, Spawner, State, Upstream, Upstreams,
+};
+pub use crate::failure::{Failure, Outcome};
+pub use crate::task::{Task, TaskOptions};
+pub use crate::worker::Worker;
+pub use crate::workflow::{Node, Run, Workflow};

@@ -1,0 +1,248 @@
+//! The engine under the bench: requests in, grants out, handlers run, reports in.
+//!
+//! Plays the part of the network and of the one connected worker, one attempt at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use divvy_engine::inline::InlineEngine;
+use divvy_engine::request::Reply;
+use divvy_engine::{
+    Error, GrantedTask, Options, Request, Submitted, ToWorker, WorkerHello, WorkerReport,
+};
+use divvy_store::{MemoryStore, PageQuery, Reader, Store, TaskRecord};
+use divvy_types::view::Progress;
+use divvy_types::{
+    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, TaskError, TaskId, TaskSpec,
+    TaskState, Timestamp, WorkerKey,
+};
+use divvy_worker::{Attempt, AttemptProbe, CancelReason, Registry};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::context::{Clock, Surroundings};
+use crate::worker::{Parts, registry};
+
+/// When a bench's clock starts: the first second of 2026, always, so that a test sees the same times each time.
+const START: Timestamp = Timestamp(1_767_225_600_000_000);
+/// Attempts of one call; a task that snoozes for ever would never end.
+const ATTEMPTS_MAX: u32 = 100_000;
+/// Messages that may wait for the worker; one attempt makes a few.
+const OUTBOX: usize = 1_024;
+/// Rows of one page of tasks.
+const PAGE_ROWS: usize = 1_000;
+
+/// What never fails on a bench: the store is in memory.
+const STORE: &str = "the store in memory does not fail";
+
+pub(super) struct Drive {
+    engine: InlineEngine,
+    reader: Box<dyn Reader>,
+    registry: Registry,
+    worker: WorkerKey,
+    inbox: mpsc::Receiver<ToWorker>,
+    clock: Arc<AtomicU64>,
+    /// Why the next attempt is to be cancelled.
+    cancel_next: Option<Name>,
+    /// What the last attempt of each task said of itself.
+    notes: std::collections::HashMap<TaskId, AttemptProbe>,
+}
+
+impl Drive {
+    pub(super) fn new(parts: Parts) -> Self {
+        let clock = Arc::new(AtomicU64::new(START.0));
+        let store = MemoryStore::new();
+        let reader = store.reader().expect(STORE);
+        let engine = InlineEngine::start(Box::new(store), &Options::default(), START).expect(STORE);
+        let surroundings =
+            Surroundings { states: parts.states, clock: Clock::Virtual(Arc::clone(&clock)) };
+        let registry = registry(parts.registrations, &surroundings);
+        let hello = WorkerHello {
+            name: parts.name,
+            queues: parts.queues,
+            kinds: registry.kinds().cloned().collect(),
+            capabilities: parts.capabilities,
+            // One at a time: the order is then the scheduler's and nobody else's.
+            credit: 1,
+            held: Vec::new(),
+        };
+        let (outbox, inbox) = mpsc::channel(OUTBOX);
+        let (cancel_next, notes) = (None, std::collections::HashMap::new());
+        let mut drive = Self {
+            engine,
+            reader,
+            registry,
+            worker: WorkerKey(0),
+            inbox,
+            clock,
+            cancel_next,
+            notes,
+        };
+        let connected = drive.ask(|reply| Request::Connect { hello, outbox, reply });
+        drive.worker = connected.expect("an engine takes every worker that says hello");
+        drive
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp(self.clock.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn submit(&mut self, specs: Vec<TaskSpec>) -> Result<Submitted, Error> {
+        divvy_scheduler::admit::check_batch(&specs)?;
+        self.ask(|reply| Request::Submit { specs, reply })
+    }
+
+    pub(super) fn cancel(&mut self, id: TaskId, reason: Name) -> Result<TaskState, Error> {
+        self.ask(|reply| Request::Cancel { id, reason, reply })
+    }
+
+    pub(super) fn retry(&mut self, id: TaskId) -> Result<TaskState, Error> {
+        self.ask(|reply| Request::Retry { id, reply })
+    }
+
+    pub(super) fn cancel_next(&mut self, reason: Name) {
+        self.cancel_next = Some(reason);
+    }
+
+    /// Runs everything that can run at this time.
+    pub(super) async fn settle(&mut self) {
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(granted) = self.next_grant() else { return };
+            self.attempt(granted).await;
+        }
+        panic!(
+            "{ATTEMPTS_MAX} attempts at one time; does a task spawn itself, or snooze for no time, for ever?"
+        );
+    }
+
+    /// Runs everything, and moves the clock to the next deadline for as long as something waits for a time.
+    pub(super) async fn drain(&mut self) {
+        for _ in 0..ATTEMPTS_MAX {
+            self.settle().await;
+            let waiting = self.engine.core().scheduler().counts().scheduled;
+            match self.engine.next_deadline() {
+                Some(deadline) if waiting > 0 => self.move_to(deadline),
+                _ => return,
+            }
+        }
+        panic!("{ATTEMPTS_MAX} jumps of the clock and no end; does a task snooze for ever?");
+    }
+
+    /// Moves the clock on, through every deadline on the way, running what becomes due at each.
+    pub(super) async fn advance(&mut self, span: Duration) {
+        let end = self.now() + span;
+        for _ in 0..ATTEMPTS_MAX {
+            self.settle().await;
+            match self.engine.next_deadline() {
+                Some(deadline) if deadline <= end => self.move_to(deadline),
+                _ => {
+                    self.move_to(end);
+                    return self.settle().await;
+                }
+            }
+        }
+        panic!(
+            "{ATTEMPTS_MAX} deadlines within {span:?}; does a task snooze for no time, for ever?"
+        );
+    }
+
+    fn move_to(&mut self, time: Timestamp) {
+        let time = time.max(self.now());
+        self.clock.store(time.0, Ordering::Relaxed);
+        // The worker would have been heard of all the while.
+        let seen = Request::Heartbeat { worker: self.worker, progress: Vec::new() };
+        self.engine.step(time, seen).expect(STORE);
+        self.engine.pass_time(time).expect(STORE);
+    }
+
+    fn next_grant(&mut self) -> Option<GrantedTask> {
+        loop {
+            match self.inbox.try_recv().ok()? {
+                ToWorker::Grants(mut granted) => {
+                    assert_eq!(granted.len(), 1, "a worker with one credit gets one task");
+                    return granted.pop();
+                }
+                // Answers to reports, and stops of attempts that have ended.
+                ToWorker::Answers(_) | ToWorker::Stops(_) | ToWorker::Drain => {}
+            }
+        }
+    }
+
+    async fn attempt(&mut self, granted: GrantedTask) {
+        let GrantedTask { spec, token, attempt, upstream } = granted;
+        let (task, timeout_ms) = (spec.id, spec.timeout_ms);
+        let (running, probe) = Attempt::detached((*spec).clone(), token, attempt, upstream.into());
+        let cancelled = self.cancel_next.take();
+        if let Some(reason) = &cancelled {
+            self.cancel(task, reason.clone()).expect("a task that was granted can be cancelled");
+            probe.cancel(CancelReason::Stopped(reason.clone()));
+        }
+        let running = self.registry.execute(running);
+        let outcome = match timeout_ms {
+            None => running.await,
+            Some(ms) => match tokio::time::timeout(Duration::from_millis(ms), running).await {
+                Ok(outcome) => outcome,
+                Err(_) => {
+                    let message = format!("the attempt took longer than its timeout_ms of {ms}");
+                    failed(ErrorClass::Timeout, FailureVerdict::Retry, &message)
+                }
+            },
+        };
+        // As on a worker: what a handler returns after it was asked to stop does not count.
+        let outcome = match cancelled {
+            Some(reason) => failed(ErrorClass::Cancelled, FailureVerdict::Cancelled, &reason),
+            None => outcome,
+        };
+        let log = Some(Name::from(probe.log())).filter(|log| !log.is_empty());
+        self.notes.insert(task, probe);
+        let reports = vec![WorkerReport { task, token, outcome, log }];
+        self.engine
+            .step(self.now(), Request::Report { worker: self.worker, reports })
+            .expect(STORE);
+    }
+
+    fn ask<T>(&mut self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Error> {
+        let (reply, mut answer) = oneshot::channel();
+        self.engine.step(self.now(), request(reply)).expect(STORE);
+        answer.try_recv().expect("an engine without threads answers before it returns")
+    }
+
+    /// A task as the store has it.
+    pub(super) fn record(&mut self, id: TaskId) -> Option<TaskRecord> {
+        self.reader.find(id).expect(STORE)
+    }
+
+    /// All tasks, oldest first.
+    pub(super) fn records(&mut self) -> Vec<TaskRecord> {
+        let mut records = Vec::new();
+        let mut query = PageQuery { rows: PAGE_ROWS, ..PageQuery::default() };
+        loop {
+            let page = self.reader.page(&query).expect(STORE);
+            let Some(last) = page.last() else { break };
+            query.before = Some(last.seq);
+            records.extend(page);
+        }
+        records.reverse();
+        records
+    }
+
+    /// Where an open task is, and why it does not run.
+    pub(super) fn status(&self, record: &TaskRecord) -> (TaskState, Option<String>) {
+        if let Some(outcome) = &record.outcome {
+            return (outcome.state, None);
+        }
+        match self.engine.core().scheduler().status(record.seq) {
+            Some(status) => (status.state, status.wait.map(|wait| wait.to_string())),
+            None => (TaskState::Ready, None),
+        }
+    }
+
+    /// How far the last attempt of a task said that it was.
+    pub(super) fn progress(&self, id: TaskId) -> Option<Progress> {
+        self.notes.get(&id).map(AttemptProbe::progress)
+    }
+}
+
+fn failed(class: ErrorClass, verdict: FailureVerdict, message: &str) -> AttemptOutcome {
+    AttemptOutcome::Failed(Failure { verdict, error: TaskError::new(class, message) })
+}

@@ -1,0 +1,193 @@
+//! A workflow at a server.
+
+use std::fmt;
+
+use divvy_types::limits::{BATCH_EDGES_MAX, BATCH_TASKS_MAX};
+use divvy_types::view::TaskSummary;
+use divvy_types::{Name, TaskId, TaskSpec, TaskState, WorkflowId};
+use futures_util::stream::{self, Stream};
+
+use super::watch::{RunProgress, Watch, tasks_of};
+use super::{Node, Workflow};
+use crate::client::{Client, Error, TaskHandle};
+use crate::task::clock;
+
+/// Payload of one submission; a workflow with more is submitted in pieces.
+const PIECE_BYTES_MAX: usize = 16 << 20;
+
+/// A workflow that was started.
+#[derive(Clone, Debug)]
+pub struct Run {
+    client: Client,
+    id: WorkflowId,
+    name: Name,
+    mark: u64,
+    tasks: Vec<TaskId>,
+}
+
+impl Run {
+    pub(crate) async fn start(client: Client, workflow: Workflow) -> Result<Self, Error> {
+        let plan = workflow.plan(clock())?;
+        let tasks = plan.specs.iter().map(|spec| spec.id).collect();
+        for piece in pieces(plan.specs) {
+            client.submit_specs(piece).await?;
+        }
+        Ok(Self { client, id: plan.id, name: plan.name, mark: plan.mark, tasks })
+    }
+
+    /// Names the run.
+    pub fn id(&self) -> WorkflowId {
+        self.id
+    }
+
+    /// One task of the run.
+    ///
+    /// # Panics
+    /// If the node belongs to another workflow.
+    pub fn task<O>(&self, node: Node<O>) -> TaskHandle<O> {
+        assert_eq!(node.mark(), self.mark, "the node belongs to another workflow");
+        TaskHandle::new(self.client.clone(), self.tasks[node.place() as usize])
+    }
+
+    /// Waits until every task has ended, spawned children too, and says how. Listens and does not poll.
+    pub async fn wait(&self) -> Result<RunSummary, Error> {
+        self.wait_with(|_| ()).await
+    }
+
+    /// Waits, and tells `news` of each step on the way.
+    pub async fn wait_with(&self, mut news: impl FnMut(RunProgress)) -> Result<RunSummary, Error> {
+        let mut watch = Watch::new(self.client.http().clone(), self.id);
+        while let Some(progress) = watch.next().await? {
+            news(progress);
+        }
+        self.summary().await
+    }
+
+    /// The steps on the way as a stream, which ends when the run is over.
+    pub fn progress(&self) -> impl Stream<Item = Result<RunProgress, Error>> + Send + use<> {
+        let watch = Watch::new(self.client.http().clone(), self.id);
+        stream::unfold(Some(watch), |watch| async {
+            let mut watch = watch?;
+            match watch.next().await {
+                Ok(progress) => progress.map(|progress| (Ok(progress), Some(watch))),
+                Err(error) => Some((Err(error), None)),
+            }
+        })
+    }
+
+    /// How the run stands now.
+    pub async fn summary(&self) -> Result<RunSummary, Error> {
+        let tasks = tasks_of(self.client.http(), self.id).await?;
+        let progress = RunProgress::of(tasks.iter().map(|task| task.state));
+        let failed = tasks
+            .into_iter()
+            .filter(|task| matches!(task.state, TaskState::Dead | TaskState::Cancelled))
+            .collect();
+        Ok(RunSummary { name: self.name.clone(), progress, failed })
+    }
+
+    /// Cancels every task that has not ended.
+    pub async fn cancel(&self) -> Result<(), Error> {
+        for task in tasks_of(self.client.http(), self.id).await? {
+            if task.state.is_final() {
+                continue;
+            }
+            match self.client.cancel(task.id, Some("its workflow was cancelled")).await {
+                Ok(_) => {}
+                // It ended, or its parent's cancel took it along, since the list was read.
+                Err(Error::Refused { code, .. }) if code == "conflict" => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a run stands.
+#[derive(Clone, Debug)]
+pub struct RunSummary {
+    /// The workflow's name.
+    pub name: Name,
+    /// How many tasks are where.
+    pub progress: RunProgress,
+    /// The tasks that are dead or cancelled.
+    pub failed: Vec<TaskSummary>,
+}
+
+impl RunSummary {
+    /// This summary if every task is done, else an error that says which is not.
+    pub fn into_success(self) -> Result<Self, UnfinishedRun> {
+        if self.progress.done == self.progress.total {
+            Ok(self)
+        } else {
+            Err(UnfinishedRun(Box::new(self)))
+        }
+    }
+}
+
+impl fmt::Display for RunSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RunProgress { total, waiting, running, done, dead, cancelled } = self.progress;
+        write!(f, "{}: {done} of {total} done", self.name)?;
+        for (count, word) in
+            [(waiting, "waiting"), (running, "running"), (dead, "dead"), (cancelled, "cancelled")]
+        {
+            if count > 0 {
+                write!(f, ", {count} {word}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Not every task of a run is done.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("workflow {0}{detail}", detail = first_failure(.0))]
+pub struct UnfinishedRun(pub Box<RunSummary>);
+
+fn first_failure(summary: &RunSummary) -> String {
+    // A dead task explains the cancelled ones that waited for it.
+    let dead = summary.failed.iter().find(|task| task.state == TaskState::Dead);
+    match dead.or_else(|| summary.failed.first()) {
+        None => String::new(),
+        Some(task) => {
+            let error = task.error.as_ref().map_or_else(String::new, |error| format!(": {error}"));
+            format!("; task {} of kind `{}` is {}{error}", task.id, task.kind, task.state)
+        }
+    }
+}
+
+/// Cuts a workflow that is too large for one submission; the order keeps parents before their dependents.
+fn pieces(specs: Vec<TaskSpec>) -> Vec<Vec<TaskSpec>> {
+    let mut pieces = Vec::new();
+    let mut piece = Vec::new();
+    let (mut edges, mut bytes) = (0, 0);
+    for spec in specs {
+        edges += spec.after.len();
+        bytes += spec.payload.data().len();
+        if !piece.is_empty()
+            && (piece.len() == BATCH_TASKS_MAX
+                || edges > BATCH_EDGES_MAX
+                || bytes > PIECE_BYTES_MAX)
+        {
+            pieces.push(std::mem::take(&mut piece));
+            (edges, bytes) = (spec.after.len(), spec.payload.data().len());
+        }
+        piece.push(spec);
+    }
+    pieces.push(piece);
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_workflow_is_cut_in_order() {
+        let specs: Vec<TaskSpec> = (0..25_000).map(|n| TaskSpec::new(TaskId(n), "noop")).collect();
+        let pieces = pieces(specs.clone());
+        assert_eq!(pieces.iter().map(Vec::len).collect::<Vec<_>>(), [10_000, 10_000, 5_000]);
+        assert_eq!(pieces.concat(), specs);
+    }
+}

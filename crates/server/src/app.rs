@@ -1,0 +1,63 @@
+//! What every request handler may reach: the engine, the address and the shutdown signal.
+
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use divvy_engine::Handle;
+use tokio_util::sync::CancellationToken;
+
+use crate::budget::Budget;
+
+/// The version of this server, as it tells everybody.
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// A cheap clone of what handlers share.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Shared>);
+
+/// What handlers share.
+pub(crate) struct Shared {
+    /// The engine.
+    pub(crate) handle: Handle,
+    /// Where the server listens.
+    pub(crate) address: SocketAddr,
+    /// When it began to.
+    pub(crate) started: Instant,
+    /// What workers are told about silence.
+    pub(crate) lease_ms: u64,
+    /// Cancelled when the server stops: endless answers end then.
+    pub(crate) shutdown: CancellationToken,
+    /// Room for submissions that wait for the engine.
+    pub(crate) budget: Budget,
+    /// Open connections.
+    pub(crate) connections: AtomicU64,
+}
+
+impl App {
+    pub(crate) fn new(
+        handle: Handle,
+        address: SocketAddr,
+        lease_ms: u64,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            handle,
+            address,
+            started: Instant::now(),
+            lease_ms,
+            shutdown,
+            budget: Budget::default(),
+            connections: AtomicU64::new(0),
+        }))
+    }
+}
+
+impl Deref for App {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}

@@ -1,0 +1,26 @@
+//! gRPC: submitting, and the stream of a worker.
+
+pub(crate) mod hello;
+pub(crate) mod status;
+mod submit;
+mod wire;
+mod work;
+
+use axum::Router;
+use divvy_proto::v1::submit_server::SubmitServer;
+use divvy_proto::v1::work_server::WorkServer;
+use divvy_types::limits::MESSAGE_BYTES_MAX;
+use tonic::service::Routes;
+
+use crate::app::App;
+
+/// Both services. What they do not have falls through to the router's own answer.
+pub(crate) fn routes(app: App) -> Router {
+    let submit = SubmitServer::new(submit::Service::new(app.clone()))
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    // A grant may carry the results of many dependencies, so only what arrives is limited.
+    let work =
+        WorkServer::new(work::Service::new(app)).max_decoding_message_size(MESSAGE_BYTES_MAX);
+    Routes::new(submit).add_service(work).into_axum_router().reset_fallback()
+}

@@ -1,0 +1,210 @@
+//! Reads JSON bodies so that every fault is told in the one shape, with its place.
+//!
+//! A body that is too large is read to its end without being kept (up to a bound): a server that answers and hangs
+//! up while the caller still sends makes most callers miss the answer.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use bytes::{Bytes, BytesMut};
+use divvy_types::limits::MESSAGE_BYTES_MAX;
+use http::StatusCode;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use http_body_util::BodyExt as _;
+use serde::de::DeserializeOwned;
+
+use crate::http::error::ApiError;
+
+/// How long a body may take to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
+/// How much of a body that is too large is read before the caller is cut off.
+const DISCARD_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+
+/// A JSON body. An absent one is allowed where every field is optional: it reads as `{}`.
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+/// The bytes of a JSON body, not parsed yet; empty if there was none.
+pub(crate) struct JsonBytes(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for JsonBytes {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let is_json = is_json(request.headers());
+        let declared = declared_length(request.headers());
+        let read = read_whole(request.into_body(), declared);
+        let bytes = tokio::time::timeout(BODY_WITHIN, read).await.map_err(|_| {
+            let message =
+                format!("the body did not arrive within {} seconds", BODY_WITHIN.as_secs());
+            ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", message)
+        })??;
+        if !bytes.is_empty() && !is_json {
+            let message = "the body must be JSON; send the header Content-Type: application/json";
+            return Err(ApiError::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                message,
+            ));
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let JsonBytes(bytes) = JsonBytes::from_request(request, state).await?;
+        if bytes.is_empty() { parse(b"{}").map(Self) } else { parse(&bytes).map(Self) }
+    }
+}
+
+/// Parses JSON; an error says where and, for a well-formed document, which field.
+pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
+    // Serde would read a list as the fields of an object in their order, which no caller can mean.
+    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first.is_some_and(|first| matches!(first, b'[' | b'"' | b'0'..=b'9' | b'-')) {
+        return Err(ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_field",
+            "the body must be a JSON object: {…}",
+        ));
+    }
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        explain(&error.into_inner(), path)
+    })?;
+    reader.end().map_err(|error| explain(&error, ".".into()))?;
+    Ok(value)
+}
+
+fn explain(error: &serde_json::Error, path: String) -> ApiError {
+    if !error.is_data() {
+        return ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "malformed_json",
+            format!("the body is not valid JSON: {error}"),
+        );
+    }
+    let text = error.to_string();
+    match field_of(&text, path) {
+        Some(field) => {
+            ApiError::new(StatusCode::BAD_REQUEST, "invalid_field", format!("{field}: {text}"))
+                .with_field(field)
+        }
+        None => ApiError::new(StatusCode::BAD_REQUEST, "invalid_field", text),
+    }
+}
+
+/// The path of a fault. That of a missing field ends at the object that lacks it; the field itself is in the text.
+fn field_of(text: &str, path: String) -> Option<String> {
+    let missing = text.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
+    match (missing, path.as_str()) {
+        (Some((field, _)), ".") => Some(field.to_owned()),
+        (Some((field, _)), within) => Some(format!("{within}.{field}")),
+        (None, ".") => None,
+        (None, _) => Some(path),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json"
+        || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+fn declared_length(headers: &HeaderMap) -> usize {
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    length.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+async fn read_whole(mut body: Body, declared: usize) -> Result<Bytes, ApiError> {
+    let mut kept = BytesMut::with_capacity(declared.min(64 << 10));
+    let mut seen = 0usize;
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            ApiError::new(
+                StatusCode::BAD_REQUEST,
+                "body_broken",
+                format!("the body broke off: {error}"),
+            )
+        })?;
+        let Ok(data) = frame.into_data() else { continue };
+        seen = seen.saturating_add(data.len());
+        if seen > DISCARD_MAX {
+            break;
+        }
+        if seen > MESSAGE_BYTES_MAX || declared > MESSAGE_BYTES_MAX {
+            kept = BytesMut::new();
+        } else {
+            kept.extend_from_slice(&data);
+        }
+    }
+    if seen > MESSAGE_BYTES_MAX {
+        let message = format!("the body is larger than {MESSAGE_BYTES_MAX} bytes; split the batch");
+        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message));
+    }
+    Ok(kept.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        #[expect(dead_code, reason = "only read by serde")]
+        count: u8,
+        #[serde(default)]
+        #[expect(dead_code, reason = "only read by serde")]
+        rows: Vec<Row>,
+    }
+
+    #[derive(Debug, serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Row {
+        #[expect(dead_code, reason = "only read by serde")]
+        name: String,
+    }
+
+    fn refusal(text: &str) -> serde_json::Value {
+        let error = parse::<Sample>(text.as_bytes()).unwrap_err();
+        serde_json::json!({"code": error.code(), "message": error.message(), "field": error.field_name()})
+    }
+
+    #[test]
+    fn every_fault_names_its_place() {
+        let cases = [
+            (r#"{"count":1"#, "malformed_json", "column 10", None),
+            (r#"{"count":1} x"#, "malformed_json", "column 13", None),
+            (r#"{"count":"x"}"#, "invalid_field", "expected u8", Some("count")),
+            (r#"{"count":300}"#, "invalid_field", "expected u8", Some("count")),
+            (r#"{"rows":[]}"#, "invalid_field", "missing field `count`", Some("count")),
+            (r#"{"count":1,"cuont":2}"#, "invalid_field", "unknown field `cuont`", Some("cuont")),
+            (
+                r#"{"count":1,"rows":[{"name":"a"},{"name":7}]}"#,
+                "invalid_field",
+                "expected a string",
+                Some("rows[1].name"),
+            ),
+            (
+                r#"{"count":1,"rows":[{"name":"a","nam":7}]}"#,
+                "invalid_field",
+                "unknown field `nam`",
+                Some("rows[0].nam"),
+            ),
+        ];
+        for (text, code, words, field) in cases {
+            let found = refusal(text);
+            assert_eq!(found["code"], code, "{text}: {found}");
+            assert!(found["message"].as_str().unwrap().contains(words), "{text}: {found}");
+            assert_eq!(found["field"].as_str(), field, "{text}: {found}");
+        }
+    }
+}

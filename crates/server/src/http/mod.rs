@@ -1,0 +1,24 @@
+//! HTTP/JSON: one file per resource, and the shapes that they share.
+
+pub(crate) mod dead;
+pub(crate) mod error;
+pub(crate) mod events;
+pub(crate) mod extract;
+pub(crate) mod health;
+pub(crate) mod log;
+pub(crate) mod metrics;
+pub(crate) mod openapi;
+pub(crate) mod page;
+pub(crate) mod parameters;
+pub(crate) mod queues;
+pub(crate) mod stats;
+pub(crate) mod submit;
+pub(crate) mod tasks;
+pub(crate) mod workers;
+
+use divvy_types::view::Page;
+
+/// A list that is whole.
+pub(crate) fn whole<T>(items: Vec<T>) -> axum::Json<Page<T>> {
+    axum::Json(Page { items, next: None })
+}

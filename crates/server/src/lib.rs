@@ -1,0 +1,20 @@
+//! The server's edge: gRPC for workers and submitters, HTTP/JSON for people and programs, events and metrics, all on
+//! one port around a [`divvy_engine::Handle`].
+//!
+//! Reading order: [`Options`] and [`Server`] (how it is started), `router` (which address does what), `guard` (who
+//! may ask), `http` (one file per resource), `grpc` (one file per service).
+//!
+//! **Invariant:** nothing is decided here about tasks. A request is checked for form, handed to the engine, and
+//! answered with what the engine says.
+
+mod app;
+mod budget;
+mod grpc;
+mod guard;
+mod http;
+mod listen;
+mod options;
+mod router;
+
+pub use listen::Server;
+pub use options::{Error, Options};

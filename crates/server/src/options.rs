@@ -1,0 +1,106 @@
+//! How a server is set up, and why it may not start.
+
+use std::io;
+use std::net::SocketAddr;
+
+use divvy_types::limits::WORKFLOW_NAME_LEN_MAX as HOST_LEN_MAX;
+
+/// How a server listens and whom it lets in.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it listens; port 0 picks a free one.
+    pub listen: SocketAddr,
+    /// What every caller must present as `Authorization: Bearer …`; needed for any address that is not loopback.
+    pub token: Option<String>,
+    /// Host names by which callers may address the server, besides loopback names and the listen address.
+    /// Each is `name` (any port) or `name:port`.
+    pub allowed_hosts: Vec<String>,
+    /// How long a silent worker keeps its leases, as workers are told: the `lease_ms` of the engine.
+    pub lease_ms: u64,
+}
+
+impl Options {
+    /// The port that divvy uses unless told otherwise.
+    pub const DEFAULT_PORT: u16 = 7171;
+
+    /// A server at this address with every other setting at its default.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            token: None,
+            allowed_hosts: Vec::new(),
+            lease_ms: divvy_engine::Options::default().lease_ms,
+        }
+    }
+
+    /// Checks what can be checked before anything is opened.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match &self.token {
+            None if !self.listen.ip().is_loopback() => {
+                return Err(Error::NotLoopback { address: self.listen });
+            }
+            Some(token) if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) => {
+                return Err(Error::BadToken);
+            }
+            _ => {}
+        }
+        let bad = |host: &&String| {
+            host.is_empty()
+                || host.len() > HOST_LEN_MAX
+                || host.contains(['/', '@', ' '])
+                || !host.is_ascii()
+        };
+        match self.allowed_hosts.iter().find(bad) {
+            Some(host) => Err(Error::BadHost(host.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new(SocketAddr::from(([127, 0, 0, 1], Self::DEFAULT_PORT)))
+    }
+}
+
+/// Why a server cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Someone else listens there.
+    #[error(
+        "address {address} is in use: another divvy server or another program listens there; stop it, or listen elsewhere, such as --listen 127.0.0.1:0 for any free port"
+    )]
+    AddressInUse {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// Open to others without a secret.
+    #[error(
+        "refusing to listen on {address} without a token: whoever reaches it could run tasks; give --token, or listen on 127.0.0.1"
+    )]
+    NotLoopback {
+        /// The address.
+        address: SocketAddr,
+    },
+    /// A token that cannot be sent in a header.
+    #[error(
+        "token is empty or has characters that a header cannot carry; use visible ASCII characters without spaces"
+    )]
+    BadToken,
+    /// An allowed host that is no host.
+    #[error(
+        "allowed host `{0}` is not a host; give `name` or `name:port`, without a scheme or a path"
+    )]
+    BadHost(String),
+    /// The operating system refuses for another reason.
+    #[error(
+        "cannot listen on {address}: {source}; check that the address belongs to this machine and that the port is 1024 or above"
+    )]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What it says.
+        source: io::Error,
+    },
+}

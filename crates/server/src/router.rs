@@ -1,0 +1,84 @@
+//! Which address does what. The table is also what the OpenAPI document is tested against.
+
+use std::net::SocketAddr;
+
+use ::http::Method;
+use axum::handler::Handler;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::{Router, middleware};
+
+use crate::app::App;
+use crate::grpc;
+use crate::guard::{self, Rules};
+use crate::http::{
+    dead, error, events, health, log, metrics, openapi, page, queues, stats, submit, tasks, workers,
+};
+use crate::options::Options;
+
+/// One method of one path.
+pub(crate) struct Route {
+    /// The method; a GET route answers HEAD too.
+    #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the OpenAPI document"))]
+    pub(crate) method: Method,
+    /// The path, with parameters in braces.
+    pub(crate) path: &'static str,
+    handler: MethodRouter<App>,
+}
+
+/// All HTTP routes.
+pub(crate) fn table() -> Vec<Route> {
+    vec![
+        get("/", page::show),
+        get("/healthz", health::alive),
+        get("/readyz", health::ready),
+        get("/metrics", metrics::show),
+        post("/api/v1/tasks", submit::submit),
+        get("/api/v1/tasks", tasks::list),
+        get("/api/v1/tasks/{id}", tasks::show),
+        post("/api/v1/tasks/{id}/cancel", tasks::cancel),
+        post("/api/v1/tasks/{id}/retry", tasks::retry),
+        get("/api/v1/tasks/{id}/log", log::show),
+        get("/api/v1/dead", dead::list),
+        post("/api/v1/dead/replay", dead::replay),
+        post("/api/v1/dead/drop", dead::give_up),
+        get("/api/v1/queues", queues::list),
+        get("/api/v1/queues/{name}", queues::show),
+        post("/api/v1/queues/{name}/pause", queues::pause),
+        post("/api/v1/queues/{name}/resume", queues::resume),
+        get("/api/v1/workers", workers::list),
+        get("/api/v1/workers/{name}", workers::show),
+        post("/api/v1/workers/{name}/drain", workers::drain),
+        get("/api/v1/events", events::stream),
+        get("/api/v1/stats", stats::show),
+        get("/api/v1/openapi.json", openapi::show),
+    ]
+}
+
+/// Everything on one router, behind the guard.
+pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router {
+    let rules = Rules::new(options, address);
+    let http = table()
+        .into_iter()
+        .fold(Router::new(), |router, route| router.route(route.path, route.handler));
+    http.method_not_allowed_fallback(error::method_not_allowed)
+        .with_state(app.clone())
+        .merge(grpc::routes(app))
+        .fallback(error::no_such_address)
+        .layer(middleware::from_fn_with_state(rules, guard::admit))
+}
+
+fn get<H, T>(path: &'static str, handler: H) -> Route
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    Route { method: Method::GET, path, handler: on(MethodFilter::GET, handler) }
+}
+
+fn post<H, T>(path: &'static str, handler: H) -> Route
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    Route { method: Method::POST, path, handler: on(MethodFilter::POST, handler) }
+}

@@ -1,0 +1,12 @@
+//! The server from outside: a real engine, a real listener on a free port, real HTTP and gRPC clients.
+#![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
+
+mod events;
+mod listening;
+mod operating;
+mod reading;
+mod security;
+mod submitting;
+mod submitting_grpc;
+mod worker_stream;
+mod world;

@@ -1,0 +1,115 @@
+//! Who may ask.
+
+use divvy_proto::v1::SubmitRequest;
+use divvy_proto::v1::submit_client::SubmitClient;
+use reqwest::Method;
+use tonic::Code;
+use tonic::metadata::MetadataValue;
+
+use crate::world::{World, hello};
+
+#[tokio::test]
+async fn a_foreign_host_is_refused_on_every_method() {
+    let world = World::with(
+        |options| options.allowed_hosts = vec!["divvy.example".into()],
+        Default::default(),
+    )
+    .await;
+    for method in [Method::GET, Method::POST, Method::DELETE, Method::OPTIONS] {
+        for path in ["/api/v1/tasks", "/healthz", "/", "/nothing"] {
+            let answer = world.request(method.clone(), path, &[("host", "evil.example")]).await;
+            answer.refused(403, "host_not_allowed");
+        }
+    }
+    for host in ["localhost", "127.0.0.1:9", "[::1]:7171", "divvy.example", "DIVVY.example:7171"] {
+        assert_eq!(
+            world.request(Method::GET, "/api/v1/tasks", &[("host", host)]).await.status,
+            200,
+            "{host}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_another_origin_is_refused() {
+    let world = World::start().await;
+    let own = format!("http://{}", world.address);
+    for origin in ["http://evil.example", "null", "http://127.0.0.1:1", &format!("{own}0")] {
+        for method in [Method::GET, Method::POST] {
+            let answer =
+                world.request(method, "/api/v1/queues/q/pause", &[("origin", origin)]).await;
+            answer.refused(403, "origin_not_allowed");
+        }
+    }
+    let answer = world.request(Method::POST, "/api/v1/queues/q/pause", &[("origin", &own)]).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    assert!(answer.headers.get("access-control-allow-origin").is_none());
+}
+
+#[tokio::test]
+async fn a_token_is_needed_everywhere_but_for_health() {
+    let world =
+        World::with(|options| options.token = Some("secret-1".into()), Default::default()).await;
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(world.get(path).await.status, 200);
+    }
+    for path in
+        ["/", "/metrics", "/api/v1/tasks", "/api/v1/events", "/api/v1/openapi.json", "/nothing"]
+    {
+        let answer = world.get(path).await;
+        answer.refused(401, "unauthorized");
+        assert_eq!(answer.headers["www-authenticate"], "Bearer");
+        for wrong in ["Bearer secret", "Bearer secret-12", "Basic secret-1", "secret-1", "Bearer "]
+        {
+            world
+                .request(Method::GET, path, &[("authorization", wrong)])
+                .await
+                .refused(401, "unauthorized");
+        }
+    }
+    let answer =
+        world.request(Method::GET, "/api/v1/tasks", &[("authorization", "Bearer secret-1")]).await;
+    assert_eq!(answer.status, 200);
+}
+
+#[tokio::test]
+async fn grpc_needs_the_token_too() {
+    let world =
+        World::with(|options| options.token = Some("secret-1".into()), Default::default()).await;
+    let channel =
+        tonic::transport::Endpoint::from_shared(world.url("")).unwrap().connect().await.unwrap();
+    let status =
+        SubmitClient::new(channel.clone()).submit(SubmitRequest::default()).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unauthenticated, "{status}");
+    let status = world.worker(hello("w", &["a"])).await.err().expect("refused");
+    assert_eq!(status.code(), Code::Unauthenticated, "{status}");
+    let token: MetadataValue<_> = "Bearer secret-1".parse().unwrap();
+    let mut client =
+        SubmitClient::with_interceptor(channel, move |mut request: tonic::Request<()>| {
+            request.metadata_mut().insert("authorization", token.clone());
+            Ok(request)
+        });
+    assert_eq!(client.submit(SubmitRequest::default()).await.unwrap().into_inner().accepted, 0);
+}
+
+#[tokio::test]
+async fn every_answer_is_hardened() {
+    let world = World::start().await;
+    for path in ["/", "/api/v1/tasks", "/metrics", "/nothing", "/healthz"] {
+        let answer = world.get(path).await;
+        for (header, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("cache-control", "no-store"),
+        ] {
+            assert_eq!(answer.headers[header], value, "{path}");
+        }
+        assert!(
+            answer.headers["content-security-policy"]
+                .to_str()
+                .unwrap()
+                .contains("default-src 'none'"),
+            "{path}"
+        );
+    }
+}

@@ -1,0 +1,254 @@
+//! The stream of a worker: hello, grants, reports, fencing, and how streams end.
+
+use bytes::Bytes;
+use divvy_proto::v1;
+use divvy_proto::v1::from_worker::Message as Say;
+use divvy_proto::v1::to_worker::Message as Heard;
+use futures_util::FutureExt as _;
+use futures_util::future::select_all;
+use serde_json::{Value, json};
+use tonic::Code;
+
+use crate::world::{Worker, World, failed, finished, from_worker, hello, id, soon};
+
+#[tokio::test]
+async fn a_task_is_granted_run_and_recorded() {
+    let world = World::start().await;
+    let mut worker = world.worker(hello("w1", &["noop"])).await.unwrap();
+    let Some(Heard::Welcome(welcome)) = worker.hear().await.unwrap() else {
+        panic!("welcome comes first")
+    };
+    assert_eq!(welcome.server_version, env!("CARGO_PKG_VERSION"));
+    assert!(welcome.lease_ms > 0);
+    let first = json!({"id": id(1), "kind": "noop", "payload": {"a": 1}});
+    let second = json!({"id": id(2), "kind": "noop", "after": [id(1)]});
+    world.post("/api/v1/tasks", &json!({"tasks": [first, second]})).await.ok();
+
+    let grant = worker.granted().await;
+    let task = grant.task.unwrap();
+    assert_eq!((&task.payload[..], grant.attempt), (&br#"{"a":1}"#[..], 1));
+    let shown = world.task(&id(1)).await;
+    assert_eq!((&shown["state"], &shown["worker"]), (&json!("leased"), &json!("w1")));
+    let news = v1::Progress {
+        task: task.id.clone(),
+        token: grant.token,
+        done: 1,
+        total: 4,
+        ..Default::default()
+    };
+    worker.say(Say::Heartbeat(v1::Heartbeat { progress: vec![news] })).await;
+    worker.report(task.id, grant.token, finished("[42]")).await;
+    assert!(worker.answered().await);
+
+    let grant = worker.granted().await;
+    assert_eq!(grant.upstream.len(), 1, "the result of the first goes to the second");
+    assert_eq!(&grant.upstream[0].result[..], b"[42]");
+    let shown = world.task(&id(1)).await;
+    assert_eq!((&shown["state"], &shown["result"]), (&json!("done"), &json!([42])));
+    assert!(
+        world.get(&format!("/api/v1/tasks/{}/log", id(1))).await.text.contains("a line of its log")
+    );
+    let workers = world.get("/api/v1/workers/w1").await.ok();
+    assert_eq!(workers["items"][0]["finished"], 1);
+}
+
+#[tokio::test]
+async fn a_report_under_an_old_token_is_refused_and_changes_nothing() {
+    let world = World::start().await;
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
+    let mut worker = world.worker(hello("w1", &["noop"])).await.unwrap();
+    let old = worker.granted().await;
+    let task = old.task.unwrap().id;
+    worker.report(task.clone(), old.token, v1::report::End::Released(v1::Released {})).await;
+    assert!(worker.answered().await);
+    let new = worker.granted().await;
+    assert!(new.token > old.token);
+    let before = world.task(&id(1)).await;
+
+    for end in [
+        finished("1"),
+        failed("late", v1::FailureVerdict::Dead),
+        v1::report::End::Released(v1::Released {}),
+    ] {
+        worker.report(task.clone(), old.token, end).await;
+        assert!(!worker.answered().await);
+        assert_eq!(world.task(&id(1)).await, before);
+    }
+    worker.report(task.clone(), new.token, finished("2")).await;
+    assert!(worker.answered().await);
+    let done = world.task(&id(1)).await;
+    assert_eq!(done["result"], 2);
+    worker.report(task, new.token, finished("3")).await;
+    worker.answered().await;
+    assert_eq!(world.task(&id(1)).await, done);
+    let stats = world.get("/api/v1/stats").await.ok();
+    assert!(stats["engine"]["refused_reports"].as_u64().unwrap() >= 3);
+}
+
+#[tokio::test]
+async fn a_bad_hello_is_refused_with_its_field() {
+    let world = World::start().await;
+    let cases = [
+        ("hello.name", v1::Hello { name: String::new(), ..hello("w", &["a"]) }),
+        ("hello.kinds", hello("w", &[])),
+        ("hello.credit", v1::Hello { credit: 0, ..hello("w", &["a"]) }),
+        ("hello.credit", v1::Hello { credit: u32::MAX, ..hello("w", &["a"]) }),
+        ("hello.queues", v1::Hello { queues: vec!["q".repeat(200)], ..hello("w", &["a"]) }),
+    ];
+    for (field, bad) in cases {
+        let status = world.worker(bad).await.err().expect("refused");
+        assert_eq!(status.code(), Code::InvalidArgument);
+        assert!(status.message().starts_with(field), "{status}");
+    }
+    let mut client = v1::work_client::WorkClient::connect(world.url("")).await.unwrap();
+    let first = from_worker(Say::Stopping(v1::Stopping {}));
+    let status = client.work(tokio_stream::iter([first])).await.expect_err("refused");
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().contains("hello"), "{status}");
+    assert_eq!(world.get("/api/v1/workers").await.ok()["items"], json!([]));
+}
+
+#[tokio::test]
+async fn a_malformed_message_ends_the_stream_and_signs_the_worker_off() {
+    let no_end =
+        v1::Report { task: Bytes::from(vec![0; 16]), token: 1, end: None, log: String::new() };
+    let bad_id = v1::Report {
+        task: Bytes::from_static(b"x"),
+        token: 1,
+        end: Some(finished("1")),
+        log: String::new(),
+    };
+    let cases = [
+        ("report.end", Some(Say::Reports(v1::Reports { reports: vec![no_end] }))),
+        ("report.task", Some(Say::Reports(v1::Reports { reports: vec![bad_id] }))),
+        (
+            "progress.task",
+            Some(Say::Heartbeat(v1::Heartbeat { progress: vec![v1::Progress::default()] })),
+        ),
+        ("message", Some(Say::Hello(hello("again", &["noop"])))),
+        ("message", None),
+    ];
+    let world = World::start().await;
+    for (field, message) in cases {
+        let mut worker = world.worker(hello("w1", &["noop"])).await.unwrap();
+        assert!(matches!(worker.hear().await, Ok(Some(Heard::Welcome(_)))));
+        worker.say.as_ref().unwrap().send(v1::FromWorker { message }).await.unwrap();
+        let status = worker.hear().await.expect_err("the stream ends");
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().starts_with(field), "{status}");
+        no_workers(&world).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_closes_its_half_still_gets_its_answers() {
+    let world = World::start().await;
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
+    let mut worker = world.worker(hello("w1", &["noop"])).await.unwrap();
+    let grant = worker.granted().await;
+    worker.say(Say::Stopping(v1::Stopping {})).await;
+    worker.report(grant.task.unwrap().id, grant.token, finished("1")).await;
+    worker.say = None;
+    assert!(worker.answered().await);
+    assert!(worker.hear().await.unwrap().is_none(), "then the stream ends well");
+    no_workers(&world).await;
+    assert_eq!(world.task(&id(1)).await["state"], "done");
+}
+
+#[tokio::test]
+async fn a_lost_connection_gives_its_tasks_back() {
+    let world = World::start().await;
+    let policy = json!({"limit": 3, "base_ms": 0, "cap_ms": 0});
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop", "retry": policy})).await.ok();
+    let mut lost = world.worker(hello("lost", &["noop"])).await.unwrap();
+    let first = lost.granted().await;
+    drop(lost);
+    let mut next = world.worker(hello("next", &["noop"])).await.unwrap();
+    let second = next.granted().await;
+    assert!(second.token > first.token);
+    assert_eq!(second.attempt, 2);
+}
+
+#[tokio::test]
+async fn draining_and_cancelling_reach_the_worker() {
+    let world = World::start().await;
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
+    let mut worker = world.worker(hello("w1", &["noop"])).await.unwrap();
+    let grant = worker.granted().await;
+    let answer = world
+        .post(&format!("/api/v1/tasks/{}/cancel", id(1)), &json!({"reason": "not needed"}))
+        .await
+        .ok();
+    assert_eq!(answer["id"], id(1));
+    let Some(Heard::Stops(stops)) = worker.hear().await.unwrap() else { panic!("a stop") };
+    assert_eq!((stops.stops[0].token, stops.stops[0].reason.as_str()), (grant.token, "not needed"));
+    worker
+        .report(
+            grant.task.unwrap().id,
+            grant.token,
+            failed("stopped", v1::FailureVerdict::Cancelled),
+        )
+        .await;
+    assert!(worker.answered().await);
+    assert_eq!(world.task(&id(1)).await["state"], "cancelled");
+
+    let asked = world.post("/api/v1/workers/w1/drain", &json!({})).await.ok();
+    assert_eq!(asked, json!({"name": "w1", "asked": 1}));
+    assert!(matches!(worker.hear().await, Ok(Some(Heard::Drain(_)))));
+    assert_eq!(world.get("/api/v1/workers/w1").await.ok()["items"][0]["draining"], true);
+}
+
+#[tokio::test]
+async fn a_stopping_server_ends_streams_and_leaves_the_leases_alone() {
+    let mut world = World::start().await;
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
+    let mut worker = world.worker(hello("w1", &["noop"])).await.unwrap();
+    worker.granted().await;
+    world.shutdown.cancel();
+    let status = worker.hear().await.expect_err("the stream ends");
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    drop(worker);
+    soon("the end of the server", &mut world.running).await.unwrap().unwrap();
+    let task = world.handle.task(divvy_types::TaskId(1)).await.unwrap();
+    assert_eq!(task.summary.state, divvy_types::TaskState::Leased, "no attempt is counted as lost");
+    assert!(task.history.is_empty());
+}
+
+#[tokio::test]
+async fn many_idle_workers_share_a_connection_and_one_task_makes_one_grant() {
+    let world = World::start().await;
+    let client = v1::work_client::WorkClient::connect(world.url("")).await.unwrap();
+    let mut workers = Vec::new();
+    for number in 0..300 {
+        let hello = v1::Hello { credit: 1, ..hello(&format!("w{number}"), &["noop"]) };
+        let mut worker = Worker::connect(client.clone(), hello).await.unwrap();
+        assert!(matches!(worker.hear().await, Ok(Some(Heard::Welcome(_)))));
+        workers.push(worker);
+    }
+    assert_eq!(world.get("/api/v1/workers").await.ok()["items"].as_array().unwrap().len(), 300);
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
+    let heard = workers.iter_mut().map(|worker| Box::pin(worker.granted()));
+    let (grant, chosen, others) = soon("the grant", select_all(heard)).await;
+    drop(others);
+    // The answer to this report comes after anything else that the task could have caused.
+    workers[chosen].report(grant.task.unwrap().id, grant.token, finished("1")).await;
+    assert!(workers[chosen].answered().await);
+    for worker in &mut workers {
+        assert!(worker.heard.message().now_or_never().is_none(), "nothing for anybody else");
+    }
+    assert_eq!(world.get("/api/v1/stats").await.ok()["engine"]["granted"], 1);
+}
+
+/// Waits until no worker is listed.
+async fn no_workers(world: &World) {
+    soon("the end of the last worker", async {
+        loop {
+            let workers = world.get("/api/v1/workers").await.ok();
+            if workers["items"].as_array().is_some_and(Vec::is_empty) {
+                return;
+            }
+        }
+    })
+    .await;
+    assert_eq!(world.get("/api/v1/stats").await.ok()["engine"]["workers"], Value::from(0));
+}

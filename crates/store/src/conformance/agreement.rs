@@ -1,0 +1,207 @@
+//! Random facts for two stores, and everything that can be seen of each, to be compared.
+
+use std::sync::Arc;
+
+use divvy_types::{
+    ErrorClass, Fact, Lane, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token,
+    Workflow, WorkflowId,
+};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::{MemorySubject, Subject, commit, id, maintain, recovered, second};
+use crate::PageQuery;
+
+/// Task numbers that occur: few, so that facts meet.
+const TASKS: u64 = 8;
+
+/// One step of a random history.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// These facts are committed as one group.
+    Commit(Vec<Fact>),
+    /// The store is closed and opened.
+    Restart,
+    /// The background work is run to its end.
+    Maintain,
+}
+
+/// Drives stores from `make` and memory stores with `cases` random histories.
+pub fn check(cases: u32, make: &mut dyn FnMut() -> Box<dyn Subject>) {
+    let make = std::cell::RefCell::new(make);
+    let mut runner =
+        TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let result = runner.run(&prop::collection::vec(step(), 1..24), |steps| {
+        let mut subject = (make.borrow_mut())();
+        compare(&mut MemorySubject::default(), subject.as_mut(), &steps);
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
+
+/// Takes two stores through the same steps; panics at the first difference.
+pub fn compare(one: &mut dyn Subject, other: &mut dyn Subject, steps: &[Step]) {
+    for (n, step) in steps.iter().enumerate() {
+        match step {
+            Step::Commit(facts) => {
+                assert_eq!(
+                    commit(one.store(), facts),
+                    commit(other.store(), facts),
+                    "verdicts of step {n}: {facts:?}"
+                );
+            }
+            Step::Restart => {
+                one.restart();
+                other.restart();
+            }
+            Step::Maintain => {
+                maintain(one.store(), second(3 * 86_400));
+                maintain(other.store(), second(3 * 86_400));
+            }
+        }
+        let (left, right) = (observe(one), observe(other));
+        for (left, right) in left.iter().zip(&right) {
+            assert_eq!(left, right, "after step {n}: {step:?}");
+        }
+    }
+}
+
+/// Everything that can be seen of a store, as text.
+pub fn observe(subject: &mut dyn Subject) -> Vec<String> {
+    let store = subject.store();
+    let mut seen: Vec<String> =
+        recovered(store).iter().map(|one| format!("recovered {one:?}")).collect();
+    let mut reader = store.reader().expect("a reader opens");
+    for n in 0..=TASKS {
+        seen.push(format!("task {n} {:?}", reader.get(Seq(n)).expect("a task is read")));
+        for id in [id(n), keyed(n)] {
+            let found = reader.find(id).expect("a task is looked for");
+            seen.push(format!("id {id} {:?}", found.map(|task| task.seq)));
+        }
+    }
+    for query in queries() {
+        seen.push(format!("page {query:?} {:#?}", reader.page(&query).expect("a page is read")));
+    }
+    let all: Vec<Seq> = (0..=TASKS).map(Seq).collect();
+    seen.push(format!("upstream {:?}", reader.upstream(&all, 100).expect("upstream is read")));
+    seen.push(format!(
+        "upstream of 1 {:?}",
+        reader.upstream(&[Seq(1)], 3).expect("upstream is read")
+    ));
+    seen.push(format!(
+        "ids {:?}",
+        reader.ids_between(TaskId(0), TaskId(u128::MAX), 5).expect("ids are read")
+    ));
+    for lane in lanes() {
+        seen.push(format!(
+            "lane {lane:?} {:?}",
+            reader.spilled(lane, None, 9, 9_999).expect("a lane is read")
+        ));
+    }
+    seen.push(format!("counts {:?}", reader.final_counts().expect("counts are read")));
+    seen
+}
+
+fn queries() -> Vec<PageQuery> {
+    let plain = PageQuery { rows: 5, ..PageQuery::default() };
+    let of = |states: &[TaskState]| PageQuery { states: Some(states.to_vec()), ..plain.clone() };
+    vec![
+        plain.clone(),
+        PageQuery { before: Some(Seq(4)), ..plain.clone() },
+        of(&[]),
+        of(&[TaskState::Done]),
+        of(&[TaskState::Dead]),
+        of(&[TaskState::Cancelled, TaskState::Dead]),
+        PageQuery { workflow: Some(WorkflowId(1)), ..plain.clone() },
+        PageQuery { workflow: Some(WorkflowId(1)), ..of(&[TaskState::Cancelled]) },
+        PageQuery { kind: Some("a*".into()), ..plain.clone() },
+        PageQuery { queue: Some("other".into()), ..plain.clone() },
+    ]
+}
+
+fn lanes() -> [Lane; 2] {
+    [Lane { class: 1, priority: 3 }, Lane { class: u64::MAX, priority: 5 }]
+}
+
+fn keyed(n: u64) -> TaskId {
+    TaskId::from_key(&format!("key-{n}"))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => prop::collection::vec(fact(), 1..12).prop_map(Step::Commit),
+        1 => Just(Step::Restart),
+        2 => Just(Step::Maintain),
+    ]
+}
+
+fn fact() -> impl Strategy<Value = Fact> {
+    let seq = || (1..=TASKS).prop_map(Seq);
+    let token = || (1..12u64).prop_map(Token);
+    let log = || prop::option::of(Just("log".into()));
+    prop_oneof![
+        5 => submission(),
+        3 => (seq(), token(), time(), payload(), log()).prop_map(|(seq, token, at, result, log)| {
+            Fact::Finished { seq, token, at, worker: "w".into(), result, log }
+        }),
+        2 => (seq(), token(), time(), error(), log()).prop_map(|(seq, token, at, error, log)| {
+            Fact::Dead { seq, token, at, worker: "w".into(), error, log }
+        }),
+        2 => (seq(), token(), time(), error(), time(), any::<bool>()).prop_map(|(seq, token, at, error, retry_at, counted)| {
+            Fact::AttemptFailed { seq, token, at, worker: "v".into(), error, log: None, retry_at, counted }
+        }),
+        2 => (seq(), time(), lane()).prop_map(|(seq, at, spilled)| {
+            Fact::Cancelled { seq, at, reason: "why not".into(), spilled }
+        }),
+        2 => (seq(), time()).prop_map(|(seq, at)| Fact::Replayed { seq, at }),
+        1 => (seq(), time()).prop_map(|(seq, at)| Fact::Dropped { seq, at }),
+        1 => (seq(), token(), time()).prop_map(|(seq, token, at)| Fact::Held { seq, token, at, worker: "h".into() }),
+        1 => (prop::sample::select(lanes().to_vec()), seq()).prop_map(|(lane, upto)| Fact::Unspilled { lane, upto }),
+        1 => (prop::sample::select(vec!["default", "other"]), any::<bool>())
+            .prop_map(|(queue, paused)| Fact::QueuePaused { queue: queue.into(), paused }),
+    ]
+}
+
+/// Within three days, so that more than one day file comes to be.
+fn time() -> impl Strategy<Value = Timestamp> {
+    (0..2 * 86_400u64).prop_map(second)
+}
+
+fn lane() -> impl Strategy<Value = Option<Lane>> {
+    prop_oneof![3 => Just(None), 1 => prop::sample::select(lanes().to_vec()).prop_map(Some)]
+}
+
+fn payload() -> impl Strategy<Value = Payload> {
+    prop_oneof![
+        Just(Payload::null()),
+        Just(Payload::trusted("", "{\"a\":1}".into())),
+        prop::collection::vec(any::<u8>(), 0..40)
+            .prop_map(|data| Payload::trusted("image/png", data.into())),
+    ]
+}
+
+fn error() -> impl Strategy<Value = TaskError> {
+    let class =
+        prop::sample::select(vec![ErrorClass::Failed, ErrorClass::Timeout, ErrorClass::WorkerLost]);
+    (class, "[a-zé]{0,8}").prop_map(|(class, message)| TaskError::new(class, message))
+}
+
+fn submission() -> impl Strategy<Value = Fact> {
+    let parent = prop::option::weighted(0.3, (1..=TASKS).prop_map(Seq));
+    let chance = || prop::bool::weighted(0.3);
+    (1..=TASKS, 1..=TASKS, chance(), time(), payload(), parent, lane(), chance(), chance())
+        .prop_map(|(n, other, mixed, at, payload, spawned_by, spilled, special, by_key)| {
+            let n_of_id = if mixed { other } else { n };
+            let id = if by_key { keyed(n_of_id) } else { id(n_of_id) };
+            let mut spec = TaskSpec::new(id, if special { "abc" } else { "xyz" });
+            spec.payload = payload;
+            if special {
+                spec.queue = "other".into();
+                spec.needs = vec!["gpu".into()];
+                spec.workflow = Some(Box::new(Workflow { id: WorkflowId(1), name: "w".into() }));
+            }
+            Fact::Submitted { seq: Seq(n), at, spec: Arc::new(spec), spawned_by, spilled }
+        })
+}

@@ -1,0 +1,577 @@
+//! The rules, one function each.
+
+use std::sync::Arc;
+
+use divvy_types::{
+    Dependency, Fact, Lane, Payload, RetryPolicy, Seq, TaskId, TaskSpec, TaskState, Token, Verdict,
+    Workflow, WorkflowId,
+};
+
+use super::{
+    Bench, cancelled, dead, failed, finished, id, second, spec, submission, submitted, worker,
+};
+use crate::{OpenTask, PageQuery, Recovered};
+
+pub(super) type Rule = fn(&mut Bench);
+
+pub(super) const RULES: &[(&str, Rule)] = &[
+    ("a task is accepted once", accepted_once),
+    ("an end is recorded once", ended_once),
+    ("a report under an older token is stale", older_tokens),
+    ("failed attempts count and delay", attempts_count),
+    ("facts about unknown tasks are stale", unknown_tasks),
+    ("a replayed dead letter starts anew", replayed_dead),
+    ("a replayed cancelled task starts anew", replayed_cancelled),
+    ("a dropped dead letter is cancelled", dropped),
+    ("held attempts come back", held),
+    ("spilled tasks wait in their lane", spilled),
+    ("paused queues come back", paused),
+    ("the epoch grows with each start", epoch),
+    ("every field of a spec lasts", fields),
+    ("pages are filtered and ordered", pages),
+    ("upstream follows children", upstream),
+    ("ids are found by range", ids),
+    ("final states are counted", counts),
+    ("the last numbers are known", last_numbers),
+];
+
+use Verdict::{Applied, Duplicate, Stale};
+
+fn open_tasks(bench: &mut Bench) -> Vec<OpenTask> {
+    let open = bench.recovered().into_iter().filter_map(|one| match one {
+        Recovered::Open(task) => Some(task),
+        _ => None,
+    });
+    open.collect()
+}
+
+fn accepted_once(bench: &mut Bench) {
+    let known = |n: u64, other: u64| submission(n, TaskSpec::new(id(other), "other"));
+    bench.apply(&[submitted(1), submitted(2), finished(2, 5), submitted(3), cancelled(3)]);
+    bench.between();
+    for n in [1, 2, 3] {
+        bench.expect(submitted(n), Duplicate);
+        bench.expect(known(n, 90 + n), Duplicate);
+        bench.expect(known(90 + n, n), Duplicate);
+    }
+    bench.expect(submitted(4), Applied);
+    let by_key = |n: u64| submission(n, TaskSpec::new(TaskId::from_key("order-17"), "noop"));
+    bench.apply(&[by_key(5), finished(5, 6)]);
+    bench.between();
+    bench.expect(by_key(6), Duplicate);
+    let verdicts = bench.commit(&[submitted(7), submitted(7), finished(7, 8), finished(7, 8)]);
+    bench.same(&verdicts, &vec![Applied, Duplicate, Applied, Duplicate], "one group");
+    let kind = bench.task(2).spec.kind;
+    bench.same(&kind.as_str(), &"noop", "the first spec is kept");
+}
+
+fn ended_once(bench: &mut Bench) {
+    bench.apply(&[submitted(1), submitted(2), submitted(3)]);
+    bench.apply(&[finished(1, 5), dead(2, 6), cancelled(3)]);
+    bench.between();
+    for (fact, verdict) in [
+        (finished(1, 5), Duplicate),
+        (finished(1, 7), Stale),
+        (finished(1, 4), Stale),
+        (dead(1, 7), Stale),
+        (cancelled(1), Stale),
+        (failed(1, 9, 60), Stale),
+        (dead(2, 6), Duplicate),
+        (finished(2, 7), Stale),
+        (cancelled(2), Stale),
+        (cancelled(3), Duplicate),
+        (finished(3, 8), Stale),
+    ] {
+        bench.expect(fact, verdict);
+    }
+    let ends = [1, 2, 3].map(|n| bench.task(n).outcome.expect("it has ended"));
+    bench.same(
+        &ends.each_ref().map(|end| end.state),
+        &[TaskState::Done, TaskState::Dead, TaskState::Cancelled],
+        "states",
+    );
+    bench.same(&ends.each_ref().map(|end| end.token.0), &[5, 6, 0], "tokens");
+    bench.same(&ends[0].result.json_text(), &Some("{\"by\":5}"), "the result of the first report");
+    bench.same(&ends[1].log.as_deref(), &Some("last words"), "the log");
+    bench.same(
+        &ends[2].error.as_ref().map(|e| e.message.as_str()),
+        &Some("not wanted"),
+        "the reason of the cancel",
+    );
+    let open = open_tasks(bench).len();
+    bench.same(&open, &0, "open tasks");
+}
+
+fn older_tokens(bench: &mut Bench) {
+    bench.apply(&[submitted(1), failed(1, 10, 60), failed(1, 20, 90)]);
+    bench.between();
+    bench.expect(failed(1, 20, 99), Duplicate);
+    bench.expect(failed(1, 10, 99), Duplicate);
+    bench.expect(failed(1, 15, 99), Stale);
+    bench.expect(finished(1, 20), Stale);
+    bench.expect(finished(1, 15), Stale);
+    bench.expect(dead(1, 20), Stale);
+    bench.expect(finished(1, 21), Applied);
+    bench.between();
+    bench.expect(failed(1, 20, 99), Duplicate);
+    bench.expect(failed(1, 21, 99), Stale);
+    let attempts: Vec<u64> = bench.task(1).attempts.iter().map(|attempt| attempt.token.0).collect();
+    bench.same(&attempts, &vec![10, 20], "attempts, oldest first");
+}
+
+fn attempts_count(bench: &mut Bench) {
+    let mut snooze = failed(1, 3, 50);
+    if let Fact::AttemptFailed { counted, .. } = &mut snooze {
+        *counted = false;
+    }
+    bench.apply(&[submitted(1), failed(1, 1, 30), failed(1, 2, 40), snooze, submitted(2)]);
+    bench.between();
+    let open = open_tasks(bench);
+    bench.same(&open.len(), &2, "open tasks");
+    bench.same(
+        &(open[0].attempts, open[0].retry_at),
+        &(2, Some(second(50))),
+        "the attempts of the first",
+    );
+    bench.same(&(open[1].attempts, open[1].retry_at), &(0, None), "the attempts of the second");
+    let counted = bench.task(1).counted;
+    bench.same(&counted, &2, "the count of the record");
+    bench.apply(&[finished(1, 4)]);
+    let counted = bench.task(1).counted;
+    bench.same(&counted, &3, "the count with the attempt that finished");
+}
+
+fn unknown_tasks(bench: &mut Bench) {
+    bench.apply(&[submitted(1), finished(1, 1)]);
+    bench.between();
+    let hold = Fact::Held { seq: Seq(9), token: Token(1), at: second(9), worker: worker() };
+    let replay = Fact::Replayed { seq: Seq(9), at: second(9) };
+    let drop = Fact::Dropped { seq: Seq(9), at: second(9) };
+    for fact in [finished(9, 1), dead(9, 1), failed(9, 1, 60), cancelled(9), hold, replay, drop] {
+        bench.expect(fact, Stale);
+    }
+    let found = bench
+        .store()
+        .reader()
+        .and_then(|mut reader| reader.get(Seq(9)))
+        .expect("a task can be looked for");
+    assert!(found.is_none(), "stale facts leave nothing behind");
+}
+
+fn replayed_dead(bench: &mut Bench) {
+    let replay = |n| Fact::Replayed { seq: Seq(n), at: second(100) };
+    bench.apply(&[
+        submitted(1),
+        failed(1, 1, 60),
+        dead(1, 2),
+        submitted(2),
+        submitted(3),
+        finished(3, 3),
+    ]);
+    bench.between();
+    bench.expect(replay(2), Stale);
+    bench.expect(replay(3), Stale);
+    bench.expect(replay(1), Applied);
+    bench.expect(replay(1), Stale);
+    bench.between();
+    let task = bench.task(1);
+    assert!(task.outcome.is_none(), "it is open again");
+    bench.same(&task.attempts.len(), &2, "what failed before stays as history");
+    bench.same(
+        &task.attempts[1].error.message.as_str(),
+        &"it is over",
+        "the error of the dead letter",
+    );
+    bench.same(&task.counted, &0, "attempts that count");
+    let open = open_tasks(bench);
+    bench.same(&(open[0].attempts, open[0].retry_at), &(0, None), "what recovery says of it");
+    bench.expect(dead(1, 2), Stale);
+    bench.expect(failed(1, 9, 70), Applied);
+    bench.between();
+    let open = open_tasks(bench);
+    bench.same(
+        &(open[0].attempts, open[0].retry_at),
+        &(1, Some(second(70))),
+        "attempts count anew",
+    );
+    bench.expect(finished(1, 10), Applied);
+}
+
+fn replayed_cancelled(bench: &mut Bench) {
+    bench.apply(&[submitted(1), failed(1, 3, 60), cancelled(1)]);
+    bench.between();
+    bench.expect(Fact::Replayed { seq: Seq(1), at: second(100) }, Applied);
+    let task = bench.task(1);
+    assert!(task.outcome.is_none(), "it is open again");
+    bench.same(&(task.attempts.len(), task.counted), &(1, 0), "its attempts, and how many count");
+    let found = open_tasks(bench).len();
+    bench.same(&found, &1, "open tasks");
+    bench.between();
+    let found = open_tasks(bench).len();
+    bench.same(&found, &1, "open tasks later");
+    bench.expect(finished(1, 3), Stale);
+    bench.expect(finished(1, 4), Applied);
+    bench.between();
+    bench.expect(finished(1, 4), Duplicate);
+    let state = bench.task(1).outcome.map(|end| end.state);
+    bench.same(&state, &Some(TaskState::Done), "its state in the end");
+    let listed = page(bench, PageQuery::default());
+    bench.same(&listed, &vec![1], "it is listed once");
+    let counts = bench
+        .store()
+        .reader()
+        .and_then(|mut reader| reader.final_counts())
+        .expect("counts can be read");
+    bench.same(
+        &counts,
+        &vec![(TaskState::Done, 1), (TaskState::Dead, 0), (TaskState::Cancelled, 0)],
+        "counts",
+    );
+}
+
+fn dropped(bench: &mut Bench) {
+    let drop = |n| Fact::Dropped { seq: Seq(n), at: second(100) };
+    bench.apply(&[
+        submitted(1),
+        dead(1, 2),
+        submitted(2),
+        submitted(3),
+        cancelled(3),
+        submitted(4),
+        finished(4, 1),
+    ]);
+    bench.between();
+    bench.expect(drop(1), Applied);
+    for n in [1, 2, 3, 4] {
+        bench.expect(drop(n), Stale);
+    }
+    bench.between();
+    let task = bench.task(1);
+    let end = task.outcome.expect("it has ended");
+    bench.same(&(end.state, end.at), &(TaskState::Cancelled, second(100)), "its end");
+    bench.same(
+        &end.error.map(|e| e.message.to_string()),
+        &Some("dead letter dropped".into()),
+        "the reason",
+    );
+    bench.same(&task.attempts.len(), &1, "the error that killed it stays as history");
+    bench.same(&task.counted, &1, "attempts that count");
+}
+
+fn held(bench: &mut Bench) {
+    let hold = |n, token| Fact::Held {
+        seq: Seq(n),
+        token: Token(token),
+        at: second(50),
+        worker: worker(),
+    };
+    bench.apply(&[submitted(1), submitted(2), submitted(3), submitted(4), cancelled(4)]);
+    bench.apply(&[
+        hold(1, 5),
+        hold(1, 6),
+        hold(2, 7),
+        failed(2, 7, 60),
+        hold(3, 8),
+        finished(3, 8),
+    ]);
+    bench.between();
+    bench.expect(hold(1, 4), Stale);
+    bench.expect(hold(2, 7), Stale);
+    bench.expect(hold(3, 9), Stale);
+    bench.expect(hold(4, 9), Stale);
+    let held: Vec<_> = open_tasks(bench).into_iter().map(|task| (task.seq.0, task.held)).collect();
+    bench.same(&held, &vec![(1, Some((Token(6), worker()))), (2, None)], "attempts that are held");
+    bench.apply(&[cancelled(1), Fact::Replayed { seq: Seq(1), at: second(90) }]);
+    let held = open_tasks(bench)[0].held.clone();
+    bench.same(&held, &None, "a replay forgets what was held");
+}
+
+fn spilled(bench: &mut Bench) {
+    let (low, high) =
+        (Lane { class: u64::MAX - 3, priority: 2 }, Lane { class: u64::MAX - 3, priority: 4 });
+    let spill = |n: u64, lane| {
+        let mut spec = spec(n);
+        spec.payload = Payload::json(format!("\"{}\"", "x".repeat(98))).expect("the text is JSON");
+        let (seq, at, spec) = (Seq(n), second(n), Arc::new(spec));
+        Fact::Submitted { seq, at, spec, spawned_by: None, spilled: Some(lane) }
+    };
+    bench.apply(&[
+        submitted(1),
+        spill(2, low),
+        spill(3, high),
+        spill(4, low),
+        spill(5, low),
+        spill(6, low),
+    ]);
+    bench.between();
+    bench.expect(
+        Fact::Cancelled { seq: Seq(4), at: second(9), reason: "no".into(), spilled: Some(low) },
+        Applied,
+    );
+    bench.between();
+    let loaded = |bench: &mut Bench, after: Option<u64>, rows, bytes| -> Vec<u64> {
+        let reader = bench.store().reader();
+        let tasks = reader
+            .and_then(|mut r| r.spilled(low, after.map(Seq), rows, bytes))
+            .expect("the spill is read");
+        tasks.into_iter().map(|task| task.seq.0).collect()
+    };
+    let found = loaded(bench, None, 9, 9_999);
+    bench.same(&found, &vec![2, 5, 6], "the lane");
+    let found = loaded(bench, Some(2), 1, 9_999);
+    bench.same(&found, &vec![5], "the lane after the first, one row");
+    let found = loaded(bench, None, 9, 150);
+    bench.same(&found, &vec![2, 5], "the lane, about 150 bytes");
+    let found = loaded(bench, None, 9, 1);
+    bench.same(&found, &vec![2], "the lane, at least one");
+    let lanes = |bench: &mut Bench| -> Vec<(Lane, u64)> {
+        let lanes = bench.recovered().into_iter().filter_map(|one| match one {
+            Recovered::Spilled(lane) => Some((lane.lane, lane.count)),
+            _ => None,
+        });
+        lanes.collect()
+    };
+    let found = lanes(bench);
+    bench.same(&found, &vec![(low, 3), (high, 1)], "lanes");
+    let open: Vec<u64> = open_tasks(bench).iter().map(|task| task.seq.0).collect();
+    bench.same(&open, &vec![1], "open tasks that are not spilled");
+    bench.expect(Fact::Unspilled { lane: low, upto: Seq(5) }, Applied);
+    bench.restart();
+    let found = lanes(bench);
+    bench.same(&found, &vec![(low, 1), (high, 1)], "lanes after some were taken");
+    let open: Vec<u64> = open_tasks(bench).iter().map(|task| task.seq.0).collect();
+    bench.same(&open, &vec![1, 2, 5], "open tasks that are not spilled any more");
+}
+
+fn paused(bench: &mut Bench) {
+    let pause = |queue: &str, paused| Fact::QueuePaused { queue: queue.into(), paused };
+    bench.apply(&[
+        pause("mail", true),
+        pause("video", true),
+        pause("mail", false),
+        pause("mail", true),
+        pause("video", false),
+    ]);
+    bench.between();
+    let paused: Vec<String> = bench
+        .recovered()
+        .into_iter()
+        .filter_map(|one| match one {
+            Recovered::PausedQueue(name) => Some(name.to_string()),
+            _ => None,
+        })
+        .collect();
+    bench.same(&paused, &vec!["mail".to_owned()], "paused queues");
+}
+
+fn epoch(bench: &mut Bench) {
+    let first = bench.store().epoch();
+    bench.restart();
+    let second = bench.store().epoch();
+    assert!(first >= 1 && second > first, "epochs {first}, then {second}");
+}
+
+fn fields(bench: &mut Bench) {
+    let mut full = spec(1);
+    full.queue = "vidéo".into();
+    full.payload = Payload::new("image/png", vec![0, 159, 146, 150]).expect("a payload");
+    full.priority = 5;
+    full.needs = vec!["gpu".into(), "linux".into()];
+    full.after = vec![
+        Dependency { task: id(7), optional: true },
+        Dependency { task: id(8), optional: false },
+    ];
+    full.run_at = Some(second(77));
+    full.timeout_ms = Some(1_234);
+    full.retry = RetryPolicy { limit: 9, base_ms: 8, cap_ms: 7, jitter_percent: 6 };
+    full.workflow = Some(Box::new(Workflow { id: WorkflowId(42), name: "night run".into() }));
+    let mut nameless = spec(2);
+    nameless.workflow = Some(Box::new(Workflow { id: WorkflowId(43), name: "".into() }));
+    nameless.payload = Payload::json("null").expect("JSON");
+    let mut empty = spec(3);
+    empty.payload = Payload::new("text/plain", "").expect("a payload");
+    let specs = [full, nameless, empty, spec(4)];
+    for (n, spec) in specs.iter().enumerate() {
+        bench.apply(&[submission(n as u64 + 1, spec.clone())]);
+    }
+    bench.between();
+    let open: Vec<TaskSpec> =
+        open_tasks(bench).iter().map(|task| TaskSpec::clone(&task.spec)).collect();
+    bench.same(&open, &specs.to_vec(), "recovered specs");
+    bench.apply(&[finished(1, 1), finished(2, 1), finished(3, 1), finished(4, 1)]);
+    bench.between();
+    let kept: Vec<TaskSpec> = (1..=4).map(|n| bench.task(n).spec).collect();
+    bench.same(&kept, &specs.to_vec(), "specs of ended tasks");
+    let worker_name = bench.task(1).outcome.map(|end| end.worker);
+    bench.same(&worker_name, &Some(worker()), "who ran it");
+}
+
+fn page(bench: &mut Bench, query: PageQuery) -> Vec<u64> {
+    let query = PageQuery { rows: if query.rows == 0 { 100 } else { query.rows }, ..query };
+    let mut reader = bench.store().reader().expect("a reader opens");
+    reader.page(&query).expect("a page can be read").iter().map(|task| task.seq.0).collect()
+}
+
+fn pages(bench: &mut Bench) {
+    for n in 1..=10 {
+        let mut spec = spec(n);
+        spec.kind = if n % 2 == 0 { "video.probe".into() } else { "mail".into() };
+        spec.queue = if n > 8 { "late".into() } else { "default".into() };
+        spec.workflow =
+            (n % 3 == 0).then(|| Box::new(Workflow { id: WorkflowId(5), name: "w".into() }));
+        bench.apply(&[submission(n, spec)]);
+    }
+    bench.apply(&[
+        finished(1, 1),
+        finished(2, 2),
+        dead(3, 3),
+        dead(4, 4),
+        cancelled(5),
+        cancelled(6),
+    ]);
+    bench.between();
+    let of =
+        |states: &[TaskState]| PageQuery { states: Some(states.to_vec()), ..PageQuery::default() };
+    let found = page(bench, PageQuery::default());
+    bench.same(&found, &(1..=10).rev().collect(), "all");
+    let found = page(bench, PageQuery { rows: 3, ..PageQuery::default() });
+    bench.same(&found, &vec![10, 9, 8], "the first page");
+    let next = PageQuery { rows: 3, before: Some(Seq(5)), ..PageQuery::default() };
+    let found = page(bench, next);
+    bench.same(&found, &vec![4, 3, 2], "a next page");
+    let found = page(bench, of(&[]));
+    bench.same(&found, &vec![10, 9, 8, 7], "open ones");
+    let found = page(bench, of(&[TaskState::Done]));
+    bench.same(&found, &vec![2, 1], "done ones");
+    let found = page(bench, of(&[TaskState::Dead]));
+    bench.same(&found, &vec![4, 3], "dead ones");
+    let found = page(bench, PageQuery { rows: 1, ..of(&[TaskState::Cancelled]) });
+    bench.same(&found, &vec![6], "the newest cancelled one");
+    let found = page(bench, of(&[TaskState::Cancelled, TaskState::Dead]));
+    bench.same(&found, &vec![6, 5, 4, 3], "dead or cancelled");
+    let found = page(bench, of(&TaskState::ALL));
+    bench.same(&found, &vec![6, 5, 4, 3, 2, 1], "ended ones");
+    let workflow = PageQuery { workflow: Some(WorkflowId(5)), ..PageQuery::default() };
+    let found = page(bench, workflow.clone());
+    bench.same(&found, &vec![9, 6, 3], "of a workflow");
+    let found = page(bench, PageQuery { states: Some(vec![]), ..workflow });
+    bench.same(&found, &vec![9], "open ones of a workflow");
+    let kind = |kind: &str| PageQuery { kind: Some(kind.into()), ..PageQuery::default() };
+    let found = page(bench, kind("mail"));
+    bench.same(&found, &vec![9, 7, 5, 3, 1], "of a kind");
+    let found = page(bench, PageQuery { rows: 2, ..kind("vid*") });
+    bench.same(&found, &vec![10, 8], "of a kind by its start");
+    let found = page(bench, kind("vid"));
+    bench.same(&found, &vec![], "of an unknown kind");
+    let queue = PageQuery { queue: Some("late".into()), ..PageQuery::default() };
+    let found = page(bench, queue);
+    bench.same(&found, &vec![10, 9], "of a queue");
+}
+
+fn upstream(bench: &mut Bench) {
+    let child = |n: u64, parent: u64| {
+        let (seq, at, spec) = (Seq(n), second(n), Arc::new(spec(n)));
+        Fact::Submitted { seq, at, spec, spawned_by: Some(Seq(parent)), spilled: None }
+    };
+    bench.apply(&[
+        submitted(1),
+        submitted(2),
+        finished(1, 1),
+        child(3, 1),
+        child(4, 1),
+        finished(3, 3),
+        child(5, 3),
+    ]);
+    bench.apply(&[dead(4, 4), cancelled(5)]);
+    bench.between();
+    let mut ends = |max: usize| -> Vec<(TaskId, TaskState, bool)> {
+        let reader = bench.store().reader();
+        let ends = reader
+            .and_then(|mut r| r.upstream(&[Seq(1), Seq(2), Seq(99)], max))
+            .expect("upstream is read");
+        ends.into_iter().map(|end| (end.task, end.state, end.spawned)).collect()
+    };
+    let (all, two) = (ends(100), ends(2));
+    let expected = vec![
+        (id(1), TaskState::Done, false),
+        (id(3), TaskState::Done, true),
+        (id(4), TaskState::Dead, true),
+        (id(5), TaskState::Cancelled, true),
+    ];
+    bench.same(&all, &expected, "ends");
+    bench.same(&two, &expected[..2].to_vec(), "the first two");
+}
+
+fn ids(bench: &mut Bench) {
+    bench.apply(&[
+        submitted(1),
+        submitted(2),
+        submitted(3),
+        submitted(4),
+        finished(2, 1),
+        cancelled(3),
+    ]);
+    bench.between();
+    let mut reader = bench.store().reader().expect("a reader opens");
+    let found = reader.ids_between(id(1), id(3), 10).expect("ids are read");
+    let first = reader.ids_between(id(0), id(9), 2).expect("ids are read");
+    let known = [id(2), id(4), id(5)]
+        .map(|id| reader.find(id).expect("a task is looked for").map(|task| task.seq.0));
+    drop(reader);
+    bench.same(&found, &vec![id(1), id(2), id(3)], "ids in a range");
+    bench.same(&first, &vec![id(1), id(2)], "the first two");
+    bench.same(&known, &[Some(2), Some(4), None], "tasks by their id");
+}
+
+fn counts(bench: &mut Bench) {
+    let counts = |bench: &mut Bench| -> Vec<u64> {
+        let counts = bench
+            .store()
+            .reader()
+            .and_then(|mut reader| reader.final_counts())
+            .expect("counts can be read");
+        let of = |state| {
+            counts.iter().filter(|(other, _)| *other == state).map(|(_, count)| count).sum()
+        };
+        [TaskState::Done, TaskState::Dead, TaskState::Cancelled].map(of).into()
+    };
+    bench.apply(&(1..=6).map(submitted).collect::<Vec<_>>());
+    bench.apply(&[finished(1, 1), finished(2, 2), dead(3, 3), dead(4, 4), cancelled(5)]);
+    bench.commit(&[finished(1, 1), cancelled(1)]);
+    bench.between();
+    let found = counts(bench);
+    bench.same(&found, &vec![2, 2, 1], "done, dead, cancelled");
+    let (replay, drop) = (
+        |n| Fact::Replayed { seq: Seq(n), at: second(9) },
+        Fact::Dropped { seq: Seq(4), at: second(9) },
+    );
+    bench.apply(&[replay(3), drop, replay(5)]);
+    bench.between();
+    let found = counts(bench);
+    bench.same(&found, &vec![2, 0, 1], "after replays and a drop");
+}
+
+fn last_numbers(bench: &mut Bench) {
+    let end = |bench: &mut Bench| match bench.recovered().pop() {
+        Some(Recovered::End { last_seq, last_ordered_id }) => (last_seq.0, last_ordered_id),
+        other => panic!("recovery ended with {other:?}"),
+    };
+    let found = end(bench);
+    bench.same(&found, &(0, None), "of an empty store");
+    // An id made from a key is not ordered by time, wherever it lies.
+    let keyed = |seq, id| {
+        let spec = Arc::new(TaskSpec::new(id, "noop"));
+        Fact::Submitted { seq: Seq(seq), at: second(1), spec, spawned_by: None, spilled: None }
+    };
+    bench.apply(&[
+        submitted(1),
+        submitted(5),
+        finished(5, 1),
+        submitted(3),
+        keyed(7, TaskId(u128::MAX)),
+    ]);
+    bench.apply(&[keyed(8, TaskId((1 << 124) - 1))]);
+    bench.between();
+    let found = end(bench);
+    bench.same(&found, &(8, Some(id(5))), "of a store with tasks");
+}

@@ -1,0 +1,20 @@
+//! What lasts: the [`Store`] trait, the suite that every store must pass (`conformance`, behind the feature of that
+//! name), and two stores: [`memory`] for tests and benches of other parts, [`sqlite`] for everything else.
+//!
+//! A store is given facts in order and answers for each [`divvy_types::Verdict`]: fencing and idempotency are
+//! decided here for all back-ends. It knows nothing of readiness, order or workers.
+//!
+//! **Invariant:** when [`Store::commit`] returns `Ok`, every fact of the group survives the loss of power.
+
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+pub mod memory;
+pub mod sqlite;
+mod traits;
+
+pub use memory::MemoryStore;
+pub use sqlite::SqliteStore;
+pub use traits::{
+    AttemptRecord, Error, Maintenance, OpenTask, Outcome, PageQuery, Reader, Recovered, Room,
+    SpilledLane, Store, TaskRecord,
+};

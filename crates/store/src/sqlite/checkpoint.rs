@@ -1,0 +1,141 @@
+//! Keeps the write-ahead log short without making commits wait for it.
+//!
+//! A thread with a connection of its own copies the log into the main file whenever the log has grown by a few
+//! thousand pages. It does so beside the writer, so under steady load it never quite catches up, and SQLite starts
+//! the log over only when everything in it is copied. The writer therefore copies the small rest itself, between two
+//! commits, once the log is long and the thread is idle; past the hard limit it waits for the thread and for readers.
+//!
+//! | pages in the log | who acts |
+//! |---|---|
+//! | every [`STEP_PAGES`] | the thread copies what it can |
+//! | [`REST_PAGES`] | the writer copies the rest, if nobody is in the way |
+//! | [`LIMIT_PAGES`] | the writer waits for the others and starts the log over |
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::failure::Failure;
+use super::schema;
+use crate::Error;
+
+const STEP_PAGES: u32 = 2_000;
+const REST_PAGES: u32 = 8_000;
+const LIMIT_PAGES: u32 = 64_000;
+/// How long the writer waits for readers at the hard limit.
+const LIMIT_WAIT: Duration = Duration::from_millis(200);
+
+/// The thread, and what the writer knows of the log.
+pub(super) struct Checkpointer {
+    pages: Arc<AtomicU32>,
+    copied_at: u32,
+    idle: Arc<AtomicBool>,
+    wake: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpointer {
+    /// Takes over the log of the writer's connection.
+    pub(super) fn start(path: &Path, writer: &mut Connection) -> Result<Self, Error> {
+        let pages = Arc::new(AtomicU32::new(0));
+        let seen = Arc::clone(&pages);
+        let setup = |failure: rusqlite::Error| Failure::from(failure).at(path);
+        writer.pragma_update(None, "wal_autocheckpoint", 0).map_err(setup)?;
+        let hook = move |_: &mut rusqlite::hooks::Wal, count: std::ffi::c_int| {
+            seen.store(count.unsigned_abs(), Ordering::Relaxed);
+            Ok(())
+        };
+        writer.wal_hook(Some(hook)).map_err(setup)?;
+        let own = schema::open_checkpointer(path)?;
+        let idle = Arc::new(AtomicBool::new(true));
+        let (wake, woken) = sync_channel(1);
+        let at_rest = Arc::clone(&idle);
+        let spawned = std::thread::Builder::new()
+            .name("divvy-checkpoint".into())
+            .spawn(move || run(&own, &woken, &at_rest));
+        let thread = spawned.map_err(|error| {
+            super::failure::io_error(path, "start the checkpoint thread", &error)
+        })?;
+        Ok(Self { pages, copied_at: 0, idle, wake: Some(wake), thread: Some(thread) })
+    }
+
+    /// Looks at the log after a commit.
+    pub(super) fn after_commit(&mut self, writer: &Connection) -> Result<(), rusqlite::Error> {
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < self.copied_at {
+            self.copied_at = 0;
+        }
+        if pages >= LIMIT_PAGES && pages >= self.copied_at + STEP_PAGES {
+            // A reader that stays for minutes, such as a backup, must not cost every commit this wait.
+            self.copied_at = pages;
+            checkpoint_within(writer, "RESTART", LIMIT_WAIT)?;
+        } else if (REST_PAGES..LIMIT_PAGES).contains(&pages)
+            && self.idle.load(Ordering::Acquire)
+            && pages > self.copied_at
+        {
+            checkpoint(writer, "PASSIVE")?;
+            self.copied_at = pages;
+        } else if pages >= self.copied_at + STEP_PAGES {
+            self.copied_at = pages;
+            self.wake();
+        }
+        Ok(())
+    }
+
+    /// Empties the log while nothing else waits, if it holds enough to be worth it.
+    pub(super) fn tidy(&mut self, writer: &Connection) -> Result<(), rusqlite::Error> {
+        if self.pages.load(Ordering::Relaxed) >= STEP_PAGES / 2 {
+            // Not being able to now, because somebody reads, is no error: the answer is a row that says busy.
+            checkpoint_within(writer, "TRUNCATE", Duration::ZERO)?;
+            self.pages.store(0, Ordering::Relaxed);
+            self.copied_at = 0;
+        }
+        Ok(())
+    }
+
+    fn wake(&self) {
+        if let Some(wake) = &self.wake
+            && let Err(TrySendError::Disconnected(())) = wake.try_send(())
+        {
+            tracing::warn!("the checkpoint thread has ended; the writer copies the log itself");
+        }
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        drop(self.wake.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::warn!("the checkpoint thread panicked");
+        }
+    }
+}
+
+fn run(conn: &Connection, woken: &Receiver<()>, idle: &AtomicBool) {
+    while woken.recv().is_ok() {
+        idle.store(false, Ordering::Release);
+        if let Err(error) = checkpoint(conn, "PASSIVE") {
+            // The log keeps everything until it is copied, so nothing is lost; the writer will meet the same error.
+            tracing::warn!(%error, "cannot copy the write-ahead log into the main file");
+        }
+        idle.store(true, Ordering::Release);
+    }
+}
+
+fn checkpoint_within(conn: &Connection, mode: &str, wait: Duration) -> Result<(), rusqlite::Error> {
+    conn.busy_timeout(wait)?;
+    let result = checkpoint(conn, mode);
+    conn.busy_timeout(schema::BUSY)?;
+    result
+}
+
+fn checkpoint(conn: &Connection, mode: &str) -> Result<(), rusqlite::Error> {
+    conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+}

@@ -1,0 +1,259 @@
+//! What a store promises, and the shapes that it is read in.
+
+use std::sync::Arc;
+
+use divvy_types::view::Upstream;
+use divvy_types::{
+    Fact, Lane, Name, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token,
+    Verdict, WorkflowId,
+};
+
+/// Where facts go. Owned by one thread, which is the only writer.
+pub trait Store: Send {
+    /// How often this store was opened for writing, this time included. Durable, so tokens grow over restarts.
+    fn epoch(&self) -> u64;
+
+    /// Shows everything that is still open, once, before the first commit.
+    ///
+    /// Order: paused queues, then open tasks by number, then spilled lanes.
+    fn recover(&mut self, visit: &mut dyn FnMut(Recovered)) -> Result<(), Error>;
+
+    /// Writes a group of facts, all or nothing, and returns when they are durable. `verdicts` is cleared and gets
+    /// one answer per fact. After [`Error::Full`] nothing of the group is kept and the same group may be tried
+    /// again; after any other error the process must stop.
+    fn commit(&mut self, facts: &[Fact], verdicts: &mut Vec<Verdict>) -> Result<(), Error>;
+
+    /// Whether there is room for more tasks. Cheap enough to ask before each group.
+    fn room(&self) -> Room;
+
+    /// A view for another thread. It sees what is committed, at each call.
+    fn reader(&self) -> Result<Box<dyn Reader>, Error>;
+
+    /// One bounded slice of background work (history, retention, checkpoint); called while nothing else waits.
+    fn maintain(&mut self, now: Timestamp) -> Result<Maintenance, Error>;
+}
+
+/// Reads what is committed.
+pub trait Reader: Send {
+    /// The task with this id, open or not, if it is still kept.
+    fn find(&mut self, id: TaskId) -> Result<Option<TaskRecord>, Error>;
+
+    /// The task with this number.
+    fn get(&mut self, seq: Seq) -> Result<Option<TaskRecord>, Error>;
+
+    /// Ids between two, at most `max`: how a shortened id is resolved.
+    fn ids_between(&mut self, low: TaskId, high: TaskId, max: usize) -> Result<Vec<TaskId>, Error>;
+
+    /// One page of tasks, newest first. Payloads, results, logs and all attempts but the last are left out.
+    ///
+    /// Newest, dead, cancelled, open, and the tasks of a workflow are found by index. Other filters look through a
+    /// bounded number of tasks and return what they found, so a page may be short although more would match.
+    fn page(&mut self, query: &PageQuery) -> Result<Vec<TaskRecord>, Error>;
+
+    /// How these tasks and, recursively, the children that they spawned ended, for a dependent: level by level, by
+    /// number within a level, open ones left out. At most `max` rows.
+    fn upstream(&mut self, tasks: &[Seq], max: usize) -> Result<Vec<Upstream>, Error>;
+
+    /// The next spilled tasks of a lane after `after`, in order: at most `rows` and about `bytes` of payload.
+    /// Tasks that are final are left out.
+    fn spilled(
+        &mut self,
+        lane: Lane,
+        after: Option<Seq>,
+        rows: usize,
+        bytes: usize,
+    ) -> Result<Vec<OpenTask>, Error>;
+
+    /// How many kept tasks are in each final state.
+    fn final_counts(&mut self) -> Result<Vec<(TaskState, u64)>, Error>;
+}
+
+/// What to list.
+#[derive(Clone, Debug, Default)]
+pub struct PageQuery {
+    /// Only tasks with smaller numbers.
+    pub before: Option<Seq>,
+    /// Only these outcomes; `Some(vec![])` for only tasks that are open.
+    pub states: Option<Vec<TaskState>>,
+    /// Only this kind; a trailing `*` matches any rest.
+    pub kind: Option<Name>,
+    /// Only this queue.
+    pub queue: Option<Name>,
+    /// Only this workflow.
+    pub workflow: Option<WorkflowId>,
+    /// At most this many.
+    pub rows: usize,
+}
+
+/// What recovery shows.
+#[derive(Debug)]
+pub enum Recovered {
+    /// A queue that is paused.
+    PausedQueue(Name),
+    /// A task that is not final and not spilled.
+    Open(OpenTask),
+    /// A lane with tasks that wait in the store.
+    Spilled(SpilledLane),
+    /// The numbers to go on from; last.
+    End {
+        /// The greatest task number in use.
+        last_seq: Seq,
+        /// No time-ordered id (see [`TaskId::is_time_ordered`]) in use is greater; nothing if there is none.
+        last_ordered_id: Option<TaskId>,
+    },
+}
+
+/// An open task and what is known of its attempts.
+#[derive(Clone, Debug)]
+pub struct OpenTask {
+    /// Its number.
+    pub seq: Seq,
+    /// When it was accepted.
+    pub submitted_at: Timestamp,
+    /// What it is.
+    pub spec: Arc<TaskSpec>,
+    /// The task whose finish spawned it.
+    pub spawned_by: Option<Seq>,
+    /// Attempts that count against the retry limit.
+    pub attempts: u32,
+    /// When the next attempt is due, if one failed.
+    pub retry_at: Option<Timestamp>,
+    /// The attempt that was running when the server stopped, if it had run for a while.
+    pub held: Option<(Token, Name)>,
+    /// Whether it was dead or cancelled once and was put back: its dependencies do not matter any more.
+    pub replayed: bool,
+}
+
+/// A lane of the spill.
+#[derive(Clone, Debug)]
+pub struct SpilledLane {
+    /// Which.
+    pub lane: Lane,
+    /// How many tasks wait in it.
+    pub count: u64,
+    /// One of its tasks, to know the class by.
+    pub sample: Arc<TaskSpec>,
+}
+
+/// A task as the store has it.
+#[derive(Clone, Debug)]
+pub struct TaskRecord {
+    /// Its number.
+    pub seq: Seq,
+    /// When it was accepted.
+    pub submitted_at: Timestamp,
+    /// What it is.
+    pub spec: TaskSpec,
+    /// The task whose finish spawned it.
+    pub spawned_by: Option<Seq>,
+    /// Attempts that failed, oldest first.
+    pub attempts: Vec<AttemptRecord>,
+    /// How many attempts count against the retry limit, the finishing one included.
+    pub counted: u32,
+    /// How it ended, if it did.
+    pub outcome: Option<Outcome>,
+}
+
+/// Why a dropped dead letter counts as cancelled.
+pub(crate) const DROPPED: &str = "dead letter dropped";
+
+/// How many attempts count against the retry limit: the failed ones that do, and the one that ended the task.
+pub(crate) fn counted(attempts: &[AttemptRecord], outcome: Option<&Outcome>) -> u32 {
+    let failed = attempts.iter().filter(|attempt| attempt.counted).count();
+    let last = outcome.is_some_and(|end| end.token.0 > 0);
+    u32::try_from(failed).unwrap_or(u32::MAX).saturating_add(u32::from(last))
+}
+
+/// A failed attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptRecord {
+    /// Its token.
+    pub token: Token,
+    /// When it ended.
+    pub at: Timestamp,
+    /// Who ran it.
+    pub worker: Name,
+    /// What went wrong.
+    pub error: TaskError,
+    /// The end of its log.
+    pub log: Option<Name>,
+    /// Whether it counts against the retry limit.
+    pub counted: bool,
+}
+
+/// The end of a task.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Done, dead or cancelled.
+    pub state: TaskState,
+    /// The attempt that ended it; zero for a cancel.
+    pub token: Token,
+    /// When.
+    pub at: Timestamp,
+    /// Who ran it; empty for a cancel.
+    pub worker: Name,
+    /// What it returned, if it is done.
+    pub result: Payload,
+    /// What went wrong, or why it was cancelled.
+    pub error: Option<TaskError>,
+    /// The end of its log.
+    pub log: Option<Name>,
+}
+
+/// Whether there is room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    /// Go on.
+    Enough,
+    /// The disk is nearly full: only what ends tasks may still be written.
+    Low,
+}
+
+/// What a slice of background work came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maintenance {
+    /// There is more to do; call again when idle.
+    More,
+    /// Nothing to do for a while.
+    Rest,
+}
+
+/// What can go wrong with a store.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Another process has it open.
+    #[error(
+        "data folder {0} is in use by another divvy server; stop that one or give another --data folder"
+    )]
+    InUse(String),
+    /// No room on the disk. Nothing of the group was kept.
+    #[error("the disk that holds {0} is full; free some space")]
+    Full(String),
+    /// The file is not what was written.
+    #[error("store {path} is damaged: {place}; restore a backup, or look with: divvy store check")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What is wrong and where.
+        place: String,
+    },
+    /// The file was written by a version that this one does not know.
+    #[error("store {path} has format {found}, this divvy knows {known}; use a matching version")]
+    Version {
+        /// The file.
+        path: String,
+        /// What it says.
+        found: i64,
+        /// What we know.
+        known: i64,
+    },
+    /// The file system or the database failed.
+    #[error("store {path}: {message}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What it says.
+        message: String,
+    },
+}

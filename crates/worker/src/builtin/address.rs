@@ -1,0 +1,131 @@
+//! Which addresses a task may reach. Decides by the address alone, after names were resolved, so that no spelling of an
+//! address and no name that points to it goes around the rule. Only global unicast addresses pass.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+/// An address that a task may not reach.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RefusedAddress {
+    /// The name or address in the URL.
+    pub(crate) host: String,
+    /// What it stands for.
+    pub(crate) address: IpAddr,
+    /// What sort of address that is.
+    pub(crate) sort: &'static str,
+}
+
+impl fmt::Display for RefusedAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, address, sort } = self;
+        write!(
+            f,
+            "`{host}` stands for {address}, which is {sort}; this worker may reach public addresses only"
+        )
+    }
+}
+
+impl std::error::Error for RefusedAddress {}
+
+/// Why a task may not reach an address, in words, or nothing if it may.
+pub fn refusal(address: IpAddr) -> Option<&'static str> {
+    match address {
+        IpAddr::V4(address) => refusal_v4(address),
+        IpAddr::V6(address) => refusal_v6(address),
+    }
+}
+
+fn refusal_v4(address: Ipv4Addr) -> Option<&'static str> {
+    Some(match address.octets() {
+        [0, ..] => "unspecified",
+        [127, ..] => "loopback",
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => "private",
+        [100, 64..=127, ..] => "shared by a carrier (CGNAT)",
+        [169, 254, ..] => "link-local, where cloud metadata lives",
+        // Azure's platform service is inside of public space.
+        [168, 63, 129, 16] => "a cloud metadata service",
+        [192, 0, 0, _] | [192, 88, 99, _] => "reserved for protocols",
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "reserved for documentation",
+        [198, 18..=19, ..] => "reserved for benchmarks",
+        [224..=239, ..] => "multicast",
+        [240..=255, ..] => "reserved or broadcast",
+        _ => return None,
+    })
+}
+
+fn refusal_v6(address: Ipv6Addr) -> Option<&'static str> {
+    let [.., high, low] = address.segments();
+    let embedded = || {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        Ipv4Addr::new(a, b, c, d)
+    };
+    Some(match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0] => "unspecified",
+        [0, 0, 0, 0, 0, 0, 0, 1] => "loopback",
+        // Mapped and NAT64 addresses are IPv4 addresses in disguise.
+        [0, 0, 0, 0, 0, 0xffff, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => {
+            return refusal_v4(embedded());
+        }
+        [0x64, 0xff9b, 1, ..] => "a private NAT64 address",
+        [0xfc00..=0xfdff, ..] => "private (unique local)",
+        [0xfe80..=0xfebf, ..] => "link-local",
+        [0xfec0..=0xfeff, ..] => "private (site-local)",
+        [0xff00..=0xffff, ..] => "multicast",
+        [0x2002, ..] => "a 6to4 tunnel",
+        [0x2001, 0, ..] => "a Teredo tunnel",
+        [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => "reserved for documentation",
+        [0x2001, 0..=0x01ff, ..] => "reserved for protocols",
+        [0x2000..=0x3fff, ..] => return None,
+        _ => "not a global address",
+    })
+}
+
+/// Resolves names and hands on only addresses that a task may reach, so that these are what gets connected to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckedResolver {
+    pub(crate) allow_private: bool,
+}
+
+impl Resolve for CheckedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let allow_private = self.allow_private;
+        Box::pin(async move {
+            let found: Vec<SocketAddr> =
+                tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let refused = found.iter().find_map(|address| {
+                let sort = refusal(address.ip())?;
+                Some(RefusedAddress { host: name.as_str().to_owned(), address: address.ip(), sort })
+            });
+            match refused {
+                // One refused address is enough: a name that mixes them is up to something.
+                Some(refused) if !allow_private => Err(refused.into()),
+                _ => Ok(Box::new(found.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn special_addresses_are_refused_and_public_ones_pass() {
+        let refused = "0.0.0.0 0.1.2.3 127.0.0.1 127.255.255.254 10.0.0.1 172.16.0.1 172.31.255.255 192.168.1.1 \
+            100.64.0.1 100.127.255.255 100.100.100.200 169.254.169.254 168.63.129.16 192.0.0.192 192.0.2.1 192.88.99.1 \
+            198.18.0.1 198.19.255.255 198.51.100.7 203.0.113.9 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255 \
+            :: ::1 ::ffff:127.0.0.1 ::ffff:10.1.1.1 ::ffff:169.254.169.254 ::127.0.0.1 64:ff9b::7f00:1 64:ff9b::a9fe:a9fe \
+            64:ff9b:1::1 fc00::1 fd00:ec2::254 fe80::1 febf::1 fec0::1 ff02::1 2002:7f00:1:: 2001::1 2001:db8::1 \
+            2001:10::1 3fff::1 100::1 5f00::1 4000::1";
+        for text in refused.split_whitespace() {
+            assert!(refusal(text.parse().unwrap()).is_some(), "{text} must be refused");
+        }
+        let public = "1.1.1.1 8.8.8.8 172.15.255.255 172.32.0.1 100.63.255.255 100.128.0.1 169.253.1.1 192.0.1.1 \
+            198.17.255.255 223.255.255.255 ::ffff:8.8.8.8 64:ff9b::808:808 2606:4700:4700::1111 2a00:1450::1 2001:4860::8888";
+        for text in public.split_whitespace() {
+            assert_eq!(refusal(text.parse().unwrap()), None, "{text} must pass");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Runs tasks: takes grants from a server, executes handlers on tiers, and reports how attempts ended.
+//!
+//! Reading order: [`Options`] (what a worker offers), [`Registry`] and the handler traits (what it can run),
+//! [`Attempt`] (what a handler gets), [`Worker`] (the loop), [`Shutdown`] (how it ends), [`builtin`] (the kinds
+//! that every worker can serve).
+//!
+//! A grant waits in a local queue of its tier until a slot is free. The end of an attempt goes to the outbox, where
+//! it stays until the server answered it, over reconnects too; the next task does not wait for that answer.
+//!
+//! **Invariant:** an attempt is reported exactly once per token, whoever ends it first: its handler, its time-out,
+//! a stop, or the shutdown of the worker. Nothing is sent while no task is held.
+
+mod attempt;
+pub mod builtin;
+mod error;
+mod handler;
+mod notes;
+mod options;
+mod outgoing;
+mod run;
+mod session;
+mod shutdown;
+mod state;
+mod worker;
+
+pub use attempt::{Attempt, AttemptProbe, Cancel, CancelReason, ProgressReporter};
+pub use error::Error;
+pub use handler::{BlockingHandler, BoxFuture, Handler, Registry};
+pub use options::{Options, Slots, Tier};
+pub use shutdown::Shutdown;
+pub use worker::{Summary, Worker};

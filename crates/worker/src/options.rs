@@ -1,0 +1,153 @@
+//! What a worker is and offers: its name, its server, its slots. Checked once, at [`crate::Worker::new`].
+
+use std::time::Duration;
+
+use divvy_types::Name;
+use divvy_types::limits::{CAPABILITY_LEN_MAX, CREDIT_MAX, QUEUE_LEN_MAX};
+use divvy_types::spec::check_name;
+
+use crate::Error;
+
+/// Characters of a worker's name.
+const NAME_LEN_MAX: usize = 128;
+
+/// How a worker presents itself and how much it takes.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What people call it.
+    pub name: Name,
+    /// Where the server is, such as `http://127.0.0.1:7171`.
+    pub server: String,
+    /// The bearer token, where the server wants one.
+    pub token: Option<String>,
+    /// Queues that it serves; none means all.
+    pub queues: Vec<Name>,
+    /// What it has, for tasks that need it.
+    pub capabilities: Vec<Name>,
+    /// How many attempts run at once on each tier.
+    pub slots: Slots,
+    /// Tasks taken beyond the slots, so that the next one is at hand when a slot becomes free.
+    pub prefetch: u32,
+    /// How long a drain waits for what runs before it stops it.
+    pub drain_timeout: Duration,
+}
+
+impl Options {
+    /// The options of a worker with this name and server, every other at its default.
+    pub fn new(name: impl Into<Name>, server: impl Into<String>) -> Self {
+        let slots = Slots::default();
+        Self {
+            name: name.into(),
+            server: server.into(),
+            token: None,
+            queues: Vec::new(),
+            capabilities: Vec::new(),
+            slots,
+            prefetch: slots.total(),
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), Error> {
+        check("name", &self.name, NAME_LEN_MAX)?;
+        for queue in &self.queues {
+            check("queues", queue, QUEUE_LEN_MAX)?;
+        }
+        for capability in &self.capabilities {
+            check("capabilities", capability, CAPABILITY_LEN_MAX)?;
+        }
+        if self.slots.total() == 0 {
+            return Err(Error::option("slots", "are all 0; give at least one tier a slot"));
+        }
+        if self.slots.total() > CREDIT_MAX {
+            return Err(Error::option(
+                "slots",
+                format!("are {} in all, at most {CREDIT_MAX}", self.slots.total()),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn check(field: &'static str, name: &str, len_max: usize) -> Result<(), Error> {
+    check_name(field, name, len_max).map_err(|error| {
+        let text = error.to_string();
+        Error::option(field, text.strip_prefix(field).map_or(text.as_str(), str::trim_start))
+    })
+}
+
+/// How many attempts run at once on each tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// Futures on the async runtime.
+    pub async_: u32,
+    /// Threads that may block.
+    pub blocking: u32,
+    /// Threads that compute.
+    pub cpu: u32,
+    /// Child processes.
+    pub process: u32,
+}
+
+impl Default for Slots {
+    fn default() -> Self {
+        let cores =
+            std::thread::available_parallelism().map_or(1, |cores| cores.get().min(1_024) as u32);
+        Self { async_: cores * 16, blocking: cores * 4, cpu: cores, process: cores }
+    }
+}
+
+impl Slots {
+    /// The slots of all tiers together.
+    pub fn total(&self) -> u32 {
+        Tier::ALL.into_iter().fold(0, |sum, tier| self.of(tier).saturating_add(sum))
+    }
+
+    /// The slots of one tier.
+    pub fn of(&self, tier: Tier) -> u32 {
+        match tier {
+            Tier::Async => self.async_,
+            Tier::Blocking => self.blocking,
+            Tier::Cpu => self.cpu,
+            Tier::Process => self.process,
+        }
+    }
+}
+
+/// Where a handler runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tier {
+    /// On the async runtime: waits a lot, computes little.
+    Async,
+    /// On a thread of its own that may block.
+    Blocking,
+    /// On the compute pool, one thread per slot.
+    Cpu,
+    /// As a child process, driven by async code.
+    Process,
+}
+
+impl Tier {
+    /// Every tier.
+    pub const ALL: [Self; 4] = [Self::Async, Self::Blocking, Self::Cpu, Self::Process];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Async => "async",
+            Self::Blocking => "blocking",
+            Self::Cpu => "cpu",
+            Self::Process => "process",
+        }
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl std::fmt::Display for Tier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}

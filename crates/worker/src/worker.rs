@@ -1,0 +1,226 @@
+//! The worker as a whole: connects, reconnects for ever, and ends cleanly.
+//!
+//! Decides when to connect again (exponential backoff with jitter) and what a shutdown does in which order: take no
+//! more and give back what waits; let what runs finish; stop it when that takes too long; wait for the answers; close.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::run::Runners;
+use crate::session::{Connector, SessionEnd};
+use crate::shutdown::Wish;
+use crate::state::State;
+use crate::{Error, Options, Registry, Shutdown, Tier};
+
+/// The first wait before another try to connect.
+const RECONNECT_FIRST: Duration = Duration::from_millis(50);
+/// The longest wait before another try to connect.
+const RECONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long an attempt that was asked to stop has, unless told otherwise.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+/// How long the last reports may wait for their answers.
+const LAST_ANSWERS_MAX: Duration = Duration::from_secs(5);
+/// How long the server may take to close a connection that this side has closed.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
+
+/// A worker that is ready to run.
+#[derive(Debug)]
+pub struct Worker {
+    options: Options,
+    registry: Registry,
+    stop_grace: Duration,
+}
+
+/// What a worker did from start to end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Attempts that finished their task.
+    pub finished: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Tasks given back.
+    pub released: u64,
+    /// Reports that the server refused because their token was not valid any more.
+    pub refused: u64,
+    /// Reports that the server had not answered when the worker ended.
+    pub unanswered: u64,
+}
+
+impl Worker {
+    /// A worker with these options and handlers, all checked.
+    pub fn new(options: Options, registry: Registry) -> Result<Self, Error> {
+        options.validate()?;
+        registry.validate()?;
+        for tier in Tier::ALL {
+            if options.slots.of(tier) == 0 && registry.uses(tier) {
+                let kind = registry.kinds().find(|kind| registry.tier(kind) == Some(tier));
+                let kind = kind.map_or("", |kind| kind.as_str());
+                return Err(Error::option(
+                    "slots",
+                    format!("of tier {tier} are 0, but kind `{kind}` runs on it"),
+                ));
+            }
+        }
+        crate::session::check_address(&options)?;
+        Ok(Self { options, registry, stop_grace: STOP_GRACE })
+    }
+
+    /// Gives attempts that were asked to stop this long to end by themselves, instead of 10 seconds.
+    #[must_use]
+    pub fn stop_grace(mut self, grace: Duration) -> Self {
+        self.stop_grace = grace;
+        self
+    }
+
+    /// Works until `shutdown` asks to end, the server asks to drain, or the server refuses this worker.
+    pub async fn run(self, shutdown: Shutdown) -> Result<Summary, Error> {
+        let runners = Runners::new(&self.options, self.registry, self.stop_grace)?;
+        let connector = Connector::new(&self.options, &runners)?;
+        let _abandon = AbandonOnDrop(Arc::clone(&runners));
+        let mut connection = std::pin::pin!(stay_connected(&connector, &runners, &shutdown));
+        tokio::select! {
+            refused = &mut connection => {
+                runners.hold.drain();
+                runners.stop_all();
+                wait_until(&runners, Instant::now() + self.stop_grace * 2, |state| state.running_count() == 0).await;
+                refused?;
+            }
+            () = end_when_asked(&runners, &shutdown, self.options.drain_timeout, self.stop_grace) => {}
+        }
+        runners.hold.close();
+        let unanswered = runners.hold.lock().held_count() as u64;
+        if runners.hold.lock().beat_every.is_some() {
+            // The server closes its side when it saw the end of ours; what it says then does not matter.
+            let _ = tokio::time::timeout(CLOSE_MAX, connection).await;
+        }
+        let summary = Summary { unanswered, ..runners.hold.lock().summary };
+        tracing::info!(?summary, "worker ended");
+        Ok(summary)
+    }
+}
+
+/// Stops what runs when the worker's future is dropped instead of shut down.
+struct AbandonOnDrop(Arc<Runners>);
+
+impl Drop for AbandonOnDrop {
+    fn drop(&mut self) {
+        self.0.hold.drain();
+        self.0.stop_all();
+        self.0.hold.close();
+    }
+}
+
+/// Connects again and again, until this side closes the connection or the server refuses this worker.
+async fn stay_connected(
+    connector: &Connector,
+    runners: &Arc<Runners>,
+    shutdown: &Shutdown,
+) -> Result<(), Error> {
+    let mut wait = RECONNECT_FIRST;
+    let mut told = false;
+    loop {
+        let up = AtomicBool::new(false);
+        let welcomed = || {
+            up.store(true, Ordering::Relaxed);
+            tracing::info!(server = connector.server(), "connected");
+        };
+        let drained = || {
+            tracing::info!("the server asks to drain: takes no more tasks and finishes what runs");
+            shutdown.drain();
+        };
+        let problem = match connector.session(runners, welcomed, drained).await {
+            SessionEnd::Refused(error) => return Err(error),
+            SessionEnd::Lost(problem) => problem,
+        };
+        if up.into_inner() {
+            (wait, told) = (RECONNECT_FIRST, false);
+        }
+        if runners.hold.link_down() {
+            return Ok(());
+        }
+        if !std::mem::replace(&mut told, true) {
+            tracing::warn!(
+                server = connector.server(),
+                "no connection: {problem}; tries again until it is back"
+            );
+        } else {
+            tracing::debug!(server = connector.server(), "no connection: {problem}");
+        }
+        sleep(jittered(wait)).await;
+        wait = (wait * 2).min(RECONNECT_MAX);
+    }
+}
+
+/// Waits for a wish to end, then carries it out up to the closing of the connection.
+async fn end_when_asked(
+    runners: &Arc<Runners>,
+    shutdown: &Shutdown,
+    drain_timeout: Duration,
+    grace: Duration,
+) {
+    let mut wish = shutdown.subscribe();
+    wished(&mut wish, Wish::Drain).await;
+    runners.hold.drain();
+    let drained =
+        wait_until(runners, Instant::now() + drain_timeout, |state| state.running_count() == 0);
+    let in_time = tokio::select! {
+        in_time = drained => in_time,
+        () = wished(&mut wish, Wish::Now) => false,
+    };
+    if !in_time {
+        tracing::warn!("stops what still runs and gives it back");
+        runners.stop_all();
+        wait_until(runners, Instant::now() + grace * 2, |state| state.running_count() == 0).await;
+    }
+    wait_until(runners, Instant::now() + LAST_ANSWERS_MAX, |state| state.held_count() == 0).await;
+}
+
+async fn wished(wish: &mut watch::Receiver<Wish>, at_least: Wish) {
+    if wish.wait_for(|wish| *wish >= at_least).await.is_err() {
+        // Nobody is left to ask.
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Waits until the state is as wished, or until `deadline`; says which.
+async fn wait_until(
+    runners: &Runners,
+    deadline: Instant,
+    reached: impl Fn(&State) -> bool,
+) -> bool {
+    loop {
+        let mut settled = std::pin::pin!(runners.hold.settled.notified());
+        // A change between the look and the wait must not be missed.
+        settled.as_mut().enable();
+        if reached(&runners.hold.lock()) {
+            return true;
+        }
+        if timeout_at(deadline, settled).await.is_err() {
+            return reached(&runners.hold.lock());
+        }
+    }
+}
+
+/// A time between half of `wait` and all of it, so that workers do not come back all at once.
+fn jittered(wait: Duration) -> Duration {
+    let random = RandomState::new().hash_one(0u8) % 1_024;
+    wait / 2 + wait / 2 * random as u32 / 1_024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_are_spread_over_the_upper_half() {
+        let wait = Duration::from_secs(4);
+        let waits: Vec<Duration> = (0..64).map(|_| jittered(wait)).collect();
+        assert!(waits.iter().all(|w| *w >= wait / 2 && *w <= wait));
+        assert!(waits.iter().any(|w| *w != waits[0]));
+    }
+}
