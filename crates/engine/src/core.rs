@@ -6,7 +6,8 @@
 //! **Departing tasks.** A task that leaves the scheduler's memory is found in the store only once its facts are
 //! committed. A request that names it in between is put off until then.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
@@ -31,9 +32,7 @@ use crate::stats::Stats;
 pub struct Core {
     pub(crate) scheduler: Scheduler,
     /// Tasks that the scheduler has, or had until a moment ago.
-    pub(crate) ids: HashMap<TaskId, Seq, BuildHasherDefault<IdHasher>>,
-    /// Tasks that left the scheduler by facts that are not committed yet.
-    pub(crate) departing: BTreeSet<Seq>,
+    pub(crate) ids: HashMap<TaskId, Known, BuildHasherDefault<IdHasher>>,
     pub(crate) reader: Box<dyn Reader>,
     /// The greatest time-ordered id that was ever accepted: a greater one cannot be in the store.
     pub(crate) last_ordered_id: TaskId,
@@ -54,7 +53,6 @@ impl Core {
         Self {
             scheduler,
             ids: HashMap::default(),
-            departing: BTreeSet::new(),
             reader,
             last_ordered_id: TaskId(0),
             last_seq: Seq(0),
@@ -130,6 +128,11 @@ impl Core {
         self.scheduler.next_deadline()
     }
 
+    /// Says whether anyone watches changes.
+    pub fn set_watched(&mut self, watched: bool) {
+        self.scheduler.set_watched(watched);
+    }
+
     /// What gathered since the last call.
     pub fn take_group(&mut self) -> Group {
         std::mem::take(&mut self.group)
@@ -139,9 +142,10 @@ impl Core {
     pub fn released(&mut self, now: Timestamp, released: Released) -> Result<(), Error> {
         self.set_now(now);
         for (id, seq) in released.forgotten {
-            self.departing.remove(&seq);
-            if self.ids.get(&id) == Some(&seq) {
-                self.ids.remove(&id);
+            if let Entry::Occupied(known) = self.ids.entry(id)
+                && *known.get() == (Known { seq, departing: true })
+            {
+                known.remove();
             }
         }
         for (lane, tasks, exhausted) in released.loaded {
@@ -167,7 +171,7 @@ impl Core {
 
     /// The number of an open task.
     pub fn seq_of(&self, id: TaskId) -> Option<Seq> {
-        self.ids.get(&id).copied()
+        self.ids.get(&id).map(|known| known.seq)
     }
 
     /// All queues.
@@ -223,7 +227,7 @@ impl Core {
             Action::Announce(change) => self.group.changes.push(change),
             Action::Forget { seq, task } => {
                 self.live.forget(seq);
-                self.departing.insert(seq);
+                self.ids.insert(task, Known { seq, departing: true });
                 self.group.forgotten.push((task, seq));
             }
         }
@@ -441,7 +445,7 @@ impl Core {
                         held: None,
                         replayed: true,
                     };
-                    self.ids.insert(id, seq);
+                    self.ids.insert(id, Known::open(seq));
                     self.feed(Input::TaskReplayed(task));
                     let state = self.scheduler.state(seq).unwrap_or(TaskState::Ready);
                     self.park(reply, Ok(state));
@@ -466,8 +470,7 @@ impl Core {
                 if record.outcome.as_ref().is_some_and(|o| o.state == TaskState::Dead) =>
             {
                 // A second request must not find it dead again before the first is durable.
-                self.departing.insert(record.seq);
-                self.ids.insert(id, record.seq);
+                self.ids.insert(id, Known { seq: record.seq, departing: true });
                 self.group.forgotten.push((id, record.seq));
                 self.group.facts.push(Fact::Dropped { seq: record.seq, at: self.now });
                 self.park(reply, Ok(TaskState::Cancelled));
@@ -512,8 +515,7 @@ impl Core {
 
     /// Makes a task from the store known again.
     pub(crate) fn admit_stored(&mut self, open: OpenTask) -> Result<RecoveredTask, Error> {
-        self.ids.insert(open.spec.id, open.seq);
-        self.departing.remove(&open.seq);
+        self.ids.insert(open.spec.id, Known::open(open.seq));
         let parents = self.parents_of_stored(&open.spec)?;
         Ok(RecoveredTask {
             task: divvy_scheduler::Submission { seq: open.seq, spec: open.spec, parents },
@@ -529,6 +531,20 @@ impl Core {
 
 fn conflict(task: TaskId, state: TaskState, problem: &'static str) -> Error {
     Error::Conflict { task, state, problem }
+}
+
+/// What the id of a task in memory stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) seq: Seq,
+    /// Whether it left the scheduler by facts that are not committed yet.
+    pub(crate) departing: bool,
+}
+
+impl Known {
+    pub(crate) fn open(seq: Seq) -> Self {
+        Self { seq, departing: false }
+    }
 }
 
 /// Why a batch could not be resolved.

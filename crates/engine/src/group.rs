@@ -87,9 +87,6 @@ impl Outlet {
     pub fn release(&mut self, group: Group) -> Result<Released, Error> {
         let mut released = Released { forgotten: group.forgotten, ..Released::default() };
         self.outboxes.extend(group.connects);
-        for reply in group.replies {
-            reply();
-        }
         let mut messages = Messages::default();
         for (worker, task, token, recorded) in group.answers {
             messages.of(worker).answers.push((task, token, recorded));
@@ -108,6 +105,11 @@ impl Outlet {
             if !self.send(worker, message) {
                 released.unreachable.push(worker);
             }
+        }
+        // After the grants: whoever is woken first may keep this thread from waking the next, and a task that starts
+        // matters more than an answer.
+        for reply in group.replies {
+            reply();
         }
         for worker in group.disconnects {
             self.outboxes.remove(&worker);

@@ -9,7 +9,7 @@ use divvy_scheduler::input::{Parent, ParentState, Submission};
 use divvy_store::TaskRecord;
 use divvy_types::{Seq, SpecError, TaskId, TaskSpec, TaskState};
 
-use crate::core::{Core, Unresolved};
+use crate::core::{Core, Known, Unresolved};
 use crate::request::Error;
 
 /// Children and grandchildren that are looked at to know whether a finished dependency really is settled well.
@@ -35,12 +35,8 @@ pub(crate) struct Resolved {
 
 impl Core {
     pub(crate) fn locate(&mut self, id: TaskId) -> Result<Located, Error> {
-        if let Some(seq) = self.ids.get(&id) {
-            return Ok(if self.departing.contains(seq) {
-                Located::Departing
-            } else {
-                Located::Open(*seq)
-            });
+        if let Some(known) = self.ids.get(&id) {
+            return Ok(if known.departing { Located::Departing } else { Located::Open(known.seq) });
         }
         if id.is_time_ordered() && id > self.last_ordered_id {
             return Ok(Located::Unknown);
@@ -71,15 +67,15 @@ impl Core {
                     continue;
                 }
                 match self.is_known(spec)? {
-                    Known::No => {}
-                    Known::Same => {
+                    Match::No => {}
+                    Match::Same => {
                         known += 1;
                         continue;
                     }
-                    Known::Other => {
+                    Match::Other => {
                         return Ok(Err(Unresolved::Refused(SpecError::IdTaken { task: spec.id })));
                     }
-                    Known::Departing => return Ok(Err(Unresolved::Departing(specs))),
+                    Match::Departing => return Ok(Err(Unresolved::Departing(specs))),
                 }
             }
             if spec.id.is_time_ordered() {
@@ -118,7 +114,7 @@ impl Core {
                 continue;
             }
             self.last_seq = Seq(self.last_seq.0 + 1);
-            self.ids.insert(spec.id, self.last_seq);
+            self.ids.insert(spec.id, Known::open(self.last_seq));
             let parents = parents.next().unwrap_or_default();
             tasks.push(Submission { seq: self.last_seq, spec: Arc::new(spec), parents });
         }
@@ -194,24 +190,24 @@ impl Core {
         }
     }
 
-    fn is_known(&mut self, spec: &TaskSpec) -> Result<Known, Error> {
-        let same = |known: &TaskSpec| if known == spec { Known::Same } else { Known::Other };
+    fn is_known(&mut self, spec: &TaskSpec) -> Result<Match, Error> {
+        let same = |known: &TaskSpec| if known == spec { Match::Same } else { Match::Other };
         match self.locate(spec.id)? {
-            Located::Unknown => Ok(Known::No),
-            Located::Departing => Ok(Known::Departing),
+            Located::Unknown => Ok(Match::No),
+            Located::Departing => Ok(Match::Departing),
             Located::Stored(record) => Ok(same(&record.spec)),
             Located::Open(seq) => match self.scheduler.spec(seq) {
                 Some(known) => Ok(same(known)),
                 // Done, with open children: the store has the spec as soon as the finish is committed.
                 None => {
-                    Ok(self.reader.get(seq)?.map_or(Known::Departing, |record| same(&record.spec)))
+                    Ok(self.reader.get(seq)?.map_or(Match::Departing, |record| same(&record.spec)))
                 }
             },
         }
     }
 }
 
-enum Known {
+enum Match {
     No,
     Same,
     Other,

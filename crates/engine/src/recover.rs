@@ -7,7 +7,7 @@ use divvy_scheduler::{Input, Options as SchedulerOptions, Scheduler};
 use divvy_store::{OpenTask, Recovered, SpilledLane, Store};
 use divvy_types::{Fact, Name, Seq, Timestamp};
 
-use crate::core::Core;
+use crate::core::{Core, Known};
 use crate::locate::SETTLED_LOOK_MAX;
 use crate::request::Error;
 use crate::runner::Options;
@@ -60,7 +60,7 @@ impl Core {
         self.group.facts.retain(|fact| !matches!(fact, Fact::QueuePaused { .. }));
         self.ids.reserve(found.open.len());
         for task in &found.open {
-            self.ids.insert(task.spec.id, task.seq);
+            self.ids.insert(task.spec.id, Known::open(task.seq));
         }
         self.recover_settling(&found.open)?;
         for task in found.open {
@@ -86,7 +86,7 @@ impl Core {
                 let Some(record) = self.reader.get(seq)? else { break };
                 next = record.spawned_by;
                 if record.outcome.is_some() {
-                    self.ids.insert(record.spec.id, seq);
+                    self.ids.insert(record.spec.id, Known::open(seq));
                     let family = self.reader.upstream(&[seq], SETTLED_LOOK_MAX)?;
                     let failed =
                         family.iter().any(|member| member.spawned && member.state.is_failure());

@@ -2,22 +2,23 @@
 //!
 //! Runs on a thread of its own with a single-threaded runtime, so that no amount of network work delays it.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use divvy_store::Store;
 use divvy_types::Timestamp;
+use divvy_types::view::TaskChange;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::core::Core;
-use crate::group::{Outlet, Released};
+use crate::group::Outlet;
 use crate::handle::Handle;
 use crate::query::Readers;
 use crate::request::{Error, Request};
 use crate::stats::Stats;
-use crate::writer::Writer;
+use crate::writer::{Done, Writer, lock};
 
 /// Requests taken from the channel at once.
 const REQUESTS_AT_ONCE: usize = 256;
@@ -79,15 +80,23 @@ impl Engine {
         let (requests, intake) = mpsc::channel(options.channel);
         let readers =
             (0..options.readers.max(1)).map(|_| store.reader()).collect::<Result<Vec<_>, _>>()?;
-        let outlet = Outlet::new(store.reader()?, changes.clone());
+        let outlet = Arc::new(Mutex::new(Outlet::new(store.reader()?, changes.clone())));
         let (done, finished) = mpsc::unbounded_channel();
         let start_failed = |e: std::io::Error| Error::Store(format!("cannot start a thread: {e}"));
-        let writer =
-            Writer::start(store, outlet, Arc::clone(&stats), done).map_err(start_failed)?;
+        let writer = Writer::start(store, Arc::clone(&outlet), Arc::clone(&stats), done)
+            .map_err(start_failed)?;
         let stop = CancellationToken::new();
         let (end, ended) = oneshot::channel();
-        let runner =
-            Runner { core, intake, finished, writer, writer_busy: false, stop: stop.clone() };
+        let runner = Runner {
+            core,
+            intake,
+            finished,
+            outlet,
+            writer,
+            writer_busy: false,
+            changes: changes.clone(),
+            stop: stop.clone(),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
             .build()
@@ -120,9 +129,11 @@ impl Engine {
 struct Runner {
     core: Core,
     intake: mpsc::Receiver<Request>,
-    finished: mpsc::UnboundedReceiver<Released>,
+    finished: mpsc::UnboundedReceiver<Done>,
+    outlet: Arc<Mutex<Outlet>>,
     writer: Writer,
     writer_busy: bool,
+    changes: broadcast::Sender<Arc<TaskChange>>,
     stop: CancellationToken,
 }
 
@@ -145,8 +156,8 @@ impl Runner {
             let deadline = self.core.next_deadline();
             tokio::select! {
                 biased;
-                released = self.finished.recv() => match released {
-                    Some(released) => self.released(released)?,
+                done = self.finished.recv() => match done {
+                    Some(done) => self.committed(done)?,
                     None => return Err(Error::Stopping),
                 },
                 () = self.stop.cancelled() => return Ok(()),
@@ -154,11 +165,15 @@ impl Runner {
                     if taken == 0 {
                         return Ok(());
                     }
+                    self.look_for_watchers();
                     for request in batch.drain(..) {
                         self.core.step(wall_clock(), request)?;
                     }
                 }
-                () = sleep_until(deadline) => self.core.pass_time(wall_clock())?,
+                () = sleep_until(deadline) => {
+                    self.look_for_watchers();
+                    self.core.pass_time(wall_clock())?;
+                }
             }
         }
     }
@@ -176,8 +191,26 @@ impl Runner {
         self.writer.submit(group)
     }
 
-    fn released(&mut self, released: Released) -> Result<(), Error> {
+    /// Changes are made up only if someone watches. Whoever begins to watch and then asks for the state of a task
+    /// misses nothing: the question is handled after this was looked at again.
+    fn look_for_watchers(&mut self) {
+        self.core.set_watched(self.changes.receiver_count() > 0);
+    }
+
+    /// Hears that a group is durable, and lets its effects out if the writer did not.
+    fn committed(&mut self, done: Done) -> Result<(), Error> {
         self.writer_busy = false;
+        self.look_for_watchers();
+        let released = match done {
+            Done::Released(released) => released,
+            Done::Committed(group) => {
+                // Held before the next group goes to the writer, whose effects must not overtake these.
+                let outlet = Arc::clone(&self.outlet);
+                let mut outlet = lock(&outlet);
+                self.hand_over()?;
+                outlet.release(group)?
+            }
+        };
         self.core.released(wall_clock(), released)
     }
 
@@ -194,7 +227,7 @@ impl Runner {
                 return Ok(());
             }
             match self.finished.recv().await {
-                Some(released) => self.released(released)?,
+                Some(done) => self.committed(done)?,
                 None => return Err(Error::Stopping),
             }
         }

@@ -1,12 +1,16 @@
-//! The writer: commits one group after another on a thread of its own, then lets the group's effects out.
+//! The writer: commits one group after another on a thread of its own.
+//!
+//! The effects of a small group are let out here, at once: a lone task should not wait for another thread. Those of a
+//! large group are left to the loop, so that the disk has the next group while they leave. Either way no group
+//! overtakes another: whoever lets effects out holds the outlet, and the loop takes it before it hands the next over.
 //!
 //! Everything that queued up while one group was being synced is the next group, so a lone task pays one sync and a
 //! flood shares it. A failed sync is fatal: the thread ends with the error and the process must stop, because what
 //! is in memory is ahead of what is on disk. A full disk is not: nothing of the group was kept, so it is tried again
 //! until there is room, and new tasks are refused meanwhile.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +28,17 @@ const REST: Duration = Duration::from_secs(1);
 /// How long it waits before it tries a group again for which there was no room.
 const FULL_RETRY: Duration = Duration::from_millis(500);
 
+/// Facts of a group whose effects are let out by the writer itself.
+const SMALL_GROUP: usize = 64;
+
+/// What the loop hears of a group that is durable.
+pub(crate) enum Done {
+    /// Its effects were let out.
+    Released(Released),
+    /// Its effects are the loop's to let out.
+    Committed(Group),
+}
+
 /// The way to the writer thread.
 pub(crate) struct Writer {
     groups: SyncSender<Group>,
@@ -34,9 +49,9 @@ impl Writer {
     /// Starts the thread. What the core has to hear of each group arrives on `done`.
     pub(crate) fn start(
         store: Box<dyn Store>,
-        outlet: Outlet,
+        outlet: Arc<Mutex<Outlet>>,
         stats: Arc<Stats>,
-        done: mpsc::UnboundedSender<Released>,
+        done: mpsc::UnboundedSender<Done>,
     ) -> std::io::Result<Self> {
         // One group is on its way at a time; the loop fills the next until it hears that this one is done.
         let (groups, queue) = sync_channel(1);
@@ -60,9 +75,9 @@ impl Writer {
 
 struct Desk {
     store: Box<dyn Store>,
-    outlet: Outlet,
+    outlet: Arc<Mutex<Outlet>>,
     stats: Arc<Stats>,
-    done: mpsc::UnboundedSender<Released>,
+    done: mpsc::UnboundedSender<Done>,
     verdicts: Vec<Verdict>,
 }
 
@@ -73,9 +88,13 @@ impl Desk {
             match queue.recv_timeout(rest) {
                 Ok(group) => {
                     self.commit(&group)?;
-                    let released = self.outlet.release(group)?;
+                    let done = if group.facts.len() <= SMALL_GROUP {
+                        Done::Released(lock(&self.outlet).release(group)?)
+                    } else {
+                        Done::Committed(group)
+                    };
                     rest = REST;
-                    if self.done.send(released).is_err() {
+                    if self.done.send(done).is_err() {
                         // The loop is gone; whatever is still queued gets its turn, then the channel closes.
                         continue;
                     }
@@ -139,4 +158,9 @@ impl Desk {
             self.stats.set_disk_full(full);
         }
     }
+}
+
+/// The outlet. A panic while it was held ends the process anyway.
+pub(crate) fn lock(outlet: &Mutex<Outlet>) -> MutexGuard<'_, Outlet> {
+    outlet.lock().unwrap_or_else(PoisonError::into_inner)
 }

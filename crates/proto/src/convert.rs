@@ -41,11 +41,18 @@ pub fn task_id(field: &'static str, bytes: &[u8]) -> Result<TaskId, WireError> {
 }
 
 /// Reads a spec; zero and empty fields get their defaults.
-pub fn spec_from_wire(wire: v1::TaskSpec) -> Result<TaskSpec, WireError> {
+pub fn spec_from_wire(mut wire: v1::TaskSpec) -> Result<TaskSpec, WireError> {
+    let payload =
+        payload_from_wire("payload", &wire.content_type, std::mem::take(&mut wire.payload))?;
+    Ok(TaskSpec { payload, ..granted_spec_from_wire(wire)? })
+}
+
+/// Reads a spec that a server sends, which checked the payload when it took it.
+pub fn granted_spec_from_wire(wire: v1::TaskSpec) -> Result<TaskSpec, WireError> {
     let mut spec = TaskSpec::new(task_id("id", &wire.id)?, wire.kind);
     spec.queue =
         if wire.queue.is_empty() { Name::const_new(DEFAULT_QUEUE) } else { wire.queue.into() };
-    spec.payload = payload_from_wire("payload", &wire.content_type, wire.payload)?;
+    spec.payload = Payload::trusted(&wire.content_type, wire.payload);
     spec.priority = match wire.priority {
         0 => DEFAULT_PRIORITY,
         given => u8::try_from(given).unwrap_or(u8::MAX),

@@ -9,7 +9,8 @@ mod convert;
 mod convert_report;
 
 pub use convert::{
-    WireError, spec_from_wire, spec_to_wire, task_id, upstream_from_wire, upstream_to_wire,
+    WireError, granted_spec_from_wire, spec_from_wire, spec_to_wire, task_id, upstream_from_wire,
+    upstream_to_wire,
 };
 pub use convert_report::{outcome_from_wire, outcome_to_wire};
 

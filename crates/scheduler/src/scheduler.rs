@@ -41,6 +41,8 @@ pub struct Scheduler {
     pub(crate) ready_bytes: usize,
     pub(crate) grants: u64,
     pub(crate) recovering: bool,
+    /// Whether anyone wants to hear of changes.
+    pub(crate) watched: bool,
     pub(crate) stopping: bool,
     /// Classes and workers to be looked at before the step ends.
     pub(crate) dirty_classes: Vec<u32>,
@@ -70,12 +72,18 @@ impl Scheduler {
             ready_bytes: 0,
             grants: 0,
             recovering: true,
+            watched: true,
             stopping: false,
             dirty_classes: Vec::new(),
             dirty_workers: Vec::new(),
             ended: Vec::new(),
             actions: VecDeque::new(),
         }
+    }
+
+    /// Says whether anyone wants to hear of changes; if nobody does, [`Action::Announce`] is left out.
+    pub fn set_watched(&mut self, watched: bool) {
+        self.watched = watched;
     }
 
     pub(crate) fn record(&mut self, fact: Fact) {
@@ -90,6 +98,9 @@ impl Scheduler {
         worker: Option<Name>,
         error: Option<TaskError>,
     ) {
+        if !self.watched {
+            return;
+        }
         self.actions.push_back(Action::Announce(TaskChange {
             id: spec.id,
             kind: spec.kind.clone(),

@@ -169,7 +169,7 @@ impl Scheduler {
             }
             let (class, count) = (self.classes.get(spill.class), spill.count.saturating_sub(1));
             let error = Some(TaskError::new(ErrorClass::Cancelled, &reason));
-            self.actions.push_back(Action::Announce(TaskChange {
+            let change = TaskChange {
                 id: task,
                 kind: class.kind.clone(),
                 queue: class.queue_name.clone(),
@@ -178,7 +178,10 @@ impl Scheduler {
                 worker: None,
                 workflow: None,
                 error,
-            }));
+            };
+            if self.watched {
+                self.actions.push_back(Action::Announce(change));
+            }
             self.set_spilled(lane, count);
         }
         let dependents = self.absent.remove(&seq).unwrap_or_default();

@@ -45,20 +45,8 @@ impl Payload {
         if data.is_empty() {
             return Ok(Self::null());
         }
-        let mut depth = 0usize;
-        let (mut in_string, mut escaped) = (false, false);
-        for byte in &data {
-            match (in_string, escaped, byte) {
-                (true, true, _) => escaped = false,
-                (true, false, b'\\') => escaped = true,
-                (_, _, b'"') => in_string = !in_string,
-                (false, _, b'[' | b'{') => depth += 1,
-                (false, _, b']' | b'}') => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            if depth > JSON_DEPTH_MAX {
-                return Err(InvalidPayload::TooDeep);
-            }
+        if is_too_deep(&data) {
+            return Err(InvalidPayload::TooDeep);
         }
         serde_json::from_slice::<&RawValue>(&data)
             .map_err(|e| InvalidPayload::NotJson(e.to_string()))?;
@@ -127,6 +115,31 @@ impl Payload {
             ))),
         }
     }
+}
+
+/// Whether JSON text is nested deeper than a reader can be expected to follow. A text with few brackets cannot be,
+/// and is not walked.
+fn is_too_deep(data: &[u8]) -> bool {
+    let opening = |byte: &&u8| matches!(byte, b'[' | b'{');
+    if data.iter().filter(opening).count() <= JSON_DEPTH_MAX {
+        return false;
+    }
+    let mut depth = 0usize;
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in data {
+        match (in_string, escaped, byte) {
+            (true, true, _) => escaped = false,
+            (true, false, b'\\') => escaped = true,
+            (_, _, b'"') => in_string = !in_string,
+            (false, _, b'[' | b'{') => depth += 1,
+            (false, _, b']' | b'}') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > JSON_DEPTH_MAX {
+            return true;
+        }
+    }
+    false
 }
 
 #[derive(Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use divvy_proto::v1::work_client::WorkClient;
-use divvy_proto::{spec_from_wire, task_id, upstream_from_wire, v1};
+use divvy_proto::{granted_spec_from_wire, task_id, upstream_from_wire, v1};
 use divvy_types::limits::{CREDIT_MAX, MESSAGE_BYTES_MAX};
 use divvy_types::view::Upstream;
 use divvy_types::{ErrorClass, FailureVerdict, TaskId, Token};
@@ -217,7 +217,9 @@ impl Connector {
             none if none.is_empty() => Ok(Arc::clone(&self.no_upstream)),
             some => some.into_iter().map(upstream_from_wire).collect(),
         };
-        let (task, upstream) = match spec_from_wire(wire).and_then(|task| Ok((task, upstream?))) {
+        let (task, upstream) = match granted_spec_from_wire(wire)
+            .and_then(|task| Ok((task, upstream?)))
+        {
             Ok(both) => both,
             Err(error) => {
                 let message = format!("the worker cannot read the task: {error}");

@@ -37,6 +37,7 @@ pub(crate) struct Figures {
     ratio: f64,
     facts_per_commit: u64,
     fdatasync_p50_us: u64,
+    lone_commit_mean_us: u64,
     submit_to_start_p50_us: u64,
     submit_to_start_p99_us: u64,
     latency_ratio: f64,
@@ -59,6 +60,8 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures>
     let worker = Process::worker(&url, args.slots)?;
     wait_for_worker(&url).await?;
     let before = stats(&url).await?;
+    // Until now only lone tasks were committed.
+    let lone_commit_mean_us = figure(&before, "commit_us_total") / figure(&before, "groups").max(1);
     let (server_cpu, worker_cpu) = (server.cpu_s()?, worker.cpu_s()?);
     let started = Instant::now();
     let mut client = submitter::connect(&url).await?;
@@ -91,6 +94,7 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures>
         ratio: rounded(lifecycles_per_s / store_only_per_s),
         facts_per_commit,
         fdatasync_p50_us,
+        lone_commit_mean_us,
         submit_to_start_p50_us: p50,
         submit_to_start_p99_us: waits.value_at_quantile(0.99),
         latency_ratio: rounded(p50 as f64 / fdatasync_p50_us as f64),

@@ -91,7 +91,7 @@ pub(super) fn rss_mb(pid: &str) -> anyhow::Result<(u64, u64)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().nth(0)?.parse::<u64>().ok()
+        line.split_whitespace().next()?.parse::<u64>().ok()
     };
     Ok((field("VmRSS:").unwrap_or(0) >> 10, field("VmHWM:").unwrap_or(0) >> 10))
 }

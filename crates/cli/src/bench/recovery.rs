@@ -48,9 +48,9 @@ pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Figures> {
     fill(folder.path(), args.tasks)?;
     let (rss_before_mb, _) = process::rss_mb("self")?;
     output.note("recovering …");
-    let mut options = EngineOptions::default();
-    options.window_tasks = args.window.unwrap_or(options.window_tasks.max(args.tasks as usize));
-    options.window_bytes = usize::MAX;
+    let window_tasks = args.window.unwrap_or(args.tasks as usize);
+    let options =
+        EngineOptions { window_tasks, window_bytes: usize::MAX, ..EngineOptions::default() };
     let started = Instant::now();
     let store = SqliteStore::open(folder.path(), Options::default())?;
     let (_handle, engine) = Engine::start(Box::new(store), options)?;
