@@ -6,15 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use divvy_scheduler::Grant;
-use divvy_store::{OpenTask, Reader};
+use divvy_store::{Family, OpenTask, Reader};
+use divvy_types::limits::{UPSTREAM_BYTES_MAX, UPSTREAM_ROWS_MAX};
 use divvy_types::view::TaskChange;
 use divvy_types::{Fact, Lane, Name, Seq, TaskId, Token, WorkerKey};
 use tokio::sync::broadcast;
 
 use crate::request::{Error, GrantedTask, Outbox, ToWorker};
 
-/// Results of dependencies that travel with one grant.
-const UPSTREAM_ROWS_MAX: usize = 2_000;
 /// Payload that one load from the spill brings at most, roughly.
 const LOAD_BYTES_MAX: usize = 32 << 20;
 
@@ -135,15 +134,16 @@ impl Outlet {
     }
 
     fn granted(&mut self, grant: &Grant) -> Result<GrantedTask, Error> {
-        let upstream = match grant.parents.as_slice() {
-            [] => Vec::new(),
-            parents => self.reader.upstream(parents, UPSTREAM_ROWS_MAX)?,
+        let family = match grant.parents.as_slice() {
+            [] => Family::default(),
+            parents => self.reader.upstream(parents, UPSTREAM_ROWS_MAX, UPSTREAM_BYTES_MAX)?,
         };
         Ok(GrantedTask {
             spec: Arc::clone(&grant.spec),
             token: grant.token,
             attempt: grant.attempt,
-            upstream,
+            upstream: family.ends,
+            upstream_cut: family.cut,
         })
     }
 

@@ -182,7 +182,7 @@ impl Core {
         match record.outcome.as_ref().map(|outcome| outcome.state) {
             None => Ok(ParentState::Open),
             Some(TaskState::Done) => {
-                let family = self.reader.upstream(&[record.seq], SETTLED_LOOK_MAX)?;
+                let family = self.reader.upstream(&[record.seq], SETTLED_LOOK_MAX, 0)?.ends;
                 let well = family.iter().all(|member| member.state == TaskState::Done);
                 Ok(if well { ParentState::Done } else { ParentState::Failed })
             }

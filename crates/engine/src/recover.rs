@@ -87,7 +87,7 @@ impl Core {
                 next = record.spawned_by;
                 if record.outcome.is_some() {
                     self.ids.insert(record.spec.id, Known::open(seq));
-                    let family = self.reader.upstream(&[seq], SETTLED_LOOK_MAX)?;
+                    let family = self.reader.upstream(&[seq], SETTLED_LOOK_MAX, 0)?.ends;
                     let failed =
                         family.iter().any(|member| member.spawned && member.state.is_failure());
                     let (task, spawned_by) = (record.spec.id, record.spawned_by);

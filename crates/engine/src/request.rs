@@ -175,6 +175,8 @@ pub struct GrantedTask {
     pub attempt: u32,
     /// How its dependencies ended.
     pub upstream: Vec<Upstream>,
+    /// Whether there was more than can travel: rows or results are missing.
+    pub upstream_cut: bool,
 }
 
 /// Why the engine refuses. Each variant is something that the caller can act on.

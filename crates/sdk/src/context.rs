@@ -56,6 +56,11 @@ impl Context {
         self.inner.surroundings.states.get()
     }
 
+    /// Whether there was more than can travel with a grant.
+    pub(crate) fn upstream_cut(&self) -> bool {
+        self.inner.attempt.upstream_cut
+    }
+
     pub(crate) fn upstream_shared(&self) -> Arc<[Upstream]> {
         Arc::clone(&self.inner.attempt.upstream)
     }

@@ -199,7 +199,7 @@ async fn a_join_that_is_too_wide_fails_instead_of_working_on_a_part() {
         Ok(())
     }
     let mut bench = bench(Worker::new("w").on(wide).on(number).on(sum));
-    for (count, fits) in [(1_998, true), (2_500, false)] {
+    for (count, fits) in [(1_998, true), (9_999, true), (10_000, false)] {
         let mut workflow = Workflow::new("wide");
         let parent = workflow.add(Wide(count));
         let joined = workflow.after(parent, Sum);

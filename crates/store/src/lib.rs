@@ -15,6 +15,6 @@ mod traits;
 pub use memory::MemoryStore;
 pub use sqlite::SqliteStore;
 pub use traits::{
-    AttemptRecord, Error, Maintenance, OpenTask, Outcome, PageQuery, Reader, Recovered, Room,
-    SpilledLane, Store, TaskRecord,
+    AttemptRecord, Error, Family, Maintenance, OpenTask, Outcome, PageQuery, Reader, Recovered,
+    Room, SpilledLane, Store, TaskRecord,
 };

@@ -52,7 +52,7 @@ pub trait Reader: Send {
 
     /// How these tasks and, recursively, the children that they spawned ended, for a dependent: level by level, by
     /// number within a level, open ones left out. At most `max` rows.
-    fn upstream(&mut self, tasks: &[Seq], max: usize) -> Result<Vec<Upstream>, Error>;
+    fn upstream(&mut self, tasks: &[Seq], rows: usize, bytes: usize) -> Result<Family, Error>;
 
     /// The next spilled tasks of a lane after `after`, in order: at most `rows` and about `bytes` of payload.
     /// Tasks that are final are left out.
@@ -66,6 +66,35 @@ pub trait Reader: Send {
 
     /// How many kept tasks are in each final state.
     fn final_counts(&mut self) -> Result<Vec<(TaskState, u64)>, Error>;
+}
+
+/// How tasks and the children that they spawned ended.
+#[derive(Clone, Debug, Default)]
+pub struct Family {
+    /// Each that ended.
+    pub ends: Vec<Upstream>,
+    /// Whether rows or results were left out because there are too many.
+    pub cut: bool,
+}
+
+impl Family {
+    /// Adds an end, or notes that it did not fit.
+    pub(crate) fn add(&mut self, mut end: Upstream, rows: usize, bytes_left: &mut usize) -> bool {
+        if self.ends.len() >= rows {
+            self.cut = true;
+            return false;
+        }
+        let size = end.result.data().len();
+        match bytes_left.checked_sub(size) {
+            Some(left) => *bytes_left = left,
+            None => {
+                self.cut = true;
+                end.result = Payload::null();
+            }
+        }
+        self.ends.push(end);
+        true
+    }
 }
 
 /// What to list.

@@ -37,6 +37,10 @@ pub const ERROR_BYTES_MAX: usize = 8 << 10;
 pub const LOG_BYTES_MAX: usize = 64 << 10;
 /// Children that one finish may spawn.
 pub const SPAWNED_MAX: usize = BATCH_TASKS_MAX;
+/// Results of dependencies that travel with one grant; a grant that would carry more says that it was cut.
+pub const UPSTREAM_ROWS_MAX: usize = 10_000;
+/// Bytes of those results together.
+pub const UPSTREAM_BYTES_MAX: usize = 16 << 20;
 /// Bytes of one request body or gRPC message, checked at the edges.
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// Rows of one page, checked at the edges.

@@ -350,9 +350,11 @@ mod tests {
         TaskSpec::new(TaskId(7), "noop")
     }
 
+    type Spoil = Box<dyn Fn(&mut TaskSpec)>;
+
     #[test]
     fn each_bad_field_is_named() {
-        let cases: Vec<(&str, Box<dyn Fn(&mut TaskSpec)>)> = vec![
+        let cases: Vec<(&str, Spoil)> = vec![
             ("kind is empty", Box::new(|s| s.kind = "".into())),
             ("kind has 129 characters, at most 128", Box::new(|s| s.kind = "k".repeat(129).into())),
             ("kind contains the invisible character U+0000", Box::new(|s| s.kind = "a\0b".into())),

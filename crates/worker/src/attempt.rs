@@ -24,6 +24,8 @@ pub struct Attempt {
     pub attempt: u32,
     /// How the dependencies ended.
     pub upstream: Arc<[Upstream]>,
+    /// Whether there was more than can travel with a grant: rows or results of `upstream` are missing.
+    pub upstream_cut: bool,
     pub(crate) context: Arc<Context>,
 }
 
@@ -37,7 +39,7 @@ impl Attempt {
     ) -> (Self, AttemptProbe) {
         let context = Arc::new(Context::new(task.id, token, None));
         let probe = AttemptProbe { context: Arc::clone(&context) };
-        (Self { task, token, attempt, upstream, context }, probe)
+        (Self { task, token, attempt, upstream, upstream_cut: false, context }, probe)
     }
 
     /// Tells how far the attempt is; cheap to clone and to call often.

@@ -213,6 +213,7 @@ impl Connector {
                 return None;
             }
         };
+        let upstream_cut = grant.upstream_cut;
         let upstream: Result<Arc<[Upstream]>, _> = match grant.upstream {
             none if none.is_empty() => Ok(Arc::clone(&self.no_upstream)),
             some => some.into_iter().map(upstream_from_wire).collect(),
@@ -234,7 +235,8 @@ impl Connector {
             return None;
         };
         let context = Arc::new(Context::new(id, token, Some(Arc::clone(&runners.hold.board))));
-        let attempt = Attempt { task, token, attempt: grant.attempt, upstream, context };
+        let attempt =
+            Attempt { task, token, attempt: grant.attempt, upstream, upstream_cut, context };
         Some((entry.tier, Waiting { attempt, code: entry.code.clone() }))
     }
 }

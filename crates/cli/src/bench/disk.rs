@@ -7,19 +7,30 @@ use std::time::Instant;
 
 use hdrhistogram::Histogram;
 
-/// Appends of 4 KiB, each synced.
-const ROUNDS: usize = 300;
+/// Measures appends of 4 KiB, each synced, one at a time: between other measurements, so that both meet the same disk.
+pub(super) struct Probe {
+    file: File,
+    times: Histogram<u64>,
+}
 
-/// The median of an append and `fdatasync`, in microseconds.
-pub(super) fn fdatasync_p50_us(dir: &Path) -> anyhow::Result<u64> {
-    let mut file = File::create(dir.join("fdatasync.probe"))?;
-    let block = vec![0x5a_u8; 4096];
-    let mut times = Histogram::<u64>::new(3)?;
-    for _ in 0..ROUNDS {
-        let started = Instant::now();
-        file.write_all(&block)?;
-        file.sync_data()?;
-        times.record(started.elapsed().as_micros() as u64)?;
+impl Probe {
+    /// A probe on the disk of this folder.
+    pub(super) fn new(dir: &Path) -> anyhow::Result<Self> {
+        Ok(Self { file: File::create(dir.join("fdatasync.probe"))?, times: Histogram::new(3)? })
     }
-    Ok(times.value_at_quantile(0.5))
+
+    /// One append and its `fdatasync`.
+    pub(super) fn measure(&mut self) -> anyhow::Result<()> {
+        let block = [0x5a_u8; 4096];
+        let started = Instant::now();
+        self.file.write_all(&block)?;
+        self.file.sync_data()?;
+        self.times.record(started.elapsed().as_micros() as u64)?;
+        Ok(())
+    }
+
+    /// The median, in microseconds.
+    pub(super) fn p50_us(&self) -> u64 {
+        self.times.value_at_quantile(0.5)
+    }
 }

@@ -10,6 +10,7 @@ use divvy_worker::{Attempt, Options, Registry, Shutdown, Worker};
 use hdrhistogram::Histogram;
 use tokio::sync::mpsc;
 
+use super::disk::Probe;
 use super::submitter;
 
 /// The kind of a lone task.
@@ -19,16 +20,23 @@ const REST: Duration = Duration::from_millis(3);
 
 /// Times in microseconds. The worker runs in this process, so that both ends read the same clock, and on one thread
 /// with the submitter, so that no time is spent on waking each other.
-pub(super) async fn submit_to_start(url: &str, count: u32) -> anyhow::Result<Histogram<u64>> {
+///
+/// The disk is probed in the pauses between tasks; the probe comes back with its figures.
+pub(super) async fn submit_to_start(
+    url: &str,
+    count: u32,
+    mut probe: Probe,
+) -> anyhow::Result<(Histogram<u64>, Probe)> {
     let url = url.to_owned();
     let measure = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(measure(&url, count))
+        let times = runtime.block_on(measure(&url, count, &mut probe))?;
+        Ok((times, probe))
     };
     tokio::task::spawn_blocking(measure).await?
 }
 
-async fn measure(url: &str, count: u32) -> anyhow::Result<Histogram<u64>> {
+async fn measure(url: &str, count: u32, probe: &mut Probe) -> anyhow::Result<Histogram<u64>> {
     let (started, mut starts) = mpsc::unbounded_channel();
     let mut registry = Registry::new();
     registry.on(
@@ -58,6 +66,10 @@ async fn measure(url: &str, count: u32) -> anyhow::Result<Histogram<u64>> {
             times.record(start.duration_since(submitted).as_micros() as u64)?;
         }
         tokio::time::sleep(REST).await;
+        if round >= warm_up {
+            probe.measure()?;
+            tokio::time::sleep(REST).await;
+        }
     }
     shutdown.drain();
     running.await??;

@@ -37,6 +37,7 @@ pub(crate) struct Figures {
     ratio: f64,
     facts_per_commit: u64,
     fdatasync_p50_us: u64,
+    fdatasync_back_to_back_p50_us: u64,
     lone_commit_mean_us: u64,
     submit_to_start_p50_us: u64,
     submit_to_start_p99_us: u64,
@@ -49,12 +50,14 @@ pub(crate) struct Figures {
 /// Measures.
 pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures> {
     let folder = args.place.folder()?;
-    let fdatasync_p50_us = disk::fdatasync_p50_us(folder.path())?;
     let (server, url) = Process::server(&folder.path().join("server"))?;
     output.note("measuring the latency of lone tasks …");
-    let waits = latency::submit_to_start(&url, args.lone).await?;
-    let fdatasync_p50_us =
-        fdatasync_p50_us.max(1).min(disk::fdatasync_p50_us(folder.path())?.max(1));
+    let probe = disk::Probe::new(folder.path())?;
+    let (waits, probe) = latency::submit_to_start(&url, args.lone, probe).await?;
+    let fdatasync_p50_us = probe.p50_us().max(1);
+    let mut probe = disk::Probe::new(folder.path())?;
+    (0..args.lone).try_for_each(|_| probe.measure())?;
+    let fdatasync_back_to_back_p50_us = probe.p50_us();
 
     output.note(format_args!("running {} tasks …", args.tasks));
     let worker = Process::worker(&url, args.slots)?;
@@ -94,6 +97,7 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures>
         ratio: rounded(lifecycles_per_s / store_only_per_s),
         facts_per_commit,
         fdatasync_p50_us,
+        fdatasync_back_to_back_p50_us,
         lone_commit_mean_us,
         submit_to_start_p50_us: p50,
         submit_to_start_p99_us: waits.value_at_quantile(0.99),

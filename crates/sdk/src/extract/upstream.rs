@@ -7,16 +7,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use divvy_types::limits::{UPSTREAM_BYTES_MAX, UPSTREAM_ROWS_MAX};
 use divvy_types::{TaskId, TaskState, view};
 
 use super::Extract;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::task::Task;
-
-/// Results that a server hands to one attempt; it leaves out what is beyond. Then nothing may be concluded from those
-/// that are there, so the attempt fails instead of working on a part.
-const ROWS_MAX: usize = 2_000;
 
 /// The result of the one parent of task type `T`.
 pub struct Upstream<T: Task>(pub T::Output);
@@ -66,15 +63,14 @@ impl Extract for Parents {
     }
 }
 
-/// All rows, or a failure if some may be missing.
+/// All rows, or a failure if some are missing: nothing may be concluded from a part.
 fn whole(context: &Context) -> Result<&[view::Upstream], Failure> {
-    let rows = context.upstream();
-    if rows.len() < ROWS_MAX {
-        return Ok(rows);
+    if !context.upstream_cut() {
+        return Ok(context.upstream());
     }
     Err(Failure::dead(format_args!(
-        "it waited for {ROWS_MAX} parents and children or more, whose results do not travel together; join them through \
-         intermediate tasks"
+        "it waited for more than can travel with a grant ({UPSTREAM_ROWS_MAX} results, {UPSTREAM_BYTES_MAX} bytes); \
+         join them through intermediate tasks, or keep large results elsewhere and return their addresses"
     )))
 }
 

@@ -169,9 +169,11 @@ impl Drive {
     }
 
     async fn attempt(&mut self, granted: GrantedTask) {
-        let GrantedTask { spec, token, attempt, upstream } = granted;
+        let GrantedTask { spec, token, attempt, upstream, upstream_cut } = granted;
         let (task, timeout_ms) = (spec.id, spec.timeout_ms);
-        let (running, probe) = Attempt::detached((*spec).clone(), token, attempt, upstream.into());
+        let (mut running, probe) =
+            Attempt::detached((*spec).clone(), token, attempt, upstream.into());
+        running.upstream_cut = upstream_cut;
         let cancelled = self.cancel_next.take();
         if let Some(reason) = &cancelled {
             self.cancel(task, reason.clone()).expect("a task that was granted can be cancelled");

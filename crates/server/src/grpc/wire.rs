@@ -100,6 +100,7 @@ fn split(grants: &[GrantedTask]) -> Vec<v1::ToWorker> {
             token: granted.token.0,
             attempt: granted.attempt,
             upstream: granted.upstream.iter().map(upstream_to_wire).collect(),
+            upstream_cut: granted.upstream_cut,
         });
     }
     messages.push(grants_message(batch));
@@ -147,6 +148,7 @@ mod tests {
             token: Token(token),
             attempt: 1,
             upstream: vec![],
+            upstream_cut: false,
         };
         let mut messages = Vec::new();
         to_wire(ToWorker::Grants((0..7).map(grant).collect()), &mut messages);

@@ -85,10 +85,13 @@ pub fn observe(subject: &mut dyn Subject) -> Vec<String> {
         seen.push(format!("page {query:?} {:#?}", reader.page(&query).expect("a page is read")));
     }
     let all: Vec<Seq> = (0..=TASKS).map(Seq).collect();
-    seen.push(format!("upstream {:?}", reader.upstream(&all, 100).expect("upstream is read")));
+    seen.push(format!(
+        "upstream {:?}",
+        reader.upstream(&all, 100, 1 << 20).expect("upstream is read")
+    ));
     seen.push(format!(
         "upstream of 1 {:?}",
-        reader.upstream(&[Seq(1)], 3).expect("upstream is read")
+        reader.upstream(&[Seq(1)], 3, 20).expect("upstream is read")
     ));
     seen.push(format!(
         "ids {:?}",

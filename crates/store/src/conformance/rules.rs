@@ -484,14 +484,17 @@ fn upstream(bench: &mut Bench) {
     ]);
     bench.apply(&[dead(4, 4), cancelled(5)]);
     bench.between();
-    let mut ends = |max: usize| -> Vec<(TaskId, TaskState, bool)> {
+    let mut ends = |rows: usize, bytes: usize| {
         let reader = bench.store().reader();
-        let ends = reader
-            .and_then(|mut r| r.upstream(&[Seq(1), Seq(2), Seq(99)], max))
+        let family = reader
+            .and_then(|mut r| r.upstream(&[Seq(1), Seq(2), Seq(99)], rows, bytes))
             .expect("upstream is read");
-        ends.into_iter().map(|end| (end.task, end.state, end.spawned)).collect()
+        let ends = family.ends.into_iter().map(|end| (end.task, end.state, end.spawned));
+        (ends.collect::<Vec<_>>(), family.cut)
     };
-    let (all, two) = (ends(100), ends(2));
+    let ((all, whole), (two, cut), (states, bare)) =
+        (ends(100, 1 << 20), ends(2, 1 << 20), ends(100, 0));
+    bench.same(&(whole, cut, bare), &(false, true, true), "whether something was left out");
     let expected = vec![
         (id(1), TaskState::Done, false),
         (id(3), TaskState::Done, true),
@@ -500,6 +503,7 @@ fn upstream(bench: &mut Bench) {
     ];
     bench.same(&all, &expected, "ends");
     bench.same(&two, &expected[..2].to_vec(), "the first two");
+    bench.same(&states, &expected, "without results");
 }
 
 fn ids(bench: &mut Bench) {

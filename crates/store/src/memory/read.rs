@@ -7,7 +7,7 @@ use divvy_types::{Lane, Payload, Seq, TaskId, TaskState};
 
 use super::state::Task;
 use super::{Shared, lock};
-use crate::{Error, OpenTask, PageQuery, Reader, TaskRecord};
+use crate::{Error, Family, OpenTask, PageQuery, Reader, TaskRecord};
 
 /// A reader of the shared state.
 #[derive(Debug)]
@@ -37,13 +37,13 @@ impl Reader for MemoryReader {
         Ok(newest.take(query.rows).map(|(seq, task)| summary(task.record(*seq))).collect())
     }
 
-    fn upstream(&mut self, tasks: &[Seq], max: usize) -> Result<Vec<Upstream>, Error> {
+    fn upstream(&mut self, tasks: &[Seq], rows: usize, bytes: usize) -> Result<Family, Error> {
         let state = lock(&self.0);
         let mut queue: VecDeque<(Seq, bool)> = tasks.iter().map(|seq| (*seq, false)).collect();
         let mut seen: BTreeSet<Seq> = BTreeSet::new();
-        let mut ends = Vec::new();
+        let (mut family, mut bytes_left) = (Family::default(), bytes);
         while let Some((seq, spawned)) = queue.pop_front() {
-            if ends.len() >= max || !seen.insert(seq) {
+            if !seen.insert(seq) {
                 continue;
             }
             let Some(task) = state.tasks.get(&seq) else { continue };
@@ -51,11 +51,14 @@ impl Reader for MemoryReader {
             let result =
                 if end.state == TaskState::Done { end.result.clone() } else { Payload::null() };
             let (id, kind) = (task.spec.id, task.spec.kind.clone());
-            ends.push(Upstream { task: id, kind, state: end.state, result, spawned });
+            let end = Upstream { task: id, kind, state: end.state, result, spawned };
+            if !family.add(end, rows, &mut bytes_left) {
+                break;
+            }
             queue
                 .extend(state.children.get(&seq).into_iter().flatten().map(|child| (*child, true)));
         }
-        Ok(ends)
+        Ok(family)
     }
 
     fn spilled(

@@ -17,7 +17,7 @@ use super::history::History;
 use super::row::{self, ATTEMPT, OUTCOME, TASK, Want};
 use super::tally::Tally;
 use crate::traits::counted;
-use crate::{AttemptRecord, Error, OpenTask, PageQuery, Reader, TaskRecord};
+use crate::{AttemptRecord, Error, Family, OpenTask, PageQuery, Reader, TaskRecord};
 
 /// A reader of the hot file and of the day files.
 pub(super) struct SqliteReader {
@@ -191,27 +191,25 @@ impl Reader for SqliteReader {
         page::page(self, query)
     }
 
-    fn upstream(&mut self, tasks: &[Seq], max: usize) -> Result<Vec<Upstream>, Error> {
+    fn upstream(&mut self, tasks: &[Seq], rows: usize, bytes: usize) -> Result<Family, Error> {
         let mut queue: VecDeque<(Seq, bool)> = tasks.iter().map(|seq| (*seq, false)).collect();
         let mut seen: BTreeSet<Seq> = BTreeSet::new();
-        let mut ends = Vec::new();
+        let (mut family, mut bytes_left) = (Family::default(), bytes);
         while let Some((seq, spawned)) = queue.pop_front() {
-            if ends.len() >= max || !seen.insert(seq) {
+            if !seen.insert(seq) {
                 continue;
             }
             let Some(record) = self.get(seq)? else { continue };
             let Some(end) = record.outcome else { continue };
             let result = if end.state == TaskState::Done { end.result } else { Payload::null() };
-            ends.push(Upstream {
-                task: record.spec.id,
-                kind: record.spec.kind,
-                state: end.state,
-                result,
-                spawned,
-            });
+            let (task, kind) = (record.spec.id, record.spec.kind);
+            let end = Upstream { task, kind, state: end.state, result, spawned };
+            if !family.add(end, rows, &mut bytes_left) {
+                break;
+            }
             queue.extend(self.children(seq)?.into_iter().map(|child| (child, true)));
         }
-        Ok(ends)
+        Ok(family)
     }
 
     fn spilled(

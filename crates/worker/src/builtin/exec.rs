@@ -1,7 +1,7 @@
 //! Kinds that run a program: JSON on its stdin, its stdout is the result, its stderr the attempt's log.
 //!
 //! - A program runs without a shell, in a process group of its own, with a clean environment: `PATH`, `HOME`, `LANG`, `TZ`,
-//!   and `DIVVY_TASK_ID`, `DIVVY_TOKEN`, `DIVVY_ATTEMPT`, `DIVVY_KIND`. If the task has dependencies, `DIVVY_UPSTREAM` is the
+//!   and `DIVVY_TASK_ID`, `DIVVY_ATTEMPT_TOKEN`, `DIVVY_ATTEMPT`, `DIVVY_KIND`. If the task has dependencies, `DIVVY_UPSTREAM` is the
 //!   path of a JSON file with how they ended: a list of `{"task", "kind", "state", "result", "spawned"}`.
 //! - Exit 0 finishes the task; 75 (`EX_TEMPFAIL`) and others ask for a retry; 65 (`EX_DATAERR`) is dead; a signal is a crash.
 //! - A line `divvy:progress 3/10 what it does` on stderr sets the progress instead of going to the log.
@@ -155,6 +155,7 @@ async fn run_program(program: ResolvedProgram, input: Bytes, attempt: Attempt) -
     };
     let mut command = command(&program, &attempt);
     command.envs(upstream.as_ref().map(|file| ("DIVVY_UPSTREAM", file)));
+    command.envs(attempt.upstream_cut.then_some(("DIVVY_UPSTREAM_CUT", "1")));
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -205,7 +206,7 @@ fn command(program: &ResolvedProgram, attempt: &Attempt) -> Command {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.envs(ENVIRONMENT_KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
     command.env("DIVVY_TASK_ID", attempt.task.id.to_string());
-    command.env("DIVVY_TOKEN", attempt.token.0.to_string());
+    command.env("DIVVY_ATTEMPT_TOKEN", attempt.token.0.to_string());
     command.env("DIVVY_ATTEMPT", attempt.attempt.to_string());
     command.env("DIVVY_KIND", attempt.task.kind.as_str());
     command

@@ -80,8 +80,14 @@ async fn the_environment_is_clean() {
     // The shell sets these for itself.
     names.retain(|name| !["PWD", "OLDPWD", "SHLVL", "_", "HOME", "LANG", "TZ"].contains(name));
     names.sort_unstable();
-    assert_eq!(names, ["DIVVY_ATTEMPT", "DIVVY_KIND", "DIVVY_TASK_ID", "DIVVY_TOKEN", "PATH"]);
-    assert!(log.contains("DIVVY_TOKEN=7\n") && log.contains("DIVVY_KIND=script\n"), "{log}");
+    assert_eq!(
+        names,
+        ["DIVVY_ATTEMPT", "DIVVY_ATTEMPT_TOKEN", "DIVVY_KIND", "DIVVY_TASK_ID", "PATH"]
+    );
+    assert!(
+        log.contains("DIVVY_ATTEMPT_TOKEN=7\n") && log.contains("DIVVY_KIND=script\n"),
+        "{log}"
+    );
 }
 
 #[tokio::test]

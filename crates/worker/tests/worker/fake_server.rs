@@ -194,6 +194,7 @@ pub(crate) fn grant_of(spec: TaskSpec) -> v1::Grant {
         token: token_of(spec.id.0),
         attempt: 1,
         upstream: Vec::new(),
+        upstream_cut: false,
     }
 }
 
