@@ -35,7 +35,7 @@ const LIMIT_PAGES: u32 = 64_000;
 /// How long the log is made ahead of its use: the thread's step and some more, with a header for each page.
 const AHEAD_BYTES: u64 = (STEP_PAGES as u64 + 200) * (4_096 + 24);
 /// How long the log may stay when nothing happens.
-const IDLE_BYTES_MAX: u64 = 4 * AHEAD_BYTES;
+const IDLE_BYTES_MAX: u64 = AHEAD_BYTES + AHEAD_BYTES / 2;
 /// How long the writer waits for readers at the hard limit.
 const LIMIT_WAIT: Duration = Duration::from_millis(200);
 

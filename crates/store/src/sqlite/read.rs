@@ -142,12 +142,15 @@ impl SqliteReader {
                 attempts: counted(&attempts, None),
                 retry_at,
                 held: held(&self.hot, task.seq)?.filter(|(token, _)| Some(*token) > last),
-                // A replayed task is taken into memory at once and never waits here again.
-                replayed: false,
+                replayed: is_replayed(&self.hot, task.seq)?,
             });
         }
         Ok(tasks)
     }
+}
+
+fn is_replayed(conn: &Connection, seq: Seq) -> Outcome<bool> {
+    Ok(conn.prepare_cached("SELECT 1 FROM replayed WHERE seq = ?1")?.exists([seq.0 as i64])?)
 }
 
 fn held(conn: &Connection, seq: Seq) -> Outcome<Option<(Token, Name)>> {

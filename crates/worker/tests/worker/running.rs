@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use divvy_proto::v1;
 use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict, Payload, TaskId, TaskSpec};
 use divvy_worker::{Attempt, Registry, Worker};
 
@@ -73,7 +74,8 @@ async fn ends_of_all_sorts_are_reported_and_the_worker_goes_on() {
         (FailureVerdict::Retry, "this worker has no handler for kind `unheard.of`")
     );
     let mut broken = grant(7, "noop", "null");
-    broken.task.as_mut().unwrap().payload = bytes::Bytes::from_static(b"{");
+    let workflow = v1::Workflow { id: bytes::Bytes::from_static(b"short"), name: String::new() };
+    broken.task.as_mut().unwrap().workflow = Some(workflow);
     session.grant(vec![broken]).await;
     assert_eq!(failure(session.end().await).1, FailureVerdict::Dead);
     session.grant((10..2_010).map(|id| grant(id, "noop", "null")).collect()).await;
