@@ -64,8 +64,9 @@ impl Scheduler {
         self.set_spilled(lane, count);
     }
 
-    pub(crate) fn recovery_ended(&mut self) {
+    pub(crate) fn recovery_ended(&mut self, now: Timestamp) {
         self.recovering = false;
+        self.cut_knots(now);
         let settled: Vec<Seq> = self
             .settling
             .iter()

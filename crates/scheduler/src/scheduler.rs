@@ -183,7 +183,7 @@ impl Machine for Scheduler {
             Input::SettlingRecovered { seq, task, failed, spawned_by } => {
                 self.settling_recovered(now, (seq, task), failed, spawned_by)
             }
-            Input::RecoveryEnded => self.recovery_ended(),
+            Input::RecoveryEnded => self.recovery_ended(now),
             Input::SpilledLoaded { lane, tasks, exhausted } => {
                 self.spilled_loaded(now, lane, tasks, exhausted)
             }

@@ -70,7 +70,7 @@ impl Scheduler {
         }
     }
 
-    fn parent_settled(&mut self, now: Timestamp, edge: Edge, cause: Option<&Name>) {
+    pub(crate) fn parent_settled(&mut self, now: Timestamp, edge: Edge, cause: Option<&Name>) {
         let Some(row) = self.tasks.row_of(edge.seq) else { return };
         if self.tasks[row].state != TaskState::Blocked {
             return;

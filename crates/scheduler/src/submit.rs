@@ -191,24 +191,28 @@ impl Scheduler {
             if batch.harmless.contains(&seq) || !seen.insert(seq) {
                 continue;
             }
-            if let Some(settling) = self.settling.get(&seq) {
-                if self.descends_from(spawner, seq) {
-                    return true;
-                }
-                open.extend(&settling.children);
-            } else if let Some(Task { state: TaskState::Blocked, links: Some(links), .. }) =
-                self.tasks.find(seq)
-            {
-                // Its edges to its own spawners count as met.
-                let edges = links
-                    .parents
-                    .iter()
-                    .filter(|edge| !self.descends_from(links.spawned_by, edge.seq));
-                open.extend(edges.map(|edge| edge.seq));
+            if self.settling.contains_key(&seq) && self.descends_from(spawner, seq) {
+                return true;
             }
+            open.extend(self.waits_of(seq));
         }
         batch.harmless.append(&mut seen);
         false
+    }
+
+    /// What a task waits for: its children if it is done, its dependencies if it is blocked.
+    pub(crate) fn waits_of(&self, seq: Seq) -> Vec<Seq> {
+        if let Some(settling) = self.settling.get(&seq) {
+            return settling.children.clone();
+        }
+        let Some(Task { state: TaskState::Blocked, links: Some(links), .. }) = self.tasks.find(seq)
+        else {
+            return Vec::new();
+        };
+        // Its edges to its own spawners count as met.
+        let edges =
+            links.parents.iter().filter(|edge| !self.descends_from(links.spawned_by, edge.seq));
+        edges.map(|edge| edge.seq).collect()
     }
 
     /// Ties a blocked task to the dependencies that it waits for.

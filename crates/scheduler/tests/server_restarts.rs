@@ -151,3 +151,30 @@ fn a_task_that_was_settling_keeps_its_dependents_until_its_children_are_done() {
         }
     }
 }
+
+#[test]
+fn a_dependency_that_was_met_before_a_replay_does_not_tie_a_knot() {
+    let mut world = restarted();
+    world.join(1, 10);
+    // Task 1 died, so task 2, which may ignore that, was ready. Then 1 was put back, and finished with a child that
+    // waits for 2.
+    world.feed(Input::SettlingRecovered {
+        seq: Seq(1),
+        task: TaskId(1),
+        failed: false,
+        spawned_by: None,
+    });
+    world.feed(Input::TaskRecovered(recovered(after(spec(2), &[(1, true)]))));
+    let mut child = recovered(after(spec(3), &[(2, false)]));
+    child.spawned_by = Some(Seq(1));
+    world.feed(Input::TaskRecovered(child));
+    world.feed(Input::TaskRecovered(recovered(after(spec(4), &[(1, true)]))));
+    world.feed(Input::RecoveryEnded);
+    assert_eq!(world.grants(), [(1, 2)]);
+    world.end(1, 2, finished());
+    assert_eq!(world.grants(), [(1, 3)], "whoever is not part of the knot waits");
+    world.end(1, 3, finished());
+    assert_eq!(world.grants(), [(1, 4)]);
+    world.end(1, 4, finished());
+    assert!(world.scheduler.is_idle());
+}

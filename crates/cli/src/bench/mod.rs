@@ -3,6 +3,7 @@
 //! Every benchmark starts a private server on a temporary store and leaves nothing behind. `BENCHMARKING.md` says
 //! what the figures mean.
 
+mod backlog;
 mod disk;
 mod idle;
 mod latency;
@@ -32,6 +33,8 @@ enum Which {
     Life(life::Args),
     /// Many idle workers and one task: messages that leave the server, and its CPU while idle.
     Idle(idle::Args),
+    /// A large backlog without workers: how fast it is taken, and the server's memory.
+    Backlog(backlog::Args),
     /// Restart with a large backlog: time and memory until the server works again.
     Recovery(recovery::Args),
 }
@@ -60,6 +63,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
     match args.which {
         Which::Life(args) => print(output, &life::run(&args, output).await?),
         Which::Idle(args) => print(output, &idle::run(&args, output).await?),
+        Which::Backlog(args) => print(output, &backlog::run(&args, output).await?),
         Which::Recovery(args) => print(output, &recovery::run(&args, output)?),
     }
 }

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use divvy_engine::{Engine, Options as EngineOptions};
 use divvy_store::Store as _;
 use divvy_store::sqlite::{Options, SqliteStore};
 use divvy_types::{Fact, Seq};
 use serde::Serialize;
 
+use super::process::Process;
 use super::store_only::now;
-use super::{Place, process, rounded, submitter};
+use super::{Place, rounded, submitter};
 use crate::output::Output;
 
 /// Facts per commit while the backlog is written.
@@ -23,47 +23,41 @@ pub(crate) struct Args {
     /// Open tasks
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     tasks: u64,
-    /// Ready tasks kept in memory; more wait in the store [default: the server's]
-    #[arg(long)]
-    window: Option<usize>,
     #[command(flatten)]
     place: Place,
 }
 
-/// The figures.
+/// The figures. The time is from the start of the server process until it says its address.
 #[derive(Debug, Serialize)]
 pub(crate) struct Figures {
     tasks: u64,
     recovery_s: f64,
     tasks_per_s: f64,
-    rss_before_mb: u64,
-    rss_after_mb: u64,
+    server_rss_mb: u64,
+    server_rss_peak_mb: u64,
     bytes_per_task: u64,
 }
 
-/// Measures in this process: the backlog is written by a process of its own, so that its memory does not count.
+/// Measures.
 pub(crate) fn run(args: &Args, output: &Output) -> anyhow::Result<Figures> {
     let folder = args.place.folder()?;
+    let (data, empty) = (folder.path().join("data"), folder.path().join("empty"));
     output.note(format_args!("writing {} open tasks …", args.tasks));
-    fill(folder.path(), args.tasks)?;
-    let (rss_before_mb, _) = process::rss_mb("self")?;
+    fill(&data, args.tasks)?;
+    let (idle, _) = Process::server(&empty)?;
+    let idle_rss_mb = idle.rss_mb()?.0;
     output.note("recovering …");
-    let window_tasks = args.window.unwrap_or(args.tasks as usize);
-    let options =
-        EngineOptions { window_tasks, window_bytes: usize::MAX, ..EngineOptions::default() };
     let started = Instant::now();
-    let store = SqliteStore::open(folder.path(), Options::default())?;
-    let (_handle, engine) = Engine::start(Box::new(store), options)?;
+    let (server, _) = Process::server(&data)?;
     let took = started.elapsed().as_secs_f64();
-    let (rss_after_mb, _) = process::rss_mb("self")?;
-    engine.stopper().stop();
+    let (server_rss_mb, server_rss_peak_mb) = server.rss_mb()?;
     Ok(Figures {
         tasks: args.tasks,
         recovery_s: rounded(took),
         tasks_per_s: rounded(args.tasks as f64 / took),
-        rss_before_mb,
-        rss_after_mb,
-        bytes_per_task: (rss_after_mb.saturating_sub(rss_before_mb) << 20) / args.tasks,
+        server_rss_mb,
+        server_rss_peak_mb,
+        bytes_per_task: (server_rss_mb.saturating_sub(idle_rss_mb) << 20) / args.tasks,
     })
 }
 
