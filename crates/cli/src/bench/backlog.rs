@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use anyhow::ensure;
 use serde::Serialize;
 
 use super::process::Process;
@@ -39,7 +40,9 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures>
     output.note(format_args!("submitting {} tasks …", args.tasks));
     let mut client = submitter::connect(&url).await?;
     let started = Instant::now();
-    submitter::submit_all(&mut client, args.tasks, args.batch, |_| {}).await?;
+    let acknowledged =
+        submitter::submit_all(&mut client, submitter::requests(args.tasks, args.batch)).await?;
+    ensure!(acknowledged == args.tasks, "{acknowledged} of {} tasks were acknowledged", args.tasks);
     let took = started.elapsed().as_secs_f64();
     let spilled = life::figure(&life::stats(&url).await?, "spilled");
     let (server_rss_mb, server_rss_peak_mb) = server.rss_mb()?;

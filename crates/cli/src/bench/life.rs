@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use serde::Serialize;
 
 use super::process::Process;
@@ -66,9 +66,11 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures>
     // Until now only lone tasks were committed.
     let lone_commit_mean_us = figure(&before, "commit_us_total") / figure(&before, "groups").max(1);
     let (server_cpu, worker_cpu) = (server.cpu_s()?, worker.cpu_s()?);
-    let started = Instant::now();
     let mut client = submitter::connect(&url).await?;
-    submitter::submit_all(&mut client, args.tasks, args.batch, |_| {}).await?;
+    let requests: Vec<_> = submitter::requests(args.tasks, args.batch).collect();
+    let started = Instant::now();
+    let acknowledged = submitter::submit_all(&mut client, requests).await?;
+    ensure!(acknowledged == args.tasks, "{acknowledged} of {} tasks were acknowledged", args.tasks);
     let after = wait_for_finish(&url, figure(&before, "finished") + args.tasks).await?;
     let took = started.elapsed();
     let lives = args.tasks as f64;

@@ -43,21 +43,29 @@ pub(super) async fn connect(server: &str) -> anyhow::Result<SubmitClient<Channel
     Ok(SubmitClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX))
 }
 
-/// Submits all, `batch` at a time, and returns when the last is acknowledged.
-pub(super) async fn submit_all(
+/// Requests for no-op tasks, `batch` in each. Lazy; collect them first where making them must not be measured.
+pub(super) fn requests(tasks: u64, batch: u64) -> impl Iterator<Item = v1::SubmitRequest> + Send {
+    (0..tasks.div_ceil(batch)).map(move |number| {
+        let count = batch.min(tasks - number * batch);
+        v1::SubmitRequest {
+            tasks: specs(count, "noop").iter().map(divvy_proto::spec_to_wire).collect(),
+        }
+    })
+}
+
+/// Sends all requests and returns when the last of their tasks is acknowledged; says how many were.
+pub(super) async fn submit_all<R>(
     client: &mut SubmitClient<Channel>,
-    tasks: u64,
-    batch: u64,
-    mut acknowledged: impl FnMut(u64),
-) -> anyhow::Result<()> {
+    requests: R,
+) -> anyhow::Result<u64>
+where
+    R: IntoIterator<Item = v1::SubmitRequest, IntoIter: Send + 'static>,
+{
     let (send, receive) = mpsc::channel(IN_FLIGHT);
+    let requests = requests.into_iter();
     let feeder = tokio::spawn(async move {
-        let mut left = tasks;
-        while left > 0 {
-            let count = left.min(batch);
-            left -= count;
-            let tasks = specs(count, "noop").iter().map(divvy_proto::spec_to_wire).collect();
-            if send.send(v1::SubmitRequest { tasks }).await.is_err() {
+        for request in requests {
+            if send.send(request).await.is_err() {
                 break;
             }
         }
@@ -69,11 +77,7 @@ pub(super) async fn submit_all(
             bail!("the server refused a batch: {}", refusal.message);
         }
         done += u64::from(reply.accepted);
-        acknowledged(done);
     }
     feeder.await?;
-    if done != tasks {
-        bail!("{done} of {tasks} tasks were acknowledged");
-    }
-    Ok(())
+    Ok(done)
 }

@@ -66,8 +66,7 @@ pub(crate) fn run(cli: Cli) -> Result<Code> {
     let service = matches!(command, Command::Up(_) | Command::Serve(_) | Command::Work(_));
     logging::start(service, global.verbose);
     let context = Context { output, settings, verbose: global.verbose };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the async runtime")?;
+    let runtime = runtime(&command).context("cannot start the async runtime")?;
     let ended = runtime.block_on(async {
         if service {
             return dispatch(command, context).await;
@@ -83,6 +82,17 @@ pub(crate) fn run(cli: Cli) -> Result<Code> {
     // Threads that still read or wait for something must not keep the process.
     runtime.shutdown_background();
     ended
+}
+
+/// A server gets threads for half of the cores: the engine's loop and the writer have threads of their own, and network
+/// threads beyond that only wake each other.
+fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if matches!(command, Command::Up(_) | Command::Serve(_)) {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        builder.worker_threads((cores / 2).max(1));
+    }
+    builder.enable_all().build()
 }
 
 async fn dispatch(command: Command, context: Context) -> Result<Code> {
