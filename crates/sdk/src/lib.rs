@@ -39,6 +39,8 @@ pub mod extract;
 mod failure;
 mod handler;
 pub mod prelude;
+#[cfg(doctest)]
+mod readme;
 mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
