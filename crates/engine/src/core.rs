@@ -11,21 +11,16 @@ use std::collections::hash_map::Entry;
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use divvy_scheduler::input::{AttemptEnd, AttemptEnded, RecoveredTask, WorkerJoined};
+use divvy_scheduler::input::{RecoveredTask, Submission};
 use divvy_scheduler::{Action, Input, ReportAnswer, Scheduler};
 use divvy_store::{OpenTask, Reader};
 use divvy_types::view::{QueueView, WorkerView};
-use divvy_types::{
-    AttemptOutcome, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, Name, Seq, TaskError,
-    TaskId, TaskState, Timestamp, Token, WorkerKey,
-};
+use divvy_types::{Machine, Seq, TaskId, Timestamp, Token, WorkerKey};
 
 use crate::group::{Group, Load, Released};
 use crate::live::Live;
-use crate::locate::{IdHasher, Located};
-use crate::request::{
-    Error, Outbox, ProgressUpdate, Reply, Request, Submitted, WorkerHello, WorkerReport,
-};
+use crate::locate::IdHasher;
+use crate::request::{Error, Reply, Request};
 use crate::stats::Stats;
 
 /// The state that the loop owns.
@@ -41,11 +36,11 @@ pub struct Core {
     /// What running attempts say of themselves.
     pub live: Live,
     pub(crate) group: Group,
-    deferred: Vec<Request>,
-    last_worker: u64,
-    now: Timestamp,
+    pub(crate) deferred: Vec<Request>,
+    pub(crate) last_worker: u64,
+    pub(crate) now: Timestamp,
     /// The task whose report is being handled, for its answer.
-    reporting: Option<TaskId>,
+    pub(crate) reporting: Option<TaskId>,
 }
 
 impl Core {
@@ -100,6 +95,10 @@ impl Core {
             }
             Request::DrainWorker { name, reply } => {
                 self.drain_worker(&name, reply);
+                Ok(())
+            }
+            Request::Flush { reply } => {
+                self.park(reply, Ok(()));
                 Ok(())
             }
             Request::Look(look) => {
@@ -174,6 +173,11 @@ impl Core {
         self.ids.get(&id).map(|known| known.seq)
     }
 
+    /// Whether a task has left memory by facts that are not committed yet.
+    pub(crate) fn is_departing(&self, id: TaskId) -> bool {
+        self.ids.get(&id).is_some_and(|known| known.departing)
+    }
+
     /// All queues.
     pub fn queues(&self) -> Vec<QueueView> {
         self.scheduler.queues(self.now)
@@ -233,7 +237,13 @@ impl Core {
         }
     }
 
-    fn answer(&mut self, worker: WorkerKey, task: TaskId, token: Token, answer: ReportAnswer) {
+    pub(crate) fn answer(
+        &mut self,
+        worker: WorkerKey,
+        task: TaskId,
+        token: Token,
+        answer: ReportAnswer,
+    ) {
         let recorded = answer == ReportAnswer::Recorded;
         if !recorded {
             self.stats.count_refused();
@@ -242,275 +252,11 @@ impl Core {
     }
 
     /// Sends a reply when everything recorded so far is durable.
-    fn park<T: Send + 'static>(&mut self, reply: Reply<T>, answer: Result<T, Error>) {
+    pub(crate) fn park<T: Send + 'static>(&mut self, reply: Reply<T>, answer: Result<T, Error>) {
         self.group.replies.push(Box::new(move || {
             // The asker may have gone.
             let _ = reply.send(answer);
         }));
-    }
-
-    fn submit(
-        &mut self,
-        specs: Vec<divvy_types::TaskSpec>,
-        reply: Reply<Submitted>,
-    ) -> Result<(), Error> {
-        if self.stats.is_disk_full() {
-            let _ = reply.send(Err(Error::DiskFull));
-            return Ok(());
-        }
-        match self.resolve_batch(specs)? {
-            Ok(batch) => {
-                let submitted =
-                    Submitted { accepted: batch.tasks.len() as u32, known: batch.known };
-                if !batch.tasks.is_empty() {
-                    self.feed(Input::TasksSubmitted(batch.tasks));
-                }
-                self.park(reply, Ok(submitted));
-            }
-            Err(Unresolved::Refused(error)) => {
-                let _ = reply.send(Err(error.into()));
-            }
-            Err(Unresolved::Departing(specs)) => {
-                self.deferred.push(Request::Submit { specs, reply })
-            }
-        }
-        Ok(())
-    }
-
-    fn connect(
-        &mut self,
-        hello: WorkerHello,
-        outbox: Outbox,
-        reply: Reply<WorkerKey>,
-    ) -> Result<(), Error> {
-        self.last_worker += 1;
-        let worker = WorkerKey(self.last_worker);
-        self.group.connects.push((worker, outbox));
-        let mut held = Vec::new();
-        for (task, token) in hello.held {
-            match self.locate(task)? {
-                Located::Open(seq) => held.push((seq, token)),
-                // It is final, or the server never had it: whatever runs there has no meaning any more.
-                Located::Departing | Located::Stored(_) | Located::Unknown => {
-                    self.group.stops.push((
-                        worker,
-                        task,
-                        token,
-                        Name::const_new("no longer yours"),
-                    ));
-                }
-            }
-        }
-        let WorkerHello { name, queues, kinds, capabilities, credit, .. } = hello;
-        self.park(reply, Ok(worker));
-        self.feed(Input::WorkerJoined(WorkerJoined {
-            worker,
-            name,
-            queues,
-            kinds,
-            capabilities,
-            credit,
-            held,
-        }));
-        Ok(())
-    }
-
-    fn report(&mut self, worker: WorkerKey, report: WorkerReport) -> Result<(), Error> {
-        let WorkerReport { task, token, .. } = report;
-        match self.locate(task)? {
-            Located::Departing => {
-                self.deferred.push(Request::Report { worker, reports: vec![report] });
-            }
-            Located::Open(seq) if self.scheduler.spec(seq).is_some() => {
-                self.end_attempt(worker, seq, report)?
-            }
-            located => {
-                // Final, settling or unknown. A worker that missed the answer to its report sends it again.
-                let record = match located {
-                    Located::Stored(record) => Some(*record),
-                    Located::Open(seq) => self.reader.get(seq)?,
-                    Located::Departing | Located::Unknown => None,
-                };
-                let recorded = record.and_then(|r| r.outcome).is_some_and(|o| o.token == token);
-                let answer = if recorded { ReportAnswer::Recorded } else { ReportAnswer::Refused };
-                self.answer(worker, task, token, answer);
-            }
-        }
-        Ok(())
-    }
-
-    fn end_attempt(
-        &mut self,
-        worker: WorkerKey,
-        seq: Seq,
-        report: WorkerReport,
-    ) -> Result<(), Error> {
-        let WorkerReport { task, token, outcome, log } = report;
-        let end = match outcome {
-            AttemptOutcome::Finished { result, spawned } => match self.resolve_spawned(spawned)? {
-                Ok(spawned) => AttemptEnd::Finished { result, spawned },
-                Err(Unresolved::Departing(spawned)) => {
-                    let outcome = AttemptOutcome::Finished { result, spawned };
-                    let report = WorkerReport { task, token, outcome, log };
-                    self.deferred.push(Request::Report { worker, reports: vec![report] });
-                    return Ok(());
-                }
-                Err(Unresolved::Refused(error)) => {
-                    let error = TaskError::new(
-                        ErrorClass::Failed,
-                        format!("spawned children are not valid: {error}"),
-                    );
-                    AttemptEnd::Other(AttemptOutcome::Failed(Failure {
-                        verdict: FailureVerdict::Dead,
-                        error,
-                    }))
-                }
-            },
-            other => AttemptEnd::Other(other),
-        };
-        self.reporting = Some(task);
-        self.feed(Input::AttemptEnded(AttemptEnded { worker, seq, token, end, log }));
-        self.reporting = None;
-        Ok(())
-    }
-
-    fn take_news(&mut self, progress: Vec<ProgressUpdate>) {
-        for update in progress {
-            let Some(seq) = self.seq_of(update.task) else { continue };
-            let current = self.scheduler.lease_token(seq);
-            if current == Some(update.token) {
-                self.live.update(seq, update.token, update.progress, &update.log);
-            }
-        }
-    }
-
-    fn cancel(&mut self, id: TaskId, reason: Name, reply: Reply<TaskState>) -> Result<(), Error> {
-        match self.locate(id)? {
-            Located::Departing => self.deferred.push(Request::Cancel { id, reason, reply }),
-            Located::Open(seq) if self.scheduler.spec(seq).is_some() => {
-                self.feed(Input::CancelRequested { seq, reason });
-                let state = self.scheduler.state(seq).unwrap_or(TaskState::Cancelled);
-                self.park(reply, Ok(state));
-            }
-            Located::Open(_) => {
-                let _ = reply.send(Err(conflict(id, TaskState::Done, "nothing is left to cancel")));
-            }
-            Located::Stored(record) => match &record.outcome {
-                Some(outcome) => {
-                    let _ =
-                        reply.send(Err(conflict(id, outcome.state, "nothing is left to cancel")));
-                }
-                None => {
-                    // It waits in the store: nothing but the record and its dependents has to know.
-                    let lane = Lane::of(&record.spec);
-                    self.feed(Input::SpilledCancelled { seq: record.seq, task: id, lane, reason });
-                    self.park(reply, Ok(TaskState::Cancelled));
-                }
-            },
-            Located::Unknown => {
-                let _ = reply.send(Err(Error::NotFound(id.to_string())));
-            }
-        }
-        Ok(())
-    }
-
-    fn retry(&mut self, id: TaskId, reply: Reply<TaskState>) -> Result<(), Error> {
-        match self.locate(id)? {
-            Located::Departing => self.deferred.push(Request::Retry { id, reply }),
-            Located::Open(seq) => match self.scheduler.state(seq) {
-                Some(TaskState::Scheduled) => {
-                    self.feed(Input::RunNowRequested { seq });
-                    let state = self.scheduler.state(seq).unwrap_or(TaskState::Ready);
-                    self.park(reply, Ok(state));
-                }
-                state => {
-                    let problem = "only a dead, cancelled or scheduled task can be retried";
-                    let _ =
-                        reply.send(Err(conflict(id, state.unwrap_or(TaskState::Done), problem)));
-                }
-            },
-            Located::Stored(record) => match record.outcome.as_ref().map(|o| o.state) {
-                Some(TaskState::Dead | TaskState::Cancelled) => {
-                    let seq = record.seq;
-                    let task = RecoveredTask {
-                        task: divvy_scheduler::Submission {
-                            seq,
-                            spec: Arc::new(record.spec),
-                            parents: Vec::new(),
-                        },
-                        submitted_at: record.submitted_at,
-                        spawned_by: record.spawned_by,
-                        attempts: 0,
-                        retry_at: None,
-                        held: None,
-                        replayed: true,
-                    };
-                    self.ids.insert(id, Known::open(seq));
-                    self.feed(Input::TaskReplayed(task));
-                    let state = self.scheduler.state(seq).unwrap_or(TaskState::Ready);
-                    self.park(reply, Ok(state));
-                }
-                state => {
-                    let problem = "only a dead, cancelled or scheduled task can be retried";
-                    let _ =
-                        reply.send(Err(conflict(id, state.unwrap_or(TaskState::Ready), problem)));
-                }
-            },
-            Located::Unknown => {
-                let _ = reply.send(Err(Error::NotFound(id.to_string())));
-            }
-        }
-        Ok(())
-    }
-
-    fn drop_dead(&mut self, id: TaskId, reply: Reply<TaskState>) -> Result<(), Error> {
-        match self.locate(id)? {
-            Located::Departing => self.deferred.push(Request::DropDead { id, reply }),
-            Located::Stored(record)
-                if record.outcome.as_ref().is_some_and(|o| o.state == TaskState::Dead) =>
-            {
-                // A second request must not find it dead again before the first is durable.
-                self.ids.insert(id, Known { seq: record.seq, departing: true });
-                self.group.forgotten.push((id, record.seq));
-                self.group.facts.push(Fact::Dropped { seq: record.seq, at: self.now });
-                self.park(reply, Ok(TaskState::Cancelled));
-            }
-            Located::Unknown => {
-                let _ = reply.send(Err(Error::NotFound(id.to_string())));
-            }
-            located => {
-                let state = match located {
-                    Located::Open(seq) => self.scheduler.state(seq),
-                    Located::Stored(record) => record.outcome.map(|o| o.state),
-                    Located::Departing | Located::Unknown => None,
-                };
-                let _ = reply.send(Err(conflict(
-                    id,
-                    state.unwrap_or(TaskState::Ready),
-                    "it is not a dead letter",
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    fn drain_worker(&mut self, name: &str, reply: Reply<u32>) {
-        let workers: Vec<WorkerKey> = self
-            .scheduler
-            .workers()
-            .iter()
-            .filter(|w| w.name == name)
-            .map(|w| WorkerKey(w.key))
-            .collect();
-        if workers.is_empty() {
-            let _ = reply.send(Err(Error::NoSuchWorker(name.to_owned())));
-            return;
-        }
-        for worker in &workers {
-            self.feed(Input::WorkerDraining { worker: *worker });
-            self.group.drains.push(*worker);
-        }
-        self.park(reply, Ok(workers.len() as u32));
     }
 
     /// Makes a task from the store known again.
@@ -518,7 +264,7 @@ impl Core {
         self.ids.insert(open.spec.id, Known::open(open.seq));
         let parents = self.parents_of_stored(&open.spec)?;
         Ok(RecoveredTask {
-            task: divvy_scheduler::Submission { seq: open.seq, spec: open.spec, parents },
+            task: Submission { seq: open.seq, spec: open.spec, parents },
             submitted_at: open.submitted_at,
             spawned_by: open.spawned_by,
             attempts: open.attempts,
@@ -527,10 +273,6 @@ impl Core {
             replayed: open.replayed,
         })
     }
-}
-
-fn conflict(task: TaskId, state: TaskState, problem: &'static str) -> Error {
-    Error::Conflict { task, state, problem }
 }
 
 /// What the id of a task in memory stands for.

@@ -107,8 +107,14 @@ impl Handle {
     }
 
     /// Changes of tasks from now on. A receiver that falls behind loses the oldest and is told how many.
-    pub fn changes(&self) -> broadcast::Receiver<Arc<TaskChange>> {
-        self.changes.subscribe()
+    ///
+    /// Whoever asks for the state of a task after this has returned misses nothing: each change is either in that
+    /// state or will be told. A change that happened while nobody watched is not told, so this waits until such
+    /// changes can be read.
+    pub async fn changes(&self) -> Result<broadcast::Receiver<Arc<TaskChange>>, Error> {
+        let changes = self.changes.subscribe();
+        self.ask(|reply| Request::Flush { reply }).await?;
+        Ok(changes)
     }
 
     /// The figures of the engine since its start, and how many tasks are open.

@@ -1,6 +1,7 @@
 //! Where the machines meet: one synchronous step ([`core`]) and the loop that drives it ([`runner`]).
 //!
-//! Reading order: [`request`] (what can be asked), [`core`] (request → machines → facts and effects), [`group`]
+//! Reading order: [`request`] (what can be asked), [`core`] (request → machines → facts and effects;
+//! `task_requests`, `worker_requests`, `locate` and `recover` are its parts), [`group`]
 //! (what is committed together), [`writer`] (commit, then let the effects out), [`runner`] (the loop), [`handle`]
 //! (the way in), [`query`] (reads).
 //!
@@ -18,6 +19,8 @@ mod recover;
 pub mod request;
 pub mod runner;
 pub mod stats;
+mod task_requests;
+mod worker_requests;
 mod writer;
 
 pub use handle::Handle;

@@ -300,8 +300,18 @@ struct Present {
 
 impl Present {
     /// `spec` is given for a task without an outcome, which may wait in the store only.
-    fn of(core: &Core, (_, seq, spec): (TaskId, Seq, Option<Box<TaskSpec>>)) -> Option<Self> {
+    fn of(core: &Core, (id, seq, spec): (TaskId, Seq, Option<Box<TaskSpec>>)) -> Option<Self> {
         let spec = spec?;
+        if core.is_departing(id) {
+            // Its end is being written: until that can be read, it is what it was.
+            return Some(Self {
+                state: TaskState::Leased,
+                wait: None,
+                worker: None,
+                attempts: 1,
+                progress: None,
+            });
+        }
         if let Some(status) = core.scheduler().status(seq).filter(|status| !status.settling) {
             return Some(Self {
                 state: status.state,

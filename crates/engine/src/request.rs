@@ -95,6 +95,11 @@ pub enum Request {
         /// How many connections were asked.
         reply: Reply<u32>,
     },
+    /// Answer when everything recorded so far is durable and let out.
+    Flush {
+        /// The answer.
+        reply: Reply<()>,
+    },
     /// Look at the present state, from inside the loop.
     Look(Box<dyn FnOnce(&Core) + Send>),
 }

@@ -191,8 +191,7 @@ impl Runner {
         self.writer.submit(group)
     }
 
-    /// Changes are made up only if someone watches. Whoever begins to watch and then asks for the state of a task
-    /// misses nothing: the question is handled after this was looked at again.
+    /// Changes are made up only if someone watches; [`Handle::changes`] says why nobody misses one.
     fn look_for_watchers(&mut self) {
         self.core.set_watched(self.changes.receiver_count() > 0);
     }

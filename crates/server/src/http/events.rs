@@ -43,8 +43,8 @@ pub(crate) async fn stream(
     State(app): State<App>,
     mut parameters: Parameters,
 ) -> Result<impl IntoResponse, ApiError> {
-    // Subscribed before anything is awaited: what changes after the request came is seen.
-    let changes = app.handle.changes();
+    // Before the answer begins: what the caller reads after that is complete together with the events.
+    let changes = app.handle.changes().await?;
     let filter = Filter::read(&app, &mut parameters).await?;
     parameters.finish()?;
     let hello = Event::default().comment("changes from now on").retry(RECONNECT);

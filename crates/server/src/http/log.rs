@@ -36,12 +36,12 @@ pub(crate) async fn show(
 ) -> Result<Response, ApiError> {
     let follow = parameters.take_switch("follow")?;
     parameters.finish()?;
-    let changes = app.handle.changes();
     let id = app.handle.resolve(&id).await?;
     let text = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
     if !follow {
         return Ok((text, app.handle.log(id).await?.text).into_response());
     }
+    let changes = app.handle.changes().await?;
     // The first look is made here, so that an error still has a status of its own.
     let first = app.handle.log(id).await?;
     let follower = Follower {

@@ -1,0 +1,139 @@
+//! What workers say: they connect, report, tell how far they are, and are asked to drain.
+
+use divvy_scheduler::input::{AttemptEnd, AttemptEnded, WorkerJoined};
+use divvy_scheduler::{Input, ReportAnswer};
+use divvy_types::{
+    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Seq, TaskError, WorkerKey,
+};
+
+use crate::core::{Core, Unresolved};
+use crate::locate::Located;
+use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, WorkerHello, WorkerReport};
+
+impl Core {
+    pub(crate) fn connect(
+        &mut self,
+        hello: WorkerHello,
+        outbox: Outbox,
+        reply: Reply<WorkerKey>,
+    ) -> Result<(), Error> {
+        self.last_worker += 1;
+        let worker = WorkerKey(self.last_worker);
+        self.group.connects.push((worker, outbox));
+        let mut held = Vec::new();
+        for (task, token) in hello.held {
+            match self.locate(task)? {
+                Located::Open(seq) => held.push((seq, token)),
+                // It is final, or the server never had it: whatever runs there has no meaning any more.
+                Located::Departing | Located::Stored(_) | Located::Unknown => {
+                    self.group.stops.push((
+                        worker,
+                        task,
+                        token,
+                        Name::const_new("no longer yours"),
+                    ));
+                }
+            }
+        }
+        let WorkerHello { name, queues, kinds, capabilities, credit, .. } = hello;
+        self.park(reply, Ok(worker));
+        self.feed(Input::WorkerJoined(WorkerJoined {
+            worker,
+            name,
+            queues,
+            kinds,
+            capabilities,
+            credit,
+            held,
+        }));
+        Ok(())
+    }
+
+    pub(crate) fn report(&mut self, worker: WorkerKey, report: WorkerReport) -> Result<(), Error> {
+        let WorkerReport { task, token, .. } = report;
+        match self.locate(task)? {
+            Located::Departing => {
+                self.deferred.push(Request::Report { worker, reports: vec![report] });
+            }
+            Located::Open(seq) if self.scheduler.spec(seq).is_some() => {
+                self.end_attempt(worker, seq, report)?
+            }
+            located => {
+                // Final, settling or unknown. A worker that missed the answer to its report sends it again.
+                let record = match located {
+                    Located::Stored(record) => Some(*record),
+                    Located::Open(seq) => self.reader.get(seq)?,
+                    Located::Departing | Located::Unknown => None,
+                };
+                let recorded = record.and_then(|r| r.outcome).is_some_and(|o| o.token == token);
+                let answer = if recorded { ReportAnswer::Recorded } else { ReportAnswer::Refused };
+                self.answer(worker, task, token, answer);
+            }
+        }
+        Ok(())
+    }
+
+    fn end_attempt(
+        &mut self,
+        worker: WorkerKey,
+        seq: Seq,
+        report: WorkerReport,
+    ) -> Result<(), Error> {
+        let WorkerReport { task, token, outcome, log } = report;
+        let end = match outcome {
+            AttemptOutcome::Finished { result, spawned } => match self.resolve_spawned(spawned)? {
+                Ok(spawned) => AttemptEnd::Finished { result, spawned },
+                Err(Unresolved::Departing(spawned)) => {
+                    let outcome = AttemptOutcome::Finished { result, spawned };
+                    let report = WorkerReport { task, token, outcome, log };
+                    self.deferred.push(Request::Report { worker, reports: vec![report] });
+                    return Ok(());
+                }
+                Err(Unresolved::Refused(error)) => {
+                    let error = TaskError::new(
+                        ErrorClass::Failed,
+                        format!("spawned children are not valid: {error}"),
+                    );
+                    AttemptEnd::Other(AttemptOutcome::Failed(Failure {
+                        verdict: FailureVerdict::Dead,
+                        error,
+                    }))
+                }
+            },
+            other => AttemptEnd::Other(other),
+        };
+        self.reporting = Some(task);
+        self.feed(Input::AttemptEnded(AttemptEnded { worker, seq, token, end, log }));
+        self.reporting = None;
+        Ok(())
+    }
+
+    pub(crate) fn take_news(&mut self, progress: Vec<ProgressUpdate>) {
+        for update in progress {
+            let Some(seq) = self.seq_of(update.task) else { continue };
+            let current = self.scheduler.lease_token(seq);
+            if current == Some(update.token) {
+                self.live.update(seq, update.token, update.progress, &update.log);
+            }
+        }
+    }
+
+    pub(crate) fn drain_worker(&mut self, name: &str, reply: Reply<u32>) {
+        let workers: Vec<WorkerKey> = self
+            .scheduler
+            .workers()
+            .iter()
+            .filter(|w| w.name == name)
+            .map(|w| WorkerKey(w.key))
+            .collect();
+        if workers.is_empty() {
+            let _ = reply.send(Err(Error::NoSuchWorker(name.to_owned())));
+            return;
+        }
+        for worker in &workers {
+            self.feed(Input::WorkerDraining { worker: *worker });
+            self.group.drains.push(*worker);
+        }
+        self.park(reply, Ok(workers.len() as u32));
+    }
+}
