@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`request`] (what can be asked), [`core`] (request → machines → facts and effects;
 //! `task_requests`, `worker_requests`, `locate` and `recover` are its parts), [`group`]
-//! (what is committed together), [`writer`] (commit, then let the effects out), [`runner`] (the loop), [`handle`]
+//! (what is committed together), `writer` (commit, then let the effects out), [`runner`] (the loop), [`handle`]
 //! (the way in), [`query`] (reads).
 //!
 //! **Invariant:** an effect (a reply, a grant, an answer) leaves the process only after every fact recorded before
