@@ -3,7 +3,7 @@
 //! Stored tasks are read on connections of their own, off the loop. The loop is asked only for what changes.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use divvy_store::{AttemptRecord, PageQuery, Reader, TaskRecord};
 use divvy_types::limits::PAGE_ROWS_MAX;
@@ -53,12 +53,12 @@ pub struct TaskLog {
 /// Connections for reads.
 pub(crate) struct Readers {
     free: Mutex<Vec<Box<dyn Reader>>>,
-    places: Semaphore,
+    places: Arc<Semaphore>,
 }
 
 impl Readers {
     pub(crate) fn new(readers: Vec<Box<dyn Reader>>) -> Self {
-        let places = Semaphore::new(readers.len());
+        let places = Arc::new(Semaphore::new(readers.len()));
         Self { free: Mutex::new(readers), places }
     }
 }
@@ -270,22 +270,19 @@ impl Handle {
         T: Send + 'static,
         F: FnOnce(&mut dyn Reader) -> Result<T, divvy_store::Error> + Send + 'static,
     {
-        let handle = self.clone();
-        let readers = std::sync::Arc::clone(&handle.readers);
-        let place = readers.places.acquire().await.map_err(|_| Error::Stopping)?;
+        let readers = Arc::clone(&self.readers);
+        let place = Arc::clone(&readers.places).acquire_owned().await;
+        let place = place.map_err(|_| Error::Stopping)?;
         let task = tokio::task::spawn_blocking(move || {
-            let readers = &handle.readers;
-            let taken =
-                readers.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+            let taken = readers.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let Some(mut reader) = taken else { return Err(Error::Stopping) };
             let result = read(reader.as_mut());
-            readers.free.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(reader);
+            readers.free.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+            // Only now: a caller that leaves early must not give away the place of a connection that is still out.
+            drop(place);
             Ok(result?)
         });
-        let result =
-            task.await.unwrap_or_else(|_| Err(Error::Store("a read of the store panicked".into())));
-        drop(place);
-        result
+        task.await.unwrap_or_else(|_| Err(Error::Store("a read of the store panicked".into())))
     }
 }
 

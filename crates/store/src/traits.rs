@@ -46,12 +46,13 @@ pub trait Reader: Send {
 
     /// One page of tasks, newest first. Payloads, results, logs and all attempts but the last are left out.
     ///
-    /// Newest, dead, cancelled, open, and the tasks of a workflow are found by index. Other filters look through a
+    /// Newest, dead, cancelled, and the tasks of a workflow are found by index. Other filters look through a
     /// bounded number of tasks and return what they found, so a page may be short although more would match.
     fn page(&mut self, query: &PageQuery) -> Result<Vec<TaskRecord>, Error>;
 
     /// How these tasks and, recursively, the children that they spawned ended, for a dependent: level by level, by
-    /// number within a level, open ones left out. At most `max` rows.
+    /// number within a level, open ones left out. At most
+    /// `rows`, whose results have at most `bytes` in all; results beyond are left empty, so 0 asks for states only.
     fn upstream(&mut self, tasks: &[Seq], rows: usize, bytes: usize) -> Result<Family, Error>;
 
     /// The next spilled tasks of a lane after `after`, in order: at most `rows` and about `bytes` of payload.
