@@ -1,0 +1,1 @@
+//! Whether calls to a part that fails are let through.

@@ -1,0 +1,1 @@
+//! How many retries and hedges the recent successes pay for.

@@ -1,0 +1,1 @@
+//! How many calls of one part may run at once.

@@ -1,0 +1,1 @@
+//! How many calls may run at once, learned from their latency.

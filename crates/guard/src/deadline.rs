@@ -1,0 +1,1 @@
+//! How much time is left, handed on from call to call.

@@ -1,0 +1,1 @@
+//! What came back from many at once, and what did not.

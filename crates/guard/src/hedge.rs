@@ -1,0 +1,1 @@
+//! When to ask a second time.

@@ -1,0 +1,1 @@
+//! What to give up first when a part is slow or gone.

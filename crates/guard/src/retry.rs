@@ -1,0 +1,1 @@
+//! Whether a failed call is tried again, and when.

@@ -1,0 +1,1 @@
+//! Runs functions and futures under a breaker.

@@ -1,0 +1,1 @@
+//! Runs futures under a fixed limit.

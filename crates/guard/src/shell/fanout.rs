@@ -1,0 +1,1 @@
+//! Asks many at once and takes what comes in time.

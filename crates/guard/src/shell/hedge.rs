@@ -1,0 +1,1 @@
+//! Asks a second time when the first is slow.

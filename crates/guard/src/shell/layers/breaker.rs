@@ -1,0 +1,1 @@
+//! A breaker around a service.

@@ -1,0 +1,1 @@
+//! Deadlines handed on through a service.

@@ -1,0 +1,1 @@
+//! Hedged requests to a service.

@@ -1,0 +1,1 @@
+//! A rate limit in front of a service.

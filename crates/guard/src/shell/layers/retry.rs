@@ -1,0 +1,1 @@
+//! Retries around a service.

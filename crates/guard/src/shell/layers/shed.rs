@@ -1,0 +1,1 @@
+//! Shedding by priority in front of a service.

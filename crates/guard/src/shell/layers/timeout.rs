@@ -1,0 +1,1 @@
+//! A learned timeout around a service.

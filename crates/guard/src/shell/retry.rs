@@ -1,0 +1,1 @@
+//! Tries a future again.

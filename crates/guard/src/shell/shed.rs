@@ -1,0 +1,1 @@
+//! Lets futures in by priority.

@@ -1,0 +1,1 @@
+//! Bounds a future by what was seen before.

@@ -1,0 +1,1 @@
+//! How long to wait, learned from what was seen.

@@ -1,0 +1,1 @@
+//! Experiments on the real parts: tables, charts, one page.

@@ -1,0 +1,1 @@
+//! What targets carry and can bear: statistics, health, capacity, bottlenecks, plans.

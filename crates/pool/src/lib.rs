@@ -1,0 +1,1 @@
+//! Threads: a work-stealing pool with priorities, inboxes and tiers.
