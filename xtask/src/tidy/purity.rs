@@ -3,21 +3,26 @@
 //! Three nets, because each has holes: the manifest may not list crates that bring such things, the source may not
 //! name them, and the crate's own `clippy.toml` forbids them by full path. Test code is free, except that tokio is
 //! kept out even there: a machine that needs a runtime to be tested is not a machine.
+//!
+//! A crate of pure cores may carry wrappers with a clock, so that it is useful alone: in the folder `src/shell`, on
+//! dependencies that come only with a feature. The cores beside it are held to the rules as before.
 
 use super::finding::Report;
 use super::source::RustFile;
 use super::tree::Tree;
-use super::workspace::{Package, Workspace};
+use super::workspace::{Dependency, Package, Workspace};
 
 const RULE: &str = "purity";
 
+/// Where a pure crate keeps its wrappers with a clock.
+const SHELL: &str = "/src/shell/";
+
 /// Families of crates that bring a clock, threads, chance or I/O: the name itself, or the name and a hyphen.
-const IMPURE_CRATES: [&str; 25] = [
+const IMPURE_CRATES: [&str; 24] = [
     "async-std",
     "axum",
     "chrono",
     "crossbeam",
-    "fastrand",
     "getrandom",
     "h2",
     "hyper",
@@ -41,7 +46,7 @@ const IMPURE_CRATES: [&str; 25] = [
 ];
 
 /// What the source may not name, and why.
-const IMPURE_NAMES: [(&str, &str); 14] = [
+const IMPURE_NAMES: [(&str, &str); 16] = [
     ("Instant::now", "reads the clock; take `now: Timestamp` as an argument"),
     ("SystemTime::now", "reads the clock; take `now: Timestamp` as an argument"),
     ("Timestamp::now", "reads the clock; take `now: Timestamp` as an argument"),
@@ -53,6 +58,8 @@ const IMPURE_NAMES: [(&str, &str); 14] = [
     ("HashSet", "has another order in each run; use BTreeSet or an index"),
     ("RandomState", "differs in each run; use a fixed hasher"),
     ("thread_rng", "differs in each run; use the generator that was seeded from outside"),
+    ("Rng::new", "seeds itself by chance; use `Rng::with_seed`"),
+    ("fastrand::seed", "seeds the generator of the thread; own one made by `Rng::with_seed`"),
     ("std::fs", "touches files; leave that to layer 3"),
     ("std::net", "touches the network; leave that to layer 4"),
     ("std::env", "reads the environment; take options as an argument"),
@@ -92,7 +99,10 @@ pub(crate) fn check_manifests(workspace: &Workspace, tree: &Tree, report: &mut R
 
 fn check_dependencies(package: &Package, report: &mut Report) {
     for dependency in &package.dependencies {
-        let forbidden = if dependency.dev {
+        let with_feature = |other: &Dependency| other.optional && other.name == dependency.name;
+        let forbidden = if package.dependencies.iter().any(with_feature) {
+            false
+        } else if dependency.dev {
             is_of_family(&dependency.name, "tokio")
         } else {
             IMPURE_CRATES.iter().any(|family| is_of_family(&dependency.name, family))
@@ -113,6 +123,9 @@ fn is_of_family(name: &str, family: &str) -> bool {
 
 /// Checks the source of a pure crate.
 pub(crate) fn check_source(source: &RustFile, report: &mut Report) {
+    if source.path.contains(SHELL) {
+        return;
+    }
     for (line, code) in source.product_code() {
         for (name, why) in IMPURE_NAMES {
             if super::mask::names(code, name) {
@@ -172,6 +185,27 @@ mod tests {
             manifests(Package::of("divvy-types", 0, &[]).with_dev("tokio-test"), CLIPPY).len(),
             1
         );
+    }
+
+    #[test]
+    fn what_comes_only_with_a_feature_is_free_and_its_tests_with_it() {
+        let package = Package::of("divvy-guard", 1, &[]).with_optional("tokio").with_dev("tokio");
+        assert_eq!(manifests(package, CLIPPY), [""; 0]);
+        let package =
+            Package::of("divvy-guard", 1, &[]).with_optional("tokio").with_dev("tokio-test");
+        assert_eq!(manifests(package, CLIPPY).len(), 1);
+    }
+
+    #[test]
+    fn the_shell_may_read_the_clock_and_the_core_beside_it_may_not() {
+        let places = |path: &str| {
+            let mut report = Report::default();
+            let text = "//! Doc.\nfn f() {\n    let a = Instant::now();\n}\n";
+            check_source(&RustFile::parse(path, text).unwrap(), &mut report);
+            report.places()
+        };
+        assert_eq!(places("crates/guard/src/shell/clock.rs"), [""; 0]);
+        assert_eq!(places("crates/guard/src/breaker/shell.rs"), ["3 purity"]);
     }
 
     #[test]

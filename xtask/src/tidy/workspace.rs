@@ -36,6 +36,8 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// Whether only tests, examples and benches see it.
     pub(crate) dev: bool,
+    /// Whether it comes only with a feature.
+    pub(crate) optional: bool,
 }
 
 impl Workspace {
@@ -64,6 +66,7 @@ impl Workspace {
                 .map(|d| Dependency {
                     name: d.name.clone(),
                     dev: d.kind == DependencyKind::Development,
+                    optional: d.optional,
                 })
                 .collect();
             let (name, folder) = (package.name.to_string(), folder.to_string().replace('\\', "/"));
@@ -119,7 +122,7 @@ impl Package {
         }
         let dependencies = dependencies
             .iter()
-            .map(|name| Dependency { name: (*name).to_owned(), dev: false })
+            .map(|name| Dependency { name: (*name).to_owned(), dev: false, optional: false })
             .collect();
         Self {
             name: name.to_owned(),
@@ -132,7 +135,15 @@ impl Package {
 
     /// The same with a dependency for tests.
     pub(crate) fn with_dev(mut self, name: &str) -> Self {
-        self.dependencies.push(Dependency { name: name.to_owned(), dev: true });
+        let name = name.to_owned();
+        self.dependencies.push(Dependency { name, dev: true, optional: false });
+        self
+    }
+
+    /// The same with a dependency that comes only with a feature.
+    pub(crate) fn with_optional(mut self, name: &str) -> Self {
+        let name = name.to_owned();
+        self.dependencies.push(Dependency { name, dev: false, optional: true });
         self
     }
 }
