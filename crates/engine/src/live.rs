@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use divvy_types::cut::tail;
 use divvy_types::limits::LOG_BYTES_MAX;
 use divvy_types::view::Progress;
 use divvy_types::{Seq, Token};
@@ -32,11 +33,8 @@ impl Live {
         news.progress = progress;
         news.log.push_str(log);
         if news.log.len() > LOG_BYTES_MAX {
-            let mut cut = news.log.len() - LOG_BYTES_MAX;
-            while !news.log.is_char_boundary(cut) {
-                cut += 1;
-            }
-            news.log.drain(..cut);
+            let gone = news.log.len() - tail(&news.log, LOG_BYTES_MAX).len();
+            news.log.drain(..gone);
         }
     }
 

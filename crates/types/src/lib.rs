@@ -1,11 +1,12 @@
 //! The words of divvy: data that every layer speaks, and nothing that acts.
 //!
 //! Reading order: [`id`], [`time`], [`spec`] (what a task is), [`limits`], [`state`] (where it is),
-//! [`wait`] (why it is not running), [`fact`] (what is written down), [`report`] (how an attempt ended),
+//! [`wait`] (why it is not running), [`cut`] (texts that are too long), [`fact`] (what is written down), [`report`] (how an attempt ended),
 //! [`view`] (what people see), [`machine`] (how the pure machines are driven).
 //!
 //! **Invariant:** nothing here reads a clock, draws a random number, opens a file or starts a thread.
 
+pub mod cut;
 pub mod fact;
 pub mod id;
 pub mod limits;

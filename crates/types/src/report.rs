@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cut::head;
 use crate::limits::ERROR_BYTES_MAX;
 use crate::{Name, Payload, TaskSpec};
 
@@ -89,12 +90,7 @@ impl ErrorClass {
 impl TaskError {
     /// An error of this class; a message over the limit is cut.
     pub fn new(class: ErrorClass, message: impl AsRef<str>) -> Self {
-        let message = message.as_ref();
-        let mut end = message.len().min(ERROR_BYTES_MAX);
-        while !message.is_char_boundary(end) {
-            end -= 1;
-        }
-        Self { class, message: Name::from(&message[..end]) }
+        Self { class, message: Name::from(head(message.as_ref(), ERROR_BYTES_MAX)) }
     }
 }
 

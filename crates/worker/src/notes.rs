@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use divvy_types::Name;
+use divvy_types::cut::{head, tail};
 use divvy_types::limits::LOG_BYTES_MAX;
 use divvy_types::view::Progress;
 use tokio::sync::Notify;
@@ -122,24 +123,6 @@ impl Noticeboard {
     pub(crate) fn is_empty(&self) -> bool {
         self.dirty.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
-}
-
-/// The first bytes of a text, up to a character's end.
-fn head(text: &str, bytes_max: usize) -> &str {
-    let mut end = text.len().min(bytes_max);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
-/// The last bytes of a text, from a character's start on.
-fn tail(text: &str, bytes_max: usize) -> &str {
-    let mut start = text.len().saturating_sub(bytes_max);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    &text[start..]
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use divvy_engine::{GrantedTask, ProgressUpdate, ToWorker, WorkerReport};
 use divvy_proto::v1::to_worker::Message;
 use divvy_proto::{WireError, outcome_from_wire, spec_to_wire, task_id, upstream_to_wire, v1};
+use divvy_types::cut::tail;
 use divvy_types::limits::LOG_BYTES_MAX;
 use divvy_types::view::Progress;
 use divvy_types::{Name, TaskId, Token};
@@ -28,7 +29,7 @@ fn report(wire: v1::Report) -> Result<WorkerReport, WireError> {
         log: if wire.log.is_empty() {
             None
         } else {
-            Some(Name::from(end_of(&wire.log, LOG_BYTES_MAX)))
+            Some(Name::from(tail(&wire.log, LOG_BYTES_MAX)))
         },
     })
 }
@@ -42,10 +43,10 @@ pub(crate) fn progress(wire: v1::Heartbeat) -> Result<Vec<ProgressUpdate>, WireE
             progress: Progress {
                 done: wire.done,
                 total: wire.total,
-                message: Name::from(end_of(&wire.message, PROGRESS_TEXT_BYTES_MAX)),
+                message: Name::from(tail(&wire.message, PROGRESS_TEXT_BYTES_MAX)),
             },
             log: if wire.log.len() > LOG_BYTES_MAX {
-                end_of(&wire.log, LOG_BYTES_MAX).to_owned()
+                tail(&wire.log, LOG_BYTES_MAX).to_owned()
             } else {
                 wire.log
             },
@@ -122,15 +123,6 @@ fn id(task: TaskId) -> Bytes {
     Bytes::copy_from_slice(&task.to_bytes())
 }
 
-/// The end of a text that may be too long, cut between characters.
-fn end_of(text: &str, bytes_max: usize) -> &str {
-    let mut start = text.len().saturating_sub(bytes_max);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
-    &text[start..]
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -166,8 +158,8 @@ mod tests {
 
     #[test]
     fn a_long_log_keeps_its_end_and_a_report_without_an_end_is_malformed() {
-        assert_eq!(end_of("aäb", 2), "b");
-        assert_eq!(end_of("ab", 2), "ab");
+        assert_eq!(tail("aäb", 2), "b");
+        assert_eq!(tail("ab", 2), "ab");
         let wire = v1::Report { task: id(TaskId(1)), token: 1, end: None, log: String::new() };
         let error = reports(v1::Reports { reports: vec![wire] }).unwrap_err();
         assert_eq!(error.field, "report.end");

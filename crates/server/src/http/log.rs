@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use divvy_engine::Handle;
 use divvy_types::TaskId;
+use divvy_types::cut::tail;
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use tokio::sync::broadcast;
@@ -120,11 +121,7 @@ fn news<'a>(before: &str, now: &'a str) -> &'a str {
     if let Some(rest) = now.strip_prefix(before) {
         return rest;
     }
-    let mut start = before.len().saturating_sub(OVERLAP_BYTES);
-    while !before.is_char_boundary(start) {
-        start += 1;
-    }
-    let overlap = &before[start..];
+    let overlap = tail(before, OVERLAP_BYTES);
     match now.rfind(overlap) {
         Some(at) => &now[at + overlap.len()..],
         None => now,
