@@ -16,9 +16,9 @@ fn now(ms: u64) -> Duration {
 
 fn balancer(hot: Option<hot::Settings>) -> Balancer<RingPolicy> {
     let settings = Settings { hot, seed: 1, ..Settings::default() };
-    let mut balancer = Balancer::new(RingPolicy::new(settings).unwrap());
+    let mut balancer = Balancer::new(RingPolicy::new(settings).expect("good settings"));
     for at in 0..10 {
-        balancer.add(TargetSpec::new(format!("node{at}")), now(0)).unwrap();
+        balancer.add(TargetSpec::new(format!("node{at}")), now(0)).expect("a new name");
     }
     balancer
 }
@@ -38,11 +38,13 @@ fn run(balancer: &mut Balancer<RingPolicy>, requests: u64) -> BTreeMap<TargetId,
     let mut in_flight = std::collections::VecDeque::new();
     let mut counts = BTreeMap::new();
     for at in 0..requests {
-        let id = balancer.assign(&Request::keyed(draw(&mut random)), now(at)).first().unwrap();
+        let pick = balancer.assign(&Request::keyed(draw(&mut random)), now(at));
+        let id = pick.first().expect("a target fits");
         *counts.entry(id).or_default() += 1;
         in_flight.push_back(id);
-        if in_flight.len() > 50 {
-            let id = in_flight.pop_front().unwrap();
+        if in_flight.len() > 50
+            && let Some(id) = in_flight.pop_front()
+        {
             balancer.finish(id, now(50), Outcome::Success, now(at));
         }
     }
@@ -100,7 +102,9 @@ fn a_key_that_cools_goes_back_to_its_owner_alone() {
     let owner = balancer(None).pick(&Request::keyed(CELEBRITY), now(0)).first();
     for at in 0..200_u64 {
         let request = Request::keyed(50_000 + at);
-        (0..10).for_each(|_| drop(spread.pick(&request, now(20_000 + at * 500))));
+        for _ in 0..10 {
+            spread.pick(&request, now(20_000 + at * 500));
+        }
     }
     for _ in 0..50 {
         assert_eq!(spread.pick(&Request::keyed(CELEBRITY), now(120_000)).first(), owner);

@@ -12,13 +12,14 @@ const NOW: Duration = Duration::from_secs(1);
 const KEYS: u64 = 2_000;
 
 fn balancer(settings: Settings, names: &[&str]) -> (Balancer<RingPolicy>, Vec<TargetId>) {
-    let mut balancer = Balancer::new(RingPolicy::new(settings).unwrap());
-    let ids = names.iter().map(|name| balancer.add(TargetSpec::new(*name), NOW).unwrap()).collect();
+    let mut balancer = Balancer::new(RingPolicy::new(settings).expect("good settings"));
+    let mut add = |name: &&str| balancer.add(TargetSpec::new(*name), NOW).expect("a new name");
+    let ids = names.iter().map(&mut add).collect();
     (balancer, ids)
 }
 
 fn pick(balancer: &mut Balancer<RingPolicy>, key: u64) -> TargetId {
-    balancer.pick(&Request::keyed(key), NOW).first().unwrap()
+    balancer.pick(&Request::keyed(key), NOW).first().expect("a target fits")
 }
 
 fn owners(balancer: &mut Balancer<RingPolicy>) -> Vec<TargetId> {

@@ -5,9 +5,9 @@
 //! new one included, a node of share s may hold at most ⌈(1 + ε) × total × s⌉. The caps add up to more than `total`,
 //! so one node always has room.
 //!
-//! Why: a ring alone lets the fullest of ten nodes have 1.1 to 1.2 times its share and knows nothing of hot keys; the cap holds by
-//! construction. The price is that a key beyond the cap lies away from its owner for as long as it is assigned. A
-//! small ε is evener and displaces more keys, a large one the reverse; 0.25 is the usual middle.
+//! Why: a ring alone lets the fullest of ten nodes have 1.1 to 1.2 times its share and knows nothing of hot keys; the
+//! cap holds by construction. The price is that a key beyond the cap lies away from its owner for as long as it is
+//! assigned. A small ε is evener and displaces more keys, a large one the reverse; 0.25 is the usual middle.
 //!
 //! At first start the caps are 1 each: few keys are spread widely, and affinity grows with the load.
 

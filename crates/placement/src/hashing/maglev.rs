@@ -7,8 +7,9 @@
 //!
 //! Why and when: shares are exact to one slot, where a ring strays by several percent, and a lookup is one read. The
 //! price is that a change rebuilds the whole table and moves a few keys between nodes that did not change: when one of
-//! ten or a hundred nodes leaves, 2 % of all keys at 100 slots per node, 0.5 % at 1,000. So it suits routing with a set of nodes that changes rarely and keys that are cheap to move:
-//! connections, caches. Where a moved key means moved data, take [`super::Ring`].
+//! ten or a hundred nodes leaves, 2 % of all keys at 100 slots per node, 0.5 % at 1,000. So it suits routing with a
+//! set of nodes that changes rarely and keys that are cheap to move: connections, caches. Where a moved key means
+//! moved data, take [`super::Ring`].
 //!
 //! The number of slots must be prime, so that every order visits every slot, and must not change: another number
 //! moves nearly all keys. At least 100 slots per node keep shares and movement small.

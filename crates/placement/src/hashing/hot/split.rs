@@ -97,10 +97,15 @@ mod tests {
         assert_eq!(splits.write(u64::MAX, 4), 4);
     }
 
+    /// A key, how far it is spread, whether it is merged before, and which part is drawn.
+    fn any_step() -> impl Strategy<Value = (u64, usize, bool, prop::sample::Index)> {
+        (0_u64..3, 0_usize..20, any::<bool>(), any::<prop::sample::Index>())
+    }
+
     proptest! {
         #[test]
         fn every_part_that_was_written_is_read(
-            steps in proptest::collection::vec((0_u64..3, 0_usize..20, any::<bool>(), any::<prop::sample::Index>()), 0..100),
+            steps in proptest::collection::vec(any_step(), 0..100),
         ) {
             let mut splits = Splits::new();
             let mut stored: BTreeMap<(u64, usize), u64> = BTreeMap::new();
