@@ -139,6 +139,17 @@ fn a_bound_keeps_one_key_from_filling_one_target() {
 }
 
 #[test]
+fn what_a_draining_target_still_does_does_not_lift_the_bound_of_others() {
+    let settings = Settings { bound: Some(0.25), ..Settings::default() };
+    let (mut balancer, ids) = balancer(settings, &["a", "b", "c", "d"]);
+    balancer.drain(ids[3], NOW).unwrap();
+    let owner = pick(&mut balancer, 7);
+    (0..400).for_each(|_| balancer.start(ids[3], NOW));
+    balancer.start(owner, NOW);
+    assert_ne!(pick(&mut balancer, 7), owner);
+}
+
+#[test]
 fn a_bound_gives_way_when_only_targets_beyond_it_are_able() {
     let settings = Settings { bound: Some(0.25), ..Settings::default() };
     let (mut balancer, _) = balancer(settings, &["a", "b", "c"]);
@@ -173,6 +184,22 @@ fn weights_that_ask_for_too_many_points_make_the_ring_coarser_the_same_by_any_wa
 }
 
 #[test]
+fn a_ring_is_made_no_coarser_than_it_must_be() {
+    let ring = ring::Settings { points: 1, points_max: 3 };
+    let (mut balancer, _) = balancer(Settings { ring, ..Settings::default() }, &[]);
+    let id = balancer.add(TargetSpec::new("a").weight(6.8), NOW).unwrap();
+    assert_eq!(pick(&mut balancer, 1), id);
+    // Seven points are too many, and half as many round to three.
+    assert_eq!(balancer.policy().ring().points(), 3);
+    // More targets than points allowed get one point each.
+    for at in 0..4 {
+        balancer.add(TargetSpec::new(format!("t{at}")), NOW).unwrap();
+    }
+    pick(&mut balancer, 1);
+    assert_eq!(balancer.policy().ring().points(), 5);
+}
+
+#[test]
 fn settings_that_make_no_sense_are_refused_with_the_field() {
     for bound in [0.0, -0.25, f64::NAN] {
         let settings = Settings { bound: Some(bound), ..Settings::default() };
@@ -192,6 +219,8 @@ enum Step {
     Up(u8),
     Weigh(u8, f64),
     Ask(u64),
+    Start(u8),
+    Finish(u8),
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -202,7 +231,48 @@ fn any_step() -> impl Strategy<Value = Step> {
         (0..6_u8).prop_map(Step::Up),
         (0..6_u8, 0.1_f64..20.0).prop_map(|(at, weight)| Step::Weigh(at, weight)),
         (0..100_u64).prop_map(Step::Ask),
+        (0..6_u8).prop_map(Step::Start),
+        (0..6_u8).prop_map(Step::Finish),
     ]
+}
+
+/// Takes a step; one about a target that is not there does nothing.
+fn take(balancer: &mut Balancer<RingPolicy>, step: Step) {
+    let id = |at: u8| balancer.targets().by_name(&format!("t{at}")).map(|target| target.id);
+    let (id, step) = match step {
+        Step::Ask(key) => {
+            balancer.assign(&Request::keyed(key), NOW);
+            return;
+        }
+        Step::Add(at) if id(at).is_none() => {
+            balancer.add(TargetSpec::new(format!("t{at}")), NOW).expect("a new name");
+            return;
+        }
+        Step::Add(at)
+        | Step::Remove(at)
+        | Step::Down(at)
+        | Step::Up(at)
+        | Step::Weigh(at, _)
+        | Step::Start(at)
+        | Step::Finish(at) => (id(at), step),
+    };
+    let Some(id) = id else { return };
+    let changed = match step {
+        Step::Remove(_) => balancer.remove(id, NOW),
+        Step::Down(_) => balancer.mark_down(id, NOW),
+        Step::Up(_) => balancer.mark_up(id, NOW),
+        Step::Weigh(_, weight) => balancer.set_weight(id, weight, NOW),
+        Step::Start(_) => {
+            balancer.start(id, NOW);
+            Ok(())
+        }
+        Step::Finish(_) => {
+            balancer.finish(id, NOW, Outcome::Success, NOW);
+            Ok(())
+        }
+        Step::Add(_) | Step::Ask(_) => Ok(()),
+    };
+    changed.expect("the target is there");
 }
 
 proptest! {
@@ -212,19 +282,7 @@ proptest! {
         let ring = ring::Settings { points: 20, points_max: 200 };
         let settings = Settings { ring, bound: Some(0.25), ..Settings::default() };
         let mut worn = Balancer::new(RingPolicy::new(settings).unwrap());
-        let id = |balancer: &Balancer<RingPolicy>, at: u8| {
-            balancer.targets().by_name(&format!("t{at}")).map(|target| target.id)
-        };
-        for step in steps {
-            match step {
-                Step::Add(at) => drop(worn.add(TargetSpec::new(format!("t{at}")), NOW)),
-                Step::Remove(at) => drop(id(&worn, at).map(|id| worn.remove(id, NOW))),
-                Step::Down(at) => drop(id(&worn, at).map(|id| worn.mark_down(id, NOW))),
-                Step::Up(at) => drop(id(&worn, at).map(|id| worn.mark_up(id, NOW))),
-                Step::Weigh(at, weight) => drop(id(&worn, at).map(|id| worn.set_weight(id, weight, NOW))),
-                Step::Ask(key) => drop(worn.assign(&Request::keyed(key), NOW)),
-            }
-        }
+        steps.into_iter().for_each(|step| take(&mut worn, step));
         let mut fresh = Balancer::new(RingPolicy::new(settings).unwrap());
         for target in worn.targets().iter() {
             let copy = fresh.add(target.spec.clone(), NOW).unwrap();

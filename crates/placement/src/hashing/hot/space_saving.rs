@@ -237,7 +237,7 @@ impl SpaceSaving {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use proptest::prelude::*;
 
@@ -259,6 +259,8 @@ mod tests {
                 assert_eq!(same, next.run == entry.run, "at place {place}");
             }
         }
+        let used: BTreeSet<u32> = entries.iter().map(|entry| entry.run).collect();
+        assert_eq!(used.len() + counts.free_runs.len(), counts.runs.len(), "a run was lost");
     }
 
     #[test]
