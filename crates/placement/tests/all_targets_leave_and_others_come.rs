@@ -11,7 +11,11 @@ type Any = Balancer<Box<dyn Policy + Send>>;
 
 fn add(balancer: &mut Any, prefix: &str) -> Vec<TargetId> {
     (0..4)
-        .map(|index| balancer.add(TargetSpec::new(format!("{prefix}{index}")), MS).unwrap())
+        .map(|index| {
+            balancer
+                .add(TargetSpec::new(format!("{prefix}{index}")), MS)
+                .expect("it is there and sound")
+        })
         .collect()
 }
 
@@ -45,7 +49,7 @@ fn every_policy_spreads_work_over_successors_whatever_their_predecessors_did() {
             balancer.start(old[0], MS);
             balancer.finish(old[0], 9_000 * MS, Outcome::Failure, MS);
         }
-        old.iter().for_each(|id| balancer.remove(*id, MS).unwrap());
+        old.iter().for_each(|id| balancer.remove(*id, MS).expect("it is there and sound"));
         let pick = balancer.pick(&Request::keyed(1), MS);
         assert_eq!(pick, Pick::Shed(Reason::NoTargetUp), "{kind}");
         let new = add(&mut balancer, "new");
@@ -64,17 +68,20 @@ fn no_policy_gives_anything_to_a_target_that_is_down_or_draining() {
         let mut balancer = Balancer::new(kind.build(7));
         let ids = add(&mut balancer, "");
         shares(&mut balancer, &ids);
-        balancer.mark_down(ids[0], MS).unwrap();
-        balancer.drain(ids[1], MS).unwrap();
+        balancer.mark_down(ids[0], MS).expect("it is there and sound");
+        balancer.drain(ids[1], MS).expect("it is there and sound");
         let found = shares(&mut balancer, &ids);
         assert_eq!(found[..2], [0, 0], "{kind}");
         assert!(found[2..].iter().all(|share| *share >= 200), "{kind}: {found:?}");
-        balancer.mark_up(ids[0], MS).unwrap();
-        balancer.mark_up(ids[1], MS).unwrap();
+        balancer.mark_up(ids[0], MS).expect("it is there and sound");
+        balancer.mark_up(ids[1], MS).expect("it is there and sound");
         // A policy that keeps keys where they are has no reason to move old ones back: all keys here are new.
         let fresh: u32 = (10_000..10_400)
             .filter(|key| {
-                let id = balancer.assign(&Request::keyed(*key), MS).first().unwrap();
+                let id = balancer
+                    .assign(&Request::keyed(*key), MS)
+                    .first()
+                    .expect("it is there and sound");
                 ids[..2].contains(&id)
             })
             .count() as u32;

@@ -92,18 +92,30 @@ impl World {
         let now = self.now;
         match step {
             Step::Add { weight, limit, path, gpu } => self.add(*weight, *limit, path, *gpu),
-            Step::Remove(index) => self.change(*index, |it, id| it.remove(id, now).unwrap()),
-            Step::Drain(index) => self.change(*index, |it, id| it.drain(id, now).unwrap()),
-            Step::Down(index) => self.change(*index, |it, id| it.mark_down(id, now).unwrap()),
-            Step::Up(index) => self.change(*index, |it, id| it.mark_up(id, now).unwrap()),
+            Step::Remove(index) => {
+                self.change(*index, |it, id| it.remove(id, now).expect("it is there and sound"))
+            }
+            Step::Drain(index) => {
+                self.change(*index, |it, id| it.drain(id, now).expect("it is there and sound"))
+            }
+            Step::Down(index) => {
+                self.change(*index, |it, id| it.mark_down(id, now).expect("it is there and sound"))
+            }
+            Step::Up(index) => {
+                self.change(*index, |it, id| it.mark_up(id, now).expect("it is there and sound"))
+            }
             Step::Weight(index, weight) => self.change(*index, |it, id| {
-                it.set_weight(id, f64::from(*weight) / 2.0, now).unwrap();
+                it.set_weight(id, f64::from(*weight) / 2.0, now).expect("it is there and sound");
             }),
             Step::Limit(index, limit) => {
-                self.change(*index, |it, id| it.set_limit(id, *limit, now).unwrap());
+                self.change(*index, |it, id| {
+                    it.set_limit(id, *limit, now).expect("it is there and sound")
+                });
             }
             Step::Queued(index, queued) => {
-                self.change(*index, |it, id| it.set_queued(id, *queued, now).unwrap());
+                self.change(*index, |it, id| {
+                    it.set_queued(id, *queued, now).expect("it is there and sound")
+                });
             }
             Step::Idle(index) => self.change(*index, |it, id| it.idle(id, now)),
             Step::Start(index) => {
@@ -138,7 +150,7 @@ impl World {
         if let Some(gpu) = gpu {
             spec = spec.capability("gpu", f64::from(gpu));
         }
-        let id = self.balancer.add(spec, self.now).unwrap();
+        let id = self.balancer.add(spec, self.now).expect("it is there and sound");
         self.seen.push(id);
     }
 
@@ -179,7 +191,10 @@ impl World {
             prop_assert_eq!(placed + batch.left, count);
             prop_assert_eq!(batch.refused.is_some(), batch.left > 0);
             for (id, share) in &batch.shares {
-                let (old, new) = (&before[id.slot()], world.balancer.targets().get(*id).unwrap());
+                let (old, new) = (
+                    &before[id.slot()],
+                    world.balancer.targets().get(*id).expect("it is there and sound"),
+                );
                 prop_assert!(request.fits(old), "{old:?} does not fit");
                 prop_assert_eq!(new.in_flight, old.in_flight + share);
                 prop_assert!(new.spec.limit.is_none_or(|limit| new.in_flight <= limit));
@@ -263,7 +278,7 @@ proptest! {
         for kind in Kind::ALL {
             let [first, second] = [(); 2].map(|()| {
                 let mut world = World::new(kind);
-                steps.iter().for_each(|step| world.apply(step).unwrap());
+                steps.iter().for_each(|step| world.apply(step).expect("it is there and sound"));
                 world.open
             });
             prop_assert_eq!(first, second, "{}", kind);

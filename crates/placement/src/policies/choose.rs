@@ -56,9 +56,9 @@ impl<'a> Candidates<'a, '_> {
         self.request.fits(target) && !self.chosen.as_slice().contains(&target.id)
     }
 
-    /// The target in the slot of `id` now, whatever its state.
-    pub(super) fn in_slot_of(&self, id: TargetId) -> Option<&'a Target> {
-        self.view.targets.get(id.slot())
+    /// The target in this slot, if it may be chosen.
+    pub(super) fn in_slot(&self, slot: usize) -> Option<&'a Target> {
+        self.view.targets.get(slot).filter(|target| self.fits(target))
     }
 
     /// Whether this is the choice that will get the request, not an alternative to it.
@@ -152,11 +152,9 @@ impl<'a> Candidates<'a, '_> {
             }
         }
         // Few fit: keep each with a chance of one in the number seen, which is fair to all of them.
-        let mut seen = 0;
         let mut kept = None;
-        for target in self.iter().filter(|target| also(target)) {
-            seen += 1;
-            if rng.usize(..seen) == 0 {
+        for (seen, target) in self.iter().filter(|target| also(target)).enumerate() {
+            if rng.usize(..=seen) == 0 {
                 kept = Some(target);
             }
         }

@@ -10,11 +10,9 @@
 //! balancers set `idle_by_count` to off, so that only the word of a target counts, and let each target tell one
 //! balancer at a time. At first start all targets are idle. From Lu and others, "Join-Idle-Queue" (2011).
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::choose;
-use super::slots::BySlot;
 use crate::policy::{Event, Pick, Policy, Request, View};
 use crate::target::{Target, TargetId};
 
@@ -47,61 +45,23 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 pub struct JoinIdle {
     settings: Settings,
-    /// Who was idle, longest ago first. Each slot at most once; who is idle no more is dropped when met.
-    queue: VecDeque<TargetId>,
-    slots: BySlot<Slot>,
+    idle: Line,
     rng: fastrand::Rng,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Slot {
-    queued: bool,
-    idle: bool,
 }
 
 impl JoinIdle {
     /// The seed is for the fallback.
     pub fn new(settings: Settings, seed: u64) -> Self {
-        Self {
-            settings,
-            queue: VecDeque::new(),
-            slots: BySlot::default(),
-            rng: fastrand::Rng::with_seed(seed),
-        }
+        Self { settings, idle: Line::default(), rng: fastrand::Rng::with_seed(seed) }
     }
 
-    fn idle(&mut self, target: &Target) {
-        let slot = self.slots.at(target.id);
-        slot.idle = true;
-        if !slot.queued {
-            slot.queued = true;
-            self.queue.push_back(target.id);
-        }
-    }
-
-    fn busy(&mut self, target: &Target) {
-        self.slots.at(target.id).idle = false;
-    }
-
-    /// The first idle target that may be chosen; it goes to the end of the queue, for it may not start anything.
+    /// The first idle target that may be chosen. It goes to the end of the line: should nothing start there after
+    /// all, it is still idle, and others have their turn first.
     fn take(&mut self, candidates: &choose::Candidates<'_, '_>) -> Option<TargetId> {
-        let mut position = 0;
-        while let Some(queued) = self.queue.get(position).copied() {
-            if !self.slots.get(queued).idle {
-                self.slots.at(queued).queued = false;
-                self.queue.remove(position);
-                continue;
-            }
-            // A successor in the same slot is idle in its own right and inherits the place.
-            let target = candidates.in_slot_of(queued);
-            if let Some(target) = target.filter(|target| candidates.fits(target)) {
-                self.queue.remove(position);
-                self.queue.push_back(target.id);
-                return Some(target.id);
-            }
-            position += 1;
-        }
-        None
+        let target = self.idle.iter().find_map(|slot| candidates.in_slot(slot))?;
+        self.idle.remove(target.id.slot());
+        self.idle.push(target.id.slot());
+        Some(target.id)
     }
 }
 
@@ -123,21 +83,78 @@ impl Policy for JoinIdle {
         let by_count = self.settings.idle_by_count;
         let free = |target: &Target| by_count && target.in_flight == 0 && target.queued == 0;
         match event {
-            Event::Joined(target) if by_count => self.idle(target),
-            Event::Joined(target) | Event::Left(target) | Event::Started(target) => {
-                self.busy(target);
+            Event::Idle(target) => self.idle.push(target.id.slot()),
+            Event::Joined(target) | Event::Changed(target) | Event::Finished { target, .. }
+                if free(target) =>
+            {
+                self.idle.push(target.id.slot());
             }
-            Event::Finished { target, .. } if free(target) => self.idle(target),
-            Event::Changed(target) if free(target) => self.idle(target),
-            Event::Changed(target) if by_count => self.busy(target),
-            Event::Idle(target) => self.idle(target),
-            Event::Finished { .. } | Event::Changed(_) => {}
+            Event::Left(target) | Event::Started(target) => self.idle.remove(target.id.slot()),
+            Event::Changed(target) if by_count => self.idle.remove(target.id.slot()),
+            Event::Joined(_) | Event::Changed(_) | Event::Finished { .. } => {}
         }
+    }
+}
+
+/// A line of slots, each in it at most once; any of them can step out at once.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    places: Vec<Place>,
+    first: Option<u32>,
+    last: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    is_taken: bool,
+    before: Option<u32>,
+    behind: Option<u32>,
+}
+
+impl Line {
+    /// Puts a slot at the end, unless it is in the line.
+    fn push(&mut self, slot: usize) {
+        if slot >= self.places.len() {
+            self.places.resize(slot + 1, Place::default());
+        }
+        if self.places[slot].is_taken {
+            return;
+        }
+        self.places[slot] = Place { is_taken: true, before: self.last, behind: None };
+        let new = Some(slot as u32);
+        match std::mem::replace(&mut self.last, new) {
+            Some(last) => self.places[last as usize].behind = new,
+            None => self.first = new,
+        }
+    }
+
+    /// Takes a slot out, if it is in the line.
+    fn remove(&mut self, slot: usize) {
+        let Some(place) = self.places.get_mut(slot).filter(|place| place.is_taken) else {
+            return;
+        };
+        let Place { before, behind, .. } = std::mem::take(place);
+        match before {
+            Some(before) => self.places[before as usize].behind = behind,
+            None => self.first = behind,
+        }
+        match behind {
+            Some(behind) => self.places[behind as usize].before = before,
+            None => self.last = before,
+        }
+    }
+
+    /// The slots, first to last.
+    fn iter(&self) -> impl Iterator<Item = usize> {
+        let behind = |slot: &u32| self.places[*slot as usize].behind;
+        std::iter::successors(self.first, behind).map(|slot| slot as usize)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::policy::Outcome;
     use crate::{Balancer, TargetSpec};
@@ -204,15 +221,23 @@ mod tests {
         assert_eq!(assign(&mut balancer), Some(a));
     }
 
-    #[test]
-    fn the_queue_does_not_grow_beyond_the_number_of_targets() {
-        let (mut balancer, _) = balancer(Settings::default());
-        for round in 0..1_000 {
-            let id = assign(&mut balancer).unwrap();
-            balancer.finish(id, NOW, Outcome::Success, NOW);
-            balancer.remove(id, NOW).unwrap();
-            balancer.add(TargetSpec::new(format!("new {round}")), NOW).unwrap();
+    proptest! {
+        #[test]
+        fn a_line_is_a_list_without_repeats(steps in prop::collection::vec((any::<bool>(), 0usize..6), 0..60)) {
+            let mut line = Line::default();
+            let mut list: Vec<usize> = Vec::new();
+            for (push, slot) in steps {
+                if push {
+                    line.push(slot);
+                    if !list.contains(&slot) {
+                        list.push(slot);
+                    }
+                } else {
+                    line.remove(slot);
+                    list.retain(|other| *other != slot);
+                }
+                prop_assert_eq!(line.iter().collect::<Vec<_>>(), list.clone());
+            }
         }
-        assert!(balancer.policy().queue.len() <= 3);
     }
 }
