@@ -170,6 +170,15 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_has_a_row_for_every_policy_with_its_description() {
+        let guide = include_str!("../../../../docs/guides/placement.md");
+        for kind in Kind::ALL {
+            let row = format!("| `{kind}` | {} |", kind.description());
+            assert!(guide.contains(&row), "the guide lacks: {row}");
+        }
+    }
+
+    #[test]
     fn an_unknown_name_is_answered_with_all_names() {
         let error = "fastest".parse::<Kind>().unwrap_err().to_string();
         assert!(error.contains("`fastest`"), "{error}");

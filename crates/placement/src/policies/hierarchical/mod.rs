@@ -8,7 +8,7 @@
 //! (a need, an exclusion), the next best one is tried.
 //!
 //! By key, the branch with the highest weighted rendezvous hash is chosen (Thaler and Ravishankar, 1996; weights
-//! after Schindelhammer and Schomaker, 2005): when a target leaves, the keys of other targets hardly move, and its
+//! after Schindelhauer and Schomaker, 2005): when a target leaves, the keys of other targets hardly move, and its
 //! own keys stay within the nearest branch that lives. A change of the branch's weight moves a share of keys in
 //! proportion. Requests without a key go by load.
 //!
