@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use crate::policy::{Event, Outcome, Pick, Policy, Request, View};
+use crate::policy::{Event, Outcome, Pick, Policy, Refused, Request, View};
 use crate::target::{Error, State, Target, TargetId, TargetSpec, Targets};
 
 /// Targets and the policy that picks among them. One thread at a time; a lock or a loop of the caller shares it.
@@ -13,6 +13,17 @@ use crate::target::{Error, State, Target, TargetId, TargetSpec, Targets};
 pub struct Balancer<P> {
     targets: Targets,
     policy: P,
+}
+
+/// Where a batch of equal requests went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// What each target got, in the order of their slots; targets that got nothing are left out.
+    pub shares: Vec<(TargetId, u32)>,
+    /// How many requests found no place.
+    pub left: u32,
+    /// Why, if any found no place.
+    pub refused: Option<Refused>,
 }
 
 impl<P: Policy> Balancer<P> {
@@ -48,6 +59,32 @@ impl<P: Policy> Balancer<P> {
             self.start(id, now);
         }
         pick
+    }
+
+    /// Splits `count` equal requests over the targets and counts them as started there. Cheaper than as many calls
+    /// of [`Balancer::assign`] where the policy knows how; `want` of the request is not looked at.
+    pub fn assign_many(&mut self, request: &Request<'_>, count: u32, now: Duration) -> Batch {
+        let request = Request { want: 1, ..*request };
+        let mut shares = vec![0; self.targets.slots().len()];
+        let view = view(&self.targets);
+        let split = self.policy.pick_many(&request, &view, count, &mut shares, now);
+        for (slot, share) in shares.iter().enumerate().filter(|(_, share)| **share > 0) {
+            self.targets.started_many(self.targets.slots()[slot].id, *share);
+        }
+        let mut left = count.checked_sub(split).expect("a policy places at most what it is given");
+        let mut refused = None;
+        while left > 0 && refused.is_none() {
+            match self.assign(&request, now).target() {
+                Ok(id) => {
+                    shares[id.slot()] += 1;
+                    left -= 1;
+                }
+                Err(reason) => refused = Some(reason),
+            }
+        }
+        let shares = shares.into_iter().zip(self.targets.slots());
+        let shares = shares.filter(|(share, _)| *share > 0);
+        Batch { shares: shares.map(|(share, target)| (target.id, share)).collect(), left, refused }
     }
 
     /// Counts a request as started.

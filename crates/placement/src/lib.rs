@@ -3,7 +3,8 @@
 //!
 //! Reading order: [`target`] (what can be picked), [`policy`] (the interface: a pick over a view, events back),
 //! [`balancer`] (targets and a policy together, with everything that changes at run time), [`policies`] (one file per
-//! policy), [`hashing`] (rings and their relatives, hot keys), [`load`] (statistics, health, capacity, plans).
+//! policy), [`shared`] (one balancer for many threads), [`hashing`] (rings and their relatives, hot keys), [`load`]
+//! (statistics, health, capacity, plans).
 //!
 //! Time is an argument: a `Duration` since any fixed moment that the caller chooses. Chance comes from generators
 //! that are seeded from outside. So the same code decides in a server, in a test and in a simulation.
@@ -16,8 +17,10 @@ pub mod hashing;
 pub mod load;
 pub mod policies;
 pub mod policy;
+pub mod shared;
 pub mod target;
 
-pub use balancer::Balancer;
-pub use policy::{Event, Outcome, Pick, Policy, Ranked, Reason, Request, View};
+pub use balancer::{Balancer, Batch};
+pub use policy::{Event, Outcome, Pick, Policy, Ranked, Reason, Refused, Request, View};
+pub use shared::{SharedBalancer, Ticket};
 pub use target::{State, Target, TargetId, TargetSpec, Targets};

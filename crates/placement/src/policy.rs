@@ -24,6 +24,23 @@ pub trait Policy {
     fn on_event(&mut self, event: &Event<'_>, now: Duration) {
         let _ = (event, now);
     }
+
+    /// Splits up to `count` equal requests in one step where that is cheaper than as many picks: adds to
+    /// `shares[slot]` what each target gets and says how many requests that are in all.
+    ///
+    /// No `Started` follows for these: a policy that counts starts counts them here. What is left is picked one by
+    /// one, so the answer 0 is always right. [`crate::Balancer::assign_many`] is the caller.
+    fn pick_many(
+        &mut self,
+        request: &Request<'_>,
+        view: &View<'_>,
+        count: u32,
+        shares: &mut [u32],
+        now: Duration,
+    ) -> u32 {
+        let _ = (request, view, count, shares, now);
+        0
+    }
 }
 
 impl<P: Policy + ?Sized> Policy for Box<P> {
@@ -37,6 +54,17 @@ impl<P: Policy + ?Sized> Policy for Box<P> {
 
     fn on_event(&mut self, event: &Event<'_>, now: Duration) {
         (**self).on_event(event, now);
+    }
+
+    fn pick_many(
+        &mut self,
+        request: &Request<'_>,
+        view: &View<'_>,
+        count: u32,
+        shares: &mut [u32],
+        now: Duration,
+    ) -> u32 {
+        (**self).pick_many(request, view, count, shares, now)
     }
 }
 
@@ -139,6 +167,25 @@ impl Pick {
             Self::Wait | Self::Shed(_) => None,
         }
     }
+
+    /// The best target, or why there is none.
+    pub fn target(&self) -> Result<TargetId, Refused> {
+        match self {
+            Self::Shed(reason) => Err(Refused::Shed(*reason)),
+            _ => self.first().ok_or(Refused::Wait),
+        }
+    }
+}
+
+/// Why a request got no target now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Targets fit, but all are at their limit.
+    #[error("every target that fits is at its limit; ask again when a request has finished")]
+    Wait,
+    /// No target can take it.
+    #[error(transparent)]
+    Shed(Reason),
 }
 
 /// Why a request is refused.

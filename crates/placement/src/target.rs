@@ -301,8 +301,13 @@ impl Targets {
 
     /// Counts a request in. Nothing happens if the target has left.
     pub fn started(&mut self, id: TargetId) {
+        self.started_many(id, 1);
+    }
+
+    /// Counts several requests in. Nothing happens if the target has left.
+    pub fn started_many(&mut self, id: TargetId, count: u32) {
         if let Ok(target) = self.get_mut(id) {
-            target.in_flight = target.in_flight.saturating_add(1);
+            target.in_flight = target.in_flight.saturating_add(count);
         }
     }
 
