@@ -253,7 +253,7 @@ impl Targets {
             None => self.slots.push(target),
         }
         self.names.insert(name, id.slot);
-        self.changed();
+        self.changed(id.slot);
         Ok(id)
     }
 
@@ -263,7 +263,7 @@ impl Targets {
         self.slots[id.slot()].state = State::Gone;
         self.names.remove(&removed.spec.name);
         self.free.push(id.slot);
-        self.changed();
+        self.changed(id.slot);
         Ok(removed)
     }
 
@@ -274,7 +274,7 @@ impl Targets {
     pub fn set_state(&mut self, id: TargetId, state: State) -> Result<(), Error> {
         assert!(state != State::Gone, "a target leaves through remove");
         self.get_mut(id)?.state = state;
-        self.changed();
+        self.changed(id.slot);
         Ok(())
     }
 
@@ -326,11 +326,15 @@ impl Targets {
         Ok(target)
     }
 
-    fn changed(&mut self) {
+    /// Lists the target as up or not, as its state says. Cheap: the list is in order, and most changes are few.
+    fn changed(&mut self, slot: u32) {
         self.epoch += 1;
-        self.up.clear();
-        let up = self.slots.iter().filter(|target| target.state == State::Up);
-        self.up.extend(up.map(|target| target.id.slot));
+        let is_up = self.slots[slot as usize].state == State::Up;
+        match self.up.binary_search(&slot) {
+            Ok(place) if !is_up => drop(self.up.remove(place)),
+            Err(place) if is_up => self.up.insert(place, slot),
+            _ => {}
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use super::{
     adaptive_p2c, affinity, best_fit, hierarchical, join_idle, least_response_time, load_aware,
     peak_ewma,
 };
+use crate::hashing::{RingPolicy, policy as ring};
 use crate::policy::Policy;
 
 /// Names a policy.
@@ -27,6 +28,8 @@ pub enum Kind {
     WeightedRandom,
     /// [`Hash`](struct@super::Hash).
     Hash,
+    /// [`RingPolicy`].
+    Ring,
     /// [`Weighted`].
     Weighted,
     /// [`LeastConnections`].
@@ -52,11 +55,12 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::RoundRobin,
         Self::Random,
         Self::WeightedRandom,
         Self::Hash,
+        Self::Ring,
         Self::Weighted,
         Self::LeastConnections,
         Self::LeastResponseTime,
@@ -76,6 +80,7 @@ impl Kind {
             Self::Random => "random",
             Self::WeightedRandom => "weighted-random",
             Self::Hash => "hash",
+            Self::Ring => "ring",
             Self::Weighted => "weighted",
             Self::LeastConnections => "least-connections",
             Self::LeastResponseTime => "least-response-time",
@@ -96,6 +101,7 @@ impl Kind {
             Self::Random => "any target, each equally likely",
             Self::WeightedRandom => "any target, in proportion to weight on average",
             Self::Hash => "the target that the hash of the key names",
+            Self::Ring => "the owner of the key on a consistent-hash ring",
             Self::Weighted => "each target in turn, exactly in proportion to weight",
             Self::LeastConnections => "the fewest requests in flight for the weight",
             Self::LeastResponseTime => "the lowest average latency times load",
@@ -116,6 +122,10 @@ impl Kind {
             Self::Random => Box::new(Random::new(seed)),
             Self::WeightedRandom => Box::new(WeightedRandom::new(seed)),
             Self::Hash => Box::new(Hash::starting_at(seed)),
+            Self::Ring => {
+                let made = RingPolicy::new(ring::Settings { seed, ..ring::Settings::default() });
+                Box::new(made.expect("default settings are in their own bounds"))
+            }
             Self::Weighted => Box::new(Weighted::new()),
             Self::LeastConnections => Box::new(LeastConnections::new(seed)),
             Self::LeastResponseTime => {
