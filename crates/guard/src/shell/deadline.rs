@@ -1,0 +1,1 @@
+//! Hands deadlines on.
