@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::setting::{SettingError, require};
+use crate::setting::{Invalid, require};
 
 /// The most places, and the most that wait for one.
 pub const PLACES_MAX: usize = 1 << 20;
@@ -34,24 +34,24 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn check(&self) -> Result<(), SettingError> {
+    fn check(&self) -> Result<(), Invalid> {
         require(
             (1..=PLACES_MAX).contains(&self.places),
             "places",
             self.places,
-            "set it from 1 to 1048576",
+            "from 1 to 1048576",
         )?;
         require(
             self.waiting_max <= PLACES_MAX,
             "waiting_max",
             self.waiting_max,
-            "set it to at most 1048576; a long queue only makes answers late",
+            "at most 1048576; a long queue only makes answers late",
         )?;
         require(
             self.waiting_max == 0 || !self.wait_max.is_zero(),
             "wait_max",
             self.wait_max,
-            "set it above 0, or waiting_max to 0",
+            "above 0, or waiting_max to 0",
         )
     }
 }
@@ -113,7 +113,7 @@ impl Bulkhead {
     ///
     /// # Errors
     /// When a setting makes no sense.
-    pub fn new(settings: Settings) -> Result<Self, SettingError> {
+    pub fn new(settings: Settings) -> Result<Self, Invalid> {
         settings.check()?;
         let shared = Shared {
             settings,

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use crate::setting::{SettingError, require};
+use crate::setting::{Invalid, require};
 
 /// The name of the header or metadata field that carries the time left.
 pub const HEADER: &str = "grpc-timeout";
@@ -98,8 +98,8 @@ impl Deadline {
     ///
     /// # Errors
     /// When `share` is not above 0 and at most 1.
-    pub fn sharing(self, now: Duration, share: f64) -> Result<Self, SettingError> {
-        require(share > 0.0 && share <= 1.0, "share", share, "set it above 0, at most 1")?;
+    pub fn sharing(self, now: Duration, share: f64) -> Result<Self, Invalid> {
+        require(share > 0.0 && share <= 1.0, "share", share, "above 0, at most 1")?;
         if self == Self::NEVER {
             return Ok(self);
         }

@@ -18,7 +18,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::setting::{SettingError, require};
+use crate::setting::{Invalid, require};
 use crate::timeout::{SharedTracker, is_quantile};
 
 /// The most hedges of one call.
@@ -51,22 +51,22 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn check(&self) -> Result<(), SettingError> {
+    fn check(&self) -> Result<(), Invalid> {
         match self.delay {
-            Delay::Fixed(delay) => require(!delay.is_zero(), "delay", delay, "set it above 0")?,
+            Delay::Fixed(delay) => require(!delay.is_zero(), "delay", delay, "above 0")?,
             Delay::Quantile(quantile) => require(
                 is_quantile(quantile),
                 "delay",
                 quantile,
-                "set the quantile above 0, at most 1; 0.95 is usual",
+                "a quantile above 0, at most 1; 0.95 is usual",
             )?,
         }
-        require(!self.delay_min.is_zero(), "delay_min", self.delay_min, "set it above 0")?;
+        require(!self.delay_min.is_zero(), "delay_min", self.delay_min, "above 0")?;
         require(
             (1..=HEDGES_MAX).contains(&self.hedges_max),
             "hedges_max",
             self.hedges_max,
-            "set it from 1 to 16",
+            "from 1 to 16",
         )
     }
 }
@@ -121,7 +121,7 @@ impl Hedging {
     ///
     /// # Errors
     /// When a setting makes no sense.
-    pub fn new(settings: Settings) -> Result<Self, SettingError> {
+    pub fn new(settings: Settings) -> Result<Self, Invalid> {
         settings.check()?;
         Ok(Self { settings, counts: Counts::default() })
     }

@@ -22,10 +22,8 @@ pub mod hedge;
 pub mod ladder;
 pub mod rate;
 pub mod retry;
-mod setting;
+pub mod setting;
 pub mod shed;
 #[cfg(feature = "async")]
 pub mod shell;
 pub mod timeout;
-
-pub use setting::SettingError;

@@ -1,19 +1,19 @@
-//! Decides what is said about a setting that makes no sense: which field, what it was, and what would do.
+//! Decides whether one setting makes sense, and says in one form what is wrong with it.
 //!
-//! Knows no guard. Every guard checks its settings once, when it is made, with [`require`].
+//! It does not know what the settings are for; each guard checks its own, once, when it is made.
 
 use std::fmt::Debug;
 
-/// A setting that makes no sense.
+/// A setting that makes no sense. Change the field to what is expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field} is {value}; {cure}")]
-pub struct SettingError {
+#[error("{field} is {value}, expected {expected}")]
+pub struct Invalid {
     /// The field.
     pub field: &'static str,
-    /// What it was set to.
+    /// What it was.
     pub value: String,
-    /// What to set instead.
-    pub cure: &'static str,
+    /// What would be accepted.
+    pub expected: String,
 }
 
 /// Refuses `value` of `field` unless `holds`. A comparison with a number that is not one is false, so it is refused.
@@ -21,9 +21,12 @@ pub(crate) fn require(
     holds: bool,
     field: &'static str,
     value: impl Debug,
-    cure: &'static str,
-) -> Result<(), SettingError> {
-    if holds { Ok(()) } else { Err(SettingError { field, value: format!("{value:?}"), cure }) }
+    expected: &str,
+) -> Result<(), Invalid> {
+    if holds {
+        return Ok(());
+    }
+    Err(Invalid { field, value: format!("{value:?}"), expected: expected.to_owned() })
 }
 
 #[cfg(test)]
@@ -33,7 +36,7 @@ mod tests {
     #[test]
     fn the_text_names_field_value_and_cure() {
         let value = f64::NAN;
-        let error = require(value > 0.0, "factor", value, "set it above 0").unwrap_err();
-        assert_eq!(error.to_string(), "factor is NaN; set it above 0");
+        let error = require(value > 0.0, "factor", value, "above 0").unwrap_err();
+        assert_eq!(error.to_string(), "factor is NaN, expected above 0");
     }
 }

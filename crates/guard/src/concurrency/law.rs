@@ -4,7 +4,7 @@
 //! window with a call that met overload shrinks the limit by [`BACKOFF`]. A window that never had half of the limit in
 //! flight says nothing about the limit, so it does not grow it.
 
-use crate::setting::{SettingError, require};
+use crate::setting::{Invalid, require};
 
 /// What the limit is multiplied with after a window with overload.
 const BACKOFF: f64 = 0.9;
@@ -52,26 +52,26 @@ impl Law {
     /// Vegas with its usual numbers.
     pub const VEGAS: Self = Self::Vegas { alpha: 3.0, beta: 6.0 };
 
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+    pub(super) fn check(&self) -> Result<(), Invalid> {
         match *self {
             Self::Gradient { tolerance, smoothing, long_windows } => {
                 require(
                     (1.0..=10.0).contains(&tolerance),
                     "tolerance",
                     tolerance,
-                    "set it from 1 to 10; 1.5 is usual",
+                    "from 1 to 10; 1.5 is usual",
                 )?;
                 require(
                     smoothing > 0.0 && smoothing <= 1.0,
                     "smoothing",
                     smoothing,
-                    "set it above 0, at most 1",
+                    "above 0, at most 1",
                 )?;
-                require(long_windows > 0, "long_windows", long_windows, "set it to at least 1")
+                require(long_windows > 0, "long_windows", long_windows, "at least 1")
             }
             Self::Vegas { alpha, beta } => {
-                require(alpha > 0.0 && alpha.is_finite(), "alpha", alpha, "set it above 0")?;
-                require(beta >= alpha && beta.is_finite(), "beta", beta, "set it to at least alpha")
+                require(alpha > 0.0 && alpha.is_finite(), "alpha", alpha, "above 0")?;
+                require(beta >= alpha && beta.is_finite(), "beta", beta, "at least alpha")
             }
             Self::Aimd => Ok(()),
         }

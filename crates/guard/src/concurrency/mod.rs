@@ -23,7 +23,7 @@ use std::time::Duration;
 pub use law::Law;
 use learning::{Learning, Sample};
 
-use crate::setting::{SettingError, require};
+use crate::setting::{Invalid, require};
 
 /// The largest limit.
 pub const LIMIT_MAX: u32 = 1 << 20;
@@ -62,26 +62,26 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn check(&self) -> Result<(), SettingError> {
-        require(self.min > 0, "min", self.min, "set it to at least 1")?;
+    fn check(&self) -> Result<(), Invalid> {
+        require(self.min > 0, "min", self.min, "at least 1")?;
         require(
             (self.min..=LIMIT_MAX).contains(&self.max),
             "max",
             self.max,
-            "set it from min to 1048576",
+            "from min to 1048576",
         )?;
         require(
             (self.min..=self.max).contains(&self.initial),
             "initial",
             self.initial,
-            "set it between min and max",
+            "between min and max",
         )?;
-        require(self.window_calls > 0, "window_calls", self.window_calls, "set it to at least 1")?;
+        require(self.window_calls > 0, "window_calls", self.window_calls, "at least 1")?;
         require(
             self.measure_every.is_none_or(|every| every >= self.window && !every.is_zero()),
             "measure_every",
             self.measure_every,
-            "set it to many windows, or to none",
+            "many windows, or none",
         )?;
         self.law.check()
     }
@@ -139,7 +139,7 @@ impl Limiter {
     ///
     /// # Errors
     /// When a setting makes no sense.
-    pub fn new(settings: Settings) -> Result<Self, SettingError> {
+    pub fn new(settings: Settings) -> Result<Self, Invalid> {
         settings.check()?;
         let shared = Shared {
             limit: AtomicU32::new(settings.initial),

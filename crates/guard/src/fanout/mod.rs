@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub use report::{NotEnough, Outcome, Report, Shard};
 
-use crate::setting::{SettingError, require};
+use crate::setting::{Invalid, require};
 use crate::timeout::SharedTracker;
 
 /// The most shards that one question goes to.
@@ -59,26 +59,21 @@ impl Settings {
     ///
     /// # Errors
     /// When a setting makes no sense, or there are more than [`SHARDS_MAX`] shards.
-    pub fn check(&self, shards: usize) -> Result<(), SettingError> {
-        require(shards <= SHARDS_MAX, "shards", shards, "ask at most 65536 at once, or in turns")?;
-        require(
-            self.minimum <= shards,
-            "minimum",
-            self.minimum,
-            "set it to at most the number of shards",
-        )?;
+    pub fn check(&self, shards: usize) -> Result<(), Invalid> {
+        require(shards <= SHARDS_MAX, "shards", shards, "at most 65536; ask more in turns")?;
+        require(self.minimum <= shards, "minimum", self.minimum, "at most the number of shards")?;
         require(
             self.enough.is_none_or(|enough| enough >= self.minimum.max(1)),
             "enough",
             self.enough,
-            "set it to at least 1 and at least the minimum",
+            "at least 1 and at least the minimum",
         )?;
-        require(self.concurrency > 0, "concurrency", self.concurrency, "set it to at least 1")?;
+        require(self.concurrency > 0, "concurrency", self.concurrency, "at least 1")?;
         require(
             self.timeout.is_none_or(|timeout| !timeout.is_zero()),
             "timeout",
             self.timeout,
-            "set it above 0",
+            "above 0",
         )
     }
 
@@ -118,7 +113,7 @@ impl<K, T, E> Collector<K, T, E> {
         settings: Settings,
         timeout: Duration,
         now: Duration,
-    ) -> Result<Self, SettingError> {
+    ) -> Result<Self, Invalid> {
         // One more than the limit is enough to see that it is passed.
         let keys: Vec<K> = shards.into_iter().take(SHARDS_MAX + 1).collect();
         settings.check(keys.len())?;
@@ -158,7 +153,12 @@ impl<K, T, E> Collector<K, T, E> {
 
     /// Whether nothing more is waited for.
     pub fn is_over(&self, now: Duration) -> bool {
-        self.ended == self.keys.len() || self.has_enough() || now >= self.deadline()
+        self.is_settled() || now >= self.deadline()
+    }
+
+    /// Whether nothing more is needed, whatever the time: all have spoken, or enough have answered.
+    pub fn is_settled(&self) -> bool {
+        self.ended == self.keys.len() || self.has_enough()
     }
 
     /// When the time is up.

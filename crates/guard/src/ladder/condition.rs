@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::setting::{SettingError, require};
+use crate::setting::{Invalid, require};
 
 /// What is known of a dependency at one time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -47,24 +47,19 @@ impl Condition {
         }
     }
 
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+    pub(super) fn check(&self) -> Result<(), Invalid> {
         match *self {
             Self::BreakerOpen => Ok(()),
-            Self::LatencyAbove(most) => {
-                require(!most.is_zero(), "latency_above", most, "set it above 0")
-            }
+            Self::LatencyAbove(most) => require(!most.is_zero(), "latency_above", most, "above 0"),
             Self::LoadAbove(most) => require(
                 most > 0.0 && most.is_finite(),
                 "load_above",
                 most,
-                "set it above 0; 1 is as much as it can do",
+                "above 0; 1 is as much as it can do",
             ),
-            Self::ErrorRateAbove(most) => require(
-                most > 0.0 && most < 1.0,
-                "error_rate_above",
-                most,
-                "set it above 0 and below 1",
-            ),
+            Self::ErrorRateAbove(most) => {
+                require(most > 0.0 && most < 1.0, "error_rate_above", most, "above 0 and below 1")
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Ladder, Move, Settings, Signals};
-use crate::setting::SettingError;
+use crate::setting::Invalid;
 
 /// The most dependencies.
 pub const DEPENDENCIES_MAX: usize = 1024;
@@ -24,7 +24,7 @@ pub enum Refused {
         /// The dependency.
         name: String,
         /// What is wrong.
-        source: SettingError,
+        source: Invalid,
     },
 }
 

@@ -31,7 +31,7 @@ use std::time::Duration;
 pub use condition::{Condition, Signals};
 pub use many::{DEPENDENCIES_MAX, Ladders, Refused};
 
-use crate::setting::{SettingError, require};
+use crate::setting::{Invalid, require};
 
 /// The most rungs of a ladder, and the most conditions of a rung.
 pub const RUNGS_MAX: usize = 32;
@@ -98,15 +98,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn check(&self) -> Result<(), SettingError> {
+    fn check(&self) -> Result<(), Invalid> {
         let count = self.rungs.len();
-        require((1..=RUNGS_MAX).contains(&count), "rungs", count, "give from 1 to 32 rungs")?;
+        require((1..=RUNGS_MAX).contains(&count), "rungs", count, "from 1 to 32 rungs")?;
         for rung in &self.rungs {
             require(
                 rung.leave_when.len() <= RUNGS_MAX,
                 "leave_when",
                 rung.leave_when.len(),
-                "give a rung at most 32 conditions",
+                "at most 32 conditions",
             )?;
             rung.leave_when.iter().try_for_each(Condition::check)?;
         }
@@ -115,15 +115,15 @@ impl Settings {
             last.leave_when.is_empty(),
             "leave_when",
             &last.leave_when,
-            "give the last rung no conditions: there is nothing below it",
+            "no conditions on the last rung, since there is nothing below it",
         )?;
         require(
             self.relief > 0.0 && self.relief <= 1.0,
             "relief",
             self.relief,
-            "set it above 0, at most 1; 0.8 is usual",
+            "above 0, at most 1; 0.8 is usual",
         )?;
-        require(!self.fresh_for.is_zero(), "fresh_for", self.fresh_for, "set it above 0")
+        require(!self.fresh_for.is_zero(), "fresh_for", self.fresh_for, "above 0")
     }
 }
 
@@ -176,7 +176,7 @@ impl Ladder {
     ///
     /// # Errors
     /// When a setting makes no sense.
-    pub fn new(settings: Settings) -> Result<Self, SettingError> {
+    pub fn new(settings: Settings) -> Result<Self, Invalid> {
         settings.check()?;
         Ok(Self {
             settings,
@@ -225,9 +225,9 @@ impl Ladder {
     ///
     /// # Errors
     /// When there is no such rung.
-    pub fn force(&mut self, rung: usize, now: Duration) -> Result<(), SettingError> {
+    pub fn force(&mut self, rung: usize, now: Duration) -> Result<(), Invalid> {
         let is_there = rung < self.settings.rungs.len();
-        require(is_there, "rung", rung, "give the number of a rung; 0 is the top")?;
+        require(is_there, "rung", rung, "the number of a rung, where 0 is the top")?;
         self.forced = true;
         self.go(rung, Why::Forced, now);
         Ok(())

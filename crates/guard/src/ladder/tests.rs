@@ -146,7 +146,7 @@ fn many_dependencies_stand_on_their_own() {
     let bad = Settings { relief: 2.0, ..Settings::default() };
     assert_eq!(
         ladders.add("stock", bad).unwrap_err().to_string(),
-        "stock: relief is 2.0; set it above 0, at most 1; 0.8 is usual"
+        "stock: relief is 2.0, expected above 0, at most 1; 0.8 is usual"
     );
     for number in 1..DEPENDENCIES_MAX {
         ladders.add(number.to_string(), Settings::default()).unwrap();

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::setting::{SettingError, require};
+use crate::setting::{Invalid, require};
 
 /// How important a request is: from 1 to 5, and 5 goes first, as with tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,8 +38,8 @@ impl Priority {
     ///
     /// # Errors
     /// When it is not from 1 to 5.
-    pub fn new(number: u8) -> Result<Self, SettingError> {
-        require((1..=5).contains(&number), "priority", number, "set it from 1 to 5; 5 goes first")?;
+    pub fn new(number: u8) -> Result<Self, Invalid> {
+        require((1..=5).contains(&number), "priority", number, "from 1 to 5; 5 goes first")?;
         Ok(Self(number))
     }
 
@@ -96,18 +96,18 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn check(&self) -> Result<(), SettingError> {
+    fn check(&self) -> Result<(), Invalid> {
         require(
             self.age.is_some() || self.utilisation.is_some(),
             "age",
             self.age,
-            "set marks for the age, for the utilisation, or for both",
+            "marks for the age, for the utilisation, or for both",
         )?;
         require(
             self.age.is_none_or(|marks| marks.low <= marks.high && !marks.low.is_zero()),
             "age",
             self.age,
-            "set low above 0 and high to at least low",
+            "low above 0 and high at least low",
         )?;
         require(
             self.utilisation.is_none_or(|marks| {
@@ -115,12 +115,12 @@ impl Settings {
             }),
             "utilisation",
             self.utilisation,
-            "set low above 0 and high to at least low",
+            "low above 0 and high at least low",
         )?;
-        require(!self.interval.is_zero(), "interval", self.interval, "set it above 0")?;
+        require(!self.interval.is_zero(), "interval", self.interval, "above 0")?;
         let is_step = |step: f64| step > 0.0 && step <= 5.0;
-        require(is_step(self.step_up), "step_up", self.step_up, "set it above 0, at most 5")?;
-        require(is_step(self.step_down), "step_down", self.step_down, "set it above 0, at most 5")
+        require(is_step(self.step_up), "step_up", self.step_up, "above 0, at most 5")?;
+        require(is_step(self.step_down), "step_down", self.step_down, "above 0, at most 5")
     }
 
     /// The highest level: where the protected priorities begin.
@@ -177,7 +177,7 @@ impl Shedder {
     ///
     /// # Errors
     /// When a setting makes no sense.
-    pub fn new(settings: Settings) -> Result<Self, SettingError> {
+    pub fn new(settings: Settings) -> Result<Self, Invalid> {
         settings.check()?;
         let controller = Controller {
             rng: fastrand::Rng::with_seed(settings.seed),
@@ -230,6 +230,11 @@ impl Shedder {
         }
         self.admitted[index].fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// What it was made with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// The level at present.

@@ -25,7 +25,7 @@ use std::time::Duration;
 pub use shared::SharedTracker;
 use window::Window;
 
-use crate::setting::{SettingError, require};
+use crate::setting::{Invalid, require};
 
 /// The most latencies that a window holds.
 pub const WINDOW_MAX: usize = 1 << 16;
@@ -64,43 +64,28 @@ impl Default for Settings {
 }
 
 impl Settings {
-    fn check(&self) -> Result<(), SettingError> {
-        require(
-            (1..=WINDOW_MAX).contains(&self.window),
-            "window",
-            self.window,
-            "set it from 1 to 65536",
-        )?;
-        require(
-            is_quantile(self.quantile),
-            "quantile",
-            self.quantile,
-            "set it above 0, at most 1",
-        )?;
+    fn check(&self) -> Result<(), Invalid> {
+        require((1..=WINDOW_MAX).contains(&self.window), "window", self.window, "from 1 to 65536")?;
+        require(is_quantile(self.quantile), "quantile", self.quantile, "above 0, at most 1")?;
         require(
             self.factor > 0.0 && self.factor.is_finite(),
             "factor",
             self.factor,
-            "set it above 0; 1.5 to 3 is usual",
+            "above 0; 1.5 to 3 is usual",
         )?;
         require(
             (1..=self.window).contains(&self.minimum),
             "minimum",
             self.minimum,
-            "set it from 1 to the window, or it is never reached",
+            "from 1 to the window, or it is never reached",
         )?;
-        require(!self.floor.is_zero(), "floor", self.floor, "set it above 0")?;
-        require(
-            self.floor <= self.ceiling,
-            "ceiling",
-            self.ceiling,
-            "set it to at least the floor",
-        )?;
+        require(!self.floor.is_zero(), "floor", self.floor, "above 0")?;
+        require(self.floor <= self.ceiling, "ceiling", self.ceiling, "at least the floor")?;
         require(
             (self.floor..=self.ceiling).contains(&self.default),
             "default",
             self.default,
-            "set it between floor and ceiling",
+            "between floor and ceiling",
         )
     }
 }
@@ -128,7 +113,7 @@ impl LatencyTracker {
     ///
     /// # Errors
     /// When a setting makes no sense.
-    pub fn new(settings: Settings) -> Result<Self, SettingError> {
+    pub fn new(settings: Settings) -> Result<Self, Invalid> {
         settings.check()?;
         Ok(Self { settings, window: Window::new(settings.window) })
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::{LatencyTracker, Settings};
-use crate::setting::SettingError;
+use crate::setting::Invalid;
 
 /// A [`LatencyTracker`] behind `&self`.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl SharedTracker {
     ///
     /// # Errors
     /// When a setting makes no sense.
-    pub fn new(settings: Settings) -> Result<Self, SettingError> {
+    pub fn new(settings: Settings) -> Result<Self, Invalid> {
         LatencyTracker::new(settings).map(Self::from)
     }
 
