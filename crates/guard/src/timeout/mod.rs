@@ -18,6 +18,7 @@
 //! then grows by the factor each time until answers come, up to the ceiling. The shells do so.
 
 mod shared;
+mod tree;
 mod window;
 
 use std::time::Duration;
@@ -169,7 +170,7 @@ fn rank(quantile: f64, count: usize) -> usize {
     ((quantile * count as f64 - 1e-9).ceil() as usize).clamp(1, count.max(1))
 }
 
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "async"))]
 #[doc = include_str!("../../../../docs/guides/timeouts-and-fanout.md")]
 mod guide {}
 

@@ -1,156 +1,92 @@
 //! Keeps the last values in order, so that any rank is found without sorting.
 //!
-//! Knows nothing of latencies or quantiles. A ring says which value is the oldest; a treap (Seidel and Aragon,
-//! "Randomized search trees", 1996) over the same slots says which is the n-th smallest. A slot of the ring is a node
-//! of the tree: nothing is allocated once the window is full. Adding a value and finding a rank take O(log n)
-//! expected steps.
+//! Knows nothing of latencies or quantiles. Up to [`FLAT_MAX`] values lie in one sorted list: moving a part of it by
+//! one place is a copy of memory, faster than any tree. Beyond that a tree bounds the steps.
 
-/// No node.
-const NONE: u32 = u32::MAX;
+use std::collections::VecDeque;
 
-#[derive(Clone, Debug)]
-struct Node {
-    value: u64,
-    /// Where it stands in the heap: the larger is nearer to the root.
-    height: u64,
-    left: u32,
-    right: u32,
-    /// How many nodes hang here, this one included.
-    size: u32,
-}
+use super::tree::Tree;
+
+/// The most values of a sorted list.
+const FLAT_MAX: usize = 4096;
 
 /// The last values, by age and by size.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
-    nodes: Vec<Node>,
-    capacity: usize,
-    oldest: usize,
-    root: u32,
-    pushed: u64,
+pub(super) enum Window {
+    Flat(Flat),
+    Tree(Tree),
 }
 
 impl Window {
     /// An empty window for `capacity` values, which is at least 1.
     pub(super) fn new(capacity: usize) -> Self {
-        assert!(capacity > 0 && capacity < NONE as usize, "settings are checked before");
-        Self { nodes: Vec::new(), capacity, oldest: 0, root: NONE, pushed: 0 }
+        if capacity <= FLAT_MAX {
+            Self::Flat(Flat::new(capacity))
+        } else {
+            Self::Tree(Tree::new(capacity))
+        }
     }
 
     /// How many values it holds.
     pub(super) fn len(&self) -> usize {
-        self.nodes.len()
+        match self {
+            Self::Flat(flat) => flat.sorted.len(),
+            Self::Tree(tree) => tree.len(),
+        }
     }
 
     /// Adds a value, in place of the oldest when it is full.
     pub(super) fn push(&mut self, value: u64) {
-        let fresh = Node { value, height: scatter(self.pushed), left: NONE, right: NONE, size: 1 };
-        self.pushed += 1;
-        let slot = if self.nodes.len() < self.capacity {
-            self.nodes.push(fresh);
-            self.nodes.len() - 1
-        } else {
-            let slot = self.oldest;
-            self.oldest = (slot + 1) % self.capacity;
-            self.root = self.without(self.root, slot as u32);
-            self.nodes[slot] = fresh;
-            slot
-        } as u32;
-        let (smaller, larger) = self.split(self.root, slot);
-        let smaller = self.merge(smaller, slot);
-        self.root = self.merge(smaller, larger);
+        match self {
+            Self::Flat(flat) => flat.push(value),
+            Self::Tree(tree) => tree.push(value),
+        }
     }
 
     /// The value of a rank: 1 is the smallest.
     pub(super) fn ranked(&self, rank: usize) -> Option<u64> {
-        let mut left_over = u32::try_from(rank).ok().filter(|rank| *rank > 0)?;
-        let mut at = self.root;
-        while at != NONE {
-            let node = &self.nodes[at as usize];
-            let before = self.size(node.left);
-            if left_over <= before {
-                at = node.left;
-            } else if left_over == before + 1 {
-                return Some(node.value);
-            } else {
-                left_over -= before + 1;
-                at = node.right;
-            }
-        }
-        None
-    }
-
-    fn size(&self, at: u32) -> u32 {
-        if at == NONE { 0 } else { self.nodes[at as usize].size }
-    }
-
-    /// What nodes are ordered by: equal values are told apart by their slots.
-    fn key(&self, at: u32) -> (u64, u32) {
-        (self.nodes[at as usize].value, at)
-    }
-
-    fn refresh(&mut self, at: u32) {
-        let (left, right) = (self.nodes[at as usize].left, self.nodes[at as usize].right);
-        self.nodes[at as usize].size = 1 + self.size(left) + self.size(right);
-    }
-
-    /// The tree `at` without `slot`, which is in it.
-    fn without(&mut self, at: u32, slot: u32) -> u32 {
-        let (left, right) = (self.nodes[at as usize].left, self.nodes[at as usize].right);
-        if at == slot {
-            return self.merge(left, right);
-        }
-        if self.key(slot) < self.key(at) {
-            self.nodes[at as usize].left = self.without(left, slot);
-        } else {
-            self.nodes[at as usize].right = self.without(right, slot);
-        }
-        self.nodes[at as usize].size -= 1;
-        at
-    }
-
-    /// The tree `at` in two: what is before `slot`, and what is after it.
-    fn split(&mut self, at: u32, slot: u32) -> (u32, u32) {
-        if at == NONE {
-            return (NONE, NONE);
-        }
-        if self.key(at) < self.key(slot) {
-            let (middle, larger) = self.split(self.nodes[at as usize].right, slot);
-            self.nodes[at as usize].right = middle;
-            self.refresh(at);
-            (at, larger)
-        } else {
-            let (smaller, middle) = self.split(self.nodes[at as usize].left, slot);
-            self.nodes[at as usize].left = middle;
-            self.refresh(at);
-            (smaller, at)
-        }
-    }
-
-    /// One tree of two, where all of `smaller` is before all of `larger`.
-    fn merge(&mut self, smaller: u32, larger: u32) -> u32 {
-        if smaller == NONE || larger == NONE {
-            return if smaller == NONE { larger } else { smaller };
-        }
-        if self.nodes[smaller as usize].height > self.nodes[larger as usize].height {
-            let right = self.nodes[smaller as usize].right;
-            self.nodes[smaller as usize].right = self.merge(right, larger);
-            self.refresh(smaller);
-            smaller
-        } else {
-            let left = self.nodes[larger as usize].left;
-            self.nodes[larger as usize].left = self.merge(smaller, left);
-            self.refresh(larger);
-            larger
+        match self {
+            Self::Flat(flat) => flat.sorted.get(rank.checked_sub(1)?).copied(),
+            Self::Tree(tree) => tree.ranked(rank),
         }
     }
 }
 
-/// Spreads a count over all of `u64` (the finaliser of SplitMix64), so that heights look random and repeat exactly.
-fn scatter(count: u64) -> u64 {
-    let mut bits = count.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ (bits >> 31)
+/// The values twice: by age, and sorted.
+#[derive(Clone, Debug)]
+pub(super) struct Flat {
+    by_age: VecDeque<u64>,
+    sorted: Vec<u64>,
+    capacity: usize,
+}
+
+impl Flat {
+    fn new(capacity: usize) -> Self {
+        assert!(capacity > 0, "settings are checked before");
+        Self {
+            by_age: VecDeque::with_capacity(capacity),
+            sorted: Vec::with_capacity(capacity),
+            capacity,
+        }
+    }
+
+    fn push(&mut self, value: u64) {
+        let place = self.sorted.partition_point(|other| *other < value);
+        if self.sorted.len() < self.capacity {
+            self.sorted.insert(place, value);
+        } else if let Some(oldest) = self.by_age.pop_front() {
+            // Only what lies between the old and the new place moves, by one.
+            let gap = self.sorted.partition_point(|other| *other < oldest);
+            if gap < place {
+                self.sorted.copy_within(gap + 1..place, gap);
+                self.sorted[place - 1] = value;
+            } else {
+                self.sorted.copy_within(place..gap, place + 1);
+                self.sorted[place] = value;
+            }
+        }
+        self.by_age.push_back(value);
+    }
 }
 
 #[cfg(test)]
@@ -165,36 +101,26 @@ mod tests {
             capacity in 1_usize..40,
             values in prop::collection::vec(prop_oneof![0_u64..8, any::<u64>()], 0..200),
         ) {
-            let mut window = Window::new(capacity);
-            for (index, value) in values.iter().enumerate() {
-                window.push(*value);
-                let mut last = values[(index + 1).saturating_sub(capacity)..=index].to_vec();
-                last.sort_unstable();
-                prop_assert_eq!(window.len(), last.len());
-                for (rank, expected) in last.iter().enumerate() {
-                    prop_assert_eq!(window.ranked(rank + 1), Some(*expected));
+            let forms = [Window::Flat(Flat::new(capacity)), Window::Tree(Tree::new(capacity))];
+            for mut window in forms {
+                for (index, value) in values.iter().enumerate() {
+                    window.push(*value);
+                    let mut last = values[(index + 1).saturating_sub(capacity)..=index].to_vec();
+                    last.sort_unstable();
+                    prop_assert_eq!(window.len(), last.len());
+                    for (rank, expected) in last.iter().enumerate() {
+                        prop_assert_eq!(window.ranked(rank + 1), Some(*expected));
+                    }
+                    prop_assert_eq!(window.ranked(0), None);
+                    prop_assert_eq!(window.ranked(last.len() + 1), None);
                 }
-                prop_assert_eq!(window.ranked(0), None);
-                prop_assert_eq!(window.ranked(last.len() + 1), None);
             }
         }
     }
 
     #[test]
-    fn a_large_window_of_sorted_input_stays_shallow() {
-        let mut window = Window::new(1 << 16);
-        for value in 0..1 << 17 {
-            window.push(value);
-        }
-        let depth = depth(&window, window.root);
-        assert!(depth < 64, "a tree of 65,536 nodes is {depth} deep");
-    }
-
-    fn depth(window: &Window, at: u32) -> usize {
-        if at == NONE {
-            return 0;
-        }
-        let node = &window.nodes[at as usize];
-        1 + depth(window, node.left).max(depth(window, node.right))
+    fn large_windows_are_trees() {
+        assert!(matches!(Window::new(FLAT_MAX), Window::Flat(_)));
+        assert!(matches!(Window::new(FLAT_MAX + 1), Window::Tree(_)));
     }
 }
