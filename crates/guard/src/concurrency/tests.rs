@@ -1,3 +1,5 @@
+//! The limit against a simulated server, its permits, and its settings.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

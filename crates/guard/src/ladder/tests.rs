@@ -1,3 +1,5 @@
+//! Moves by table, by scenario and by property, and the settings.
+
 use proptest::prelude::*;
 
 use super::*;

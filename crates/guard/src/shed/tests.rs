@@ -1,3 +1,5 @@
+//! When the level moves, whom it turns away, and the settings.
+
 use proptest::prelude::*;
 
 use super::*;

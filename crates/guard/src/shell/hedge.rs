@@ -176,7 +176,12 @@ mod tests {
             sleep(millis([20, 15][attempt as usize])).await;
             if attempt == 0 { Err("first") } else { Ok(attempt) }
         };
-        assert_eq!(hedger(1).call(ask).await, Ok(1));
+        let rescued = hedger(1);
+        assert_eq!(rescued.call(ask).await, Ok(1));
+        assert!(
+            rescued.tracker.snapshot().is_empty(),
+            "a first attempt that failed has no latency"
+        );
         let early = |_| async { Err::<(), _>("at once") };
         let hedger = hedger(1);
         assert_eq!(hedger.call(early).await, Err("at once"));
