@@ -4,6 +4,7 @@ pub mod breaker;
 pub mod bulkhead;
 pub mod clock;
 pub mod concurrency;
+pub mod deadline;
 pub mod fanout;
 pub mod hedge;
 #[cfg(feature = "tower")]

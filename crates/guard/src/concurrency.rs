@@ -1,1 +1,0 @@
-//! How many calls may run at once, learned from their latency.

@@ -1,1 +1,0 @@
-//! What came back from many at once, and what did not.

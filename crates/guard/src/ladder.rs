@@ -1,1 +1,0 @@
-//! What to give up first when a part is slow or gone.

@@ -1,1 +1,0 @@
-//! How long to wait, learned from what was seen.
