@@ -52,6 +52,24 @@ async fn callers_go_in_the_order_in_which_they_came() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_wants_much_is_not_overtaken_by_many_that_want_little() {
+    let pacer = pacer(5);
+    pacer.until_ready_cost(5).await.unwrap();
+    let started = Instant::now();
+    let large = async {
+        pacer.until_ready_cost(5).await.unwrap();
+        started.elapsed()
+    };
+    let small = async {
+        for _ in 0..20 {
+            pacer.until_ready().await;
+        }
+    };
+    let (waited, ()) = tokio::join!(large, small);
+    assert!(is_about(waited, ms(500)), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_gives_up_has_taken_nothing() {
     let pacer = pacer(1);
     pacer.until_ready().await;

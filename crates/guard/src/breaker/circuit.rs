@@ -298,13 +298,16 @@ impl Breaker {
         self.free_probe(ticket, Some(now));
     }
 
-    /// Probes are numbered through, so the number of an earlier generation finds nothing to free. A probe that is
-    /// known to be overdue has failed before it was called off.
+    /// A probe that is known to be overdue has failed before it was called off; one of an earlier generation holds no
+    /// place any more and must not move this one.
     fn free_probe(&self, ticket: &Ticket, now: Option<Duration>) {
         if !ticket.is_probe() {
             return;
         }
         self.locked(|inner| {
+            if self.word.load(Ordering::Acquire) != ticket.word {
+                return;
+            }
             if let Some(now) = now {
                 self.settle(inner, now);
             }
@@ -404,8 +407,11 @@ impl Breaker {
         now: Duration,
     ) {
         let now_ns = nanos(now);
-        self.settle(inner, now);
-        if self.word.load(Ordering::Acquire) != ticket.word {
+        let is_current = || self.word.load(Ordering::Acquire) == ticket.word;
+        if is_current() {
+            self.settle(inner, now);
+        }
+        if !is_current() {
             return self.count_late(failed, slow, now_ns);
         }
         self.count(failed, slow, now_ns);

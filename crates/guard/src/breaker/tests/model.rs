@@ -201,7 +201,7 @@ fn take<'b>(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn it_does_what_the_reference_does(

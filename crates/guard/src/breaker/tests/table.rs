@@ -108,15 +108,37 @@ fn a_report_from_an_earlier_generation_decides_nothing() {
         old.into_iter().for_each(|permit| permit.record(outcome, at(1_001)));
         assert_eq!(breaker.state(), HalfOpen, "late {outcome:?}");
 
+        // Admitted while closed, reported when closed again.
+        let old = breaker.admit(at(1_010)).unwrap();
+        breaker.reset(at(1_010));
+        let older = breaker.admit(at(1_010)).unwrap();
+        breaker.reset(at(1_010));
+        for permit in [old, older] {
+            permit.record(outcome, at(1_015));
+        }
+        assert_eq!((breaker.state(), breaker.metrics(at(1_015)).consecutive_failures), (Closed, 0));
+        fail(&breaker, 2, at(1_015));
+        drop(breaker.admit(at(2_015)).unwrap());
+
         // Admitted as a probe, reported when closed again.
-        let probe = breaker.admit(at(1_010)).unwrap();
-        breaker.reset(at(1_020));
-        probe.record(outcome, at(1_030));
-        assert_eq!((breaker.state(), breaker.metrics(at(1_030)).failure_rate), (Closed, 0.0));
-        fail(&breaker, 1, at(1_040));
+        let probe = breaker.admit(at(2_020)).unwrap();
+        breaker.reset(at(2_020));
+        probe.record(outcome, at(2_030));
+        assert_eq!((breaker.state(), breaker.metrics(at(2_030)).failure_rate), (Closed, 0.0));
+        fail(&breaker, 1, at(2_040));
         assert_eq!(breaker.state(), Closed, "a late {outcome:?} is no failure in a row");
-        assert_eq!(breaker.metrics(at(1_040)).calls, 6, "but it is counted");
+        assert_eq!(breaker.metrics(at(2_040)).calls, 10, "but it is counted");
     }
+}
+
+#[test]
+fn a_probe_that_is_called_off_late_does_not_move_the_breaker() {
+    let breaker = breaker_in(HalfOpen);
+    let [old, other] = [breaker.admit(at(1_000)).unwrap(), breaker.admit(at(1_000)).unwrap()];
+    other.failure(at(1_010));
+    // The open time is over, but nobody has asked to call.
+    old.cancel(at(2_500));
+    assert_eq!(breaker.state(), Open);
 }
 
 #[test]
