@@ -13,7 +13,7 @@ use divvy_guard::shell::clock::Clock;
 use tokio::time::{Instant, sleep, timeout};
 
 fn breaker() -> Breaker {
-    Breaker::new(Settings::for_quick_recovery()).unwrap()
+    Breaker::new(Settings::for_quick_recovery()).expect("sane settings")
 }
 
 /// A clock that stands still until it is moved.

@@ -39,7 +39,7 @@ struct Tally {
 }
 
 async fn thirty_calls(settings: Settings, seed: u64) -> Tally {
-    let circuit = Circuit::new(Breaker::new(settings).unwrap());
+    let circuit = Circuit::new(Breaker::new(settings).expect("sane settings"));
     let mut random = fastrand::Rng::with_seed(seed);
     let mut tally = Tally::default();
     for _ in 0..CALLS {

@@ -19,12 +19,12 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn settings() -> Settings {
-    let backoff = Backoff::new(ms(100), 2.0, ms(1_000), Jitter::None).unwrap();
+    let backoff = Backoff::new(ms(100), 2.0, ms(1_000), Jitter::None).expect("sane waits");
     Settings { attempts_max: 5, backoff, ..Settings::default() }
 }
 
 fn policy() -> Policy {
-    Policy::new(settings()).unwrap()
+    Policy::new(settings()).expect("sane settings")
 }
 
 #[tokio::test(start_paused = true)]

@@ -24,7 +24,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn breaker() -> Arc<Breaker> {
-    Arc::new(Breaker::new(breaker::Settings::for_quick_recovery()).unwrap())
+    Arc::new(Breaker::new(breaker::Settings::for_quick_recovery()).expect("sane settings"))
 }
 
 /// Answers with the request, or fails if it is 0, or hangs if it is 1.
@@ -134,7 +134,8 @@ async fn responses_can_be_failures() {
 }
 
 fn limiter(burst: u32) -> Limiter {
-    Limiter::new(Quota::per_second(10).unwrap().burst(burst).unwrap())
+    let quota = Quota::per_second(10).and_then(|quota| quota.burst(burst));
+    Limiter::new(quota.expect("a sane quota"))
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,8 +165,8 @@ async fn a_rate_limit_refuses_who_would_wait_too_long() {
 }
 
 fn policy() -> Policy {
-    let backoff = Backoff::constant(ms(100)).unwrap();
-    Policy::new(retry::Settings { backoff, ..retry::Settings::default() }).unwrap()
+    let backoff = Backoff::constant(ms(100)).expect("a sane wait");
+    Policy::new(retry::Settings { backoff, ..retry::Settings::default() }).expect("sane settings")
 }
 
 fn retry_errors<T, E>(result: &Result<T, E>) -> Verdict {

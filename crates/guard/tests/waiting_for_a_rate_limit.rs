@@ -9,7 +9,8 @@ use divvy_guard::shell::rate::Pacer;
 use tokio::time::{Instant, timeout};
 
 fn pacer(burst: u32) -> Pacer {
-    Pacer::new(Limiter::new(Quota::per_second(10).unwrap().burst(burst).unwrap()))
+    let quota = Quota::per_second(10).and_then(|quota| quota.burst(burst));
+    Pacer::new(Limiter::new(quota.expect("a sane quota")))
 }
 
 fn ms(ms: u64) -> Duration {

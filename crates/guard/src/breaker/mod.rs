@@ -33,10 +33,12 @@ mod half_open;
 mod last_calls;
 mod metrics;
 mod permit;
+mod report;
 mod settings;
 mod state;
 #[cfg(test)]
 mod tests;
+mod transition;
 
 pub use circuit::{Breaker, TRANSITIONS_MAX};
 pub use fleet::{Fleet, FleetSettings};
