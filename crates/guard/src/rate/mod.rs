@@ -8,8 +8,8 @@
 //! exact, needs no refill timer and no lock, and in any span of time no more passes than the burst plus what the
 //! rate gives in that span. At first start the bucket is full.
 //!
-//! The algorithm is from ITU-T I.371 (the virtual scheduling form); its equality with the token bucket is shown in
-//! J. Turner, *New Directions in Communications* (1986).
+//! The algorithm is the generic cell rate algorithm of ITU-T I.371, in its virtual scheduling form; the bucket that it
+//! keeps is that of J. Turner, *New Directions in Communications* (1986).
 
 mod keyed;
 mod limiter;
