@@ -22,6 +22,7 @@ pub mod hedge;
 pub mod ladder;
 pub mod rate;
 pub mod retry;
+mod rolling;
 pub mod setting;
 pub mod shed;
 #[cfg(feature = "async")]

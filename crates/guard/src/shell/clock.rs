@@ -29,3 +29,41 @@ impl Clock for RuntimeClock {
 fn now() -> tokio::time::Instant {
     tokio::time::Instant::now()
 }
+
+/// The clock of the operating system, counted from when this was made. It needs no runtime and cannot be paused.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    start: std::time::Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self { start: system_now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        system_now().duration_since(self.start)
+    }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the shell is where the time that the cores are told comes from"
+)]
+fn system_now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+impl<C: Clock + ?Sized> Clock for std::sync::Arc<C> {
+    fn now(&self) -> Duration {
+        (**self).now()
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for &C {
+    fn now(&self) -> Duration {
+        (**self).now()
+    }
+}
