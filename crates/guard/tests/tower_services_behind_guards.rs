@@ -12,9 +12,7 @@ use divvy_guard::breaker::{self, Breaker, Outcome, State};
 use divvy_guard::rate::{Limiter, Quota, Refused};
 use divvy_guard::retry::{self, Policy, Verdict};
 use divvy_guard::shell::breaker::{CallError, Circuit, blame_errors};
-use divvy_guard::shell::layers::breaker::BreakerLayer;
-use divvy_guard::shell::layers::rate::{RateError, RateLayer};
-use divvy_guard::shell::layers::retry::RetryLayer;
+use divvy_guard::shell::layers;
 use divvy_guard::shell::retry::Retrier;
 use tokio::time::{Instant, sleep, timeout};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -57,7 +55,7 @@ impl Service<u32> for Stuck {
 #[tokio::test(start_paused = true)]
 async fn a_breaker_opens_refuses_probes_and_closes() {
     let breaker = breaker();
-    let mut service = BreakerLayer::new(Arc::clone(&breaker)).layer(service_fn(answer));
+    let mut service = layers::breaker::Layer::new(Arc::clone(&breaker)).layer(service_fn(answer));
     for _ in 0..3 {
         let result = service.ready().await.unwrap().call(0).await;
         assert_eq!(result, Err(CallError::Inner("down")));
@@ -77,7 +75,7 @@ async fn a_breaker_opens_refuses_probes_and_closes() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_dropped_gives_its_probe_back() {
     let breaker = breaker();
-    let mut service = BreakerLayer::new(Arc::clone(&breaker)).layer(service_fn(answer));
+    let mut service = layers::breaker::Layer::new(Arc::clone(&breaker)).layer(service_fn(answer));
     for _ in 0..3 {
         let _ = service.ready().await.unwrap().call(0).await;
     }
@@ -92,7 +90,7 @@ async fn a_call_that_is_dropped_gives_its_probe_back() {
 #[tokio::test(start_paused = true)]
 async fn readiness_takes_no_permit() {
     let breaker = breaker();
-    let layer = BreakerLayer::new(Arc::clone(&breaker));
+    let layer = layers::breaker::Layer::new(Arc::clone(&breaker));
     let mut first = layer.layer(service_fn(answer));
     for _ in 0..3 {
         let _ = first.ready().await.unwrap().call(0).await;
@@ -106,7 +104,7 @@ async fn readiness_takes_no_permit() {
 #[tokio::test(start_paused = true)]
 async fn an_open_breaker_refuses_without_waiting_for_a_stuck_service() {
     let breaker = breaker();
-    let mut service = BreakerLayer::new(Arc::clone(&breaker)).layer(Stuck);
+    let mut service = layers::breaker::Layer::new(Arc::clone(&breaker)).layer(Stuck);
     assert!(timeout(ms(10), service.ready()).await.is_err(), "closed: as ready as the service");
     breaker.force_open(ms(0));
     let refused = service.ready().await.unwrap().call(5).await;
@@ -125,7 +123,7 @@ async fn responses_can_be_failures() {
         Ok(503) | Err(_) => Outcome::Failure,
         Ok(_) => Outcome::Success,
     };
-    let layer = BreakerLayer::with_circuit(circuit.clone(), classify);
+    let layer = layers::breaker::Layer::with_circuit(circuit.clone(), classify);
     let mut service = layer.layer(service_fn(answer));
     for _ in 0..3 {
         assert_eq!(service.ready().await.unwrap().call(503).await, Ok(503));
@@ -140,7 +138,7 @@ fn limiter(burst: u32) -> Limiter {
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_limit_makes_callers_wait() {
-    let mut service = RateLayer::new(limiter(2)).layer(service_fn(answer));
+    let mut service = layers::rate::Layer::new(limiter(2)).layer(service_fn(answer));
     let mut clone = service.clone();
     let started = Instant::now();
     for request in 2..6 {
@@ -153,11 +151,11 @@ async fn a_rate_limit_makes_callers_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rate_limit_refuses_who_would_wait_too_long() {
-    let layer = RateLayer::new(limiter(1)).wait_at_most(ms(50));
+    let layer = layers::rate::Layer::new(limiter(1)).wait_at_most(ms(50));
     let mut service = layer.layer(service_fn(answer));
     assert_eq!(service.ready().await.unwrap().call(5).await, Ok(5));
     let refused = service.ready().await.unwrap().call(5).await;
-    assert_eq!(refused, Err(RateError::Refused(Refused::Wait(ms(100)))));
+    assert_eq!(refused, Err(layers::rate::Error::Refused(Refused::Wait(ms(100)))));
     sleep(ms(60)).await;
     assert_eq!(service.ready().await.unwrap().call(5).await, Ok(5), "40 ms are short enough");
     let refused = service.ready().await.unwrap().call(5).await.unwrap_err();
@@ -180,7 +178,7 @@ async fn a_call_is_tried_again_with_the_same_request() {
         let number = tries.fetch_add(1, Ordering::Relaxed);
         answer(if number < 2 { 0 } else { request })
     });
-    let mut service = RetryLayer::new(policy(), retry_errors).layer(flaky);
+    let mut service = layers::retry::Layer::new(policy(), retry_errors).layer(flaky);
     let started = Instant::now();
     assert_eq!(service.ready().await.unwrap().call(9).await, Ok(9));
     assert_eq!((tries.load(Ordering::Relaxed), started.elapsed()), (3, ms(200)));
@@ -199,8 +197,8 @@ async fn retries_around_a_breaker_stop_when_it_opens() {
         Err(error) => error.verdict(|_| Verdict::Retry),
     };
     let mut service = ServiceBuilder::new()
-        .layer(RetryLayer::with_retrier(retrier, classify))
-        .layer(BreakerLayer::with_circuit(circuit.clone(), blame_errors))
+        .layer(layers::retry::Layer::with_retrier(retrier, classify))
+        .layer(layers::breaker::Layer::with_circuit(circuit.clone(), blame_errors))
         .service(service_fn(answer));
     let started = Instant::now();
     for _ in 0..3 {

@@ -13,8 +13,6 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
-use tower_layer::Layer;
-use tower_service::Service;
 
 use crate::breaker::{Breaker, Outcome};
 use crate::shell::breaker::{CallError, Circuit, Running, blame_errors};
@@ -25,30 +23,30 @@ pub type Classify<T, E> = fn(&Result<T, E>) -> Outcome;
 
 /// Puts a breaker around a service; all services of one layer share it.
 #[derive(Clone, Debug)]
-pub struct BreakerLayer<F, C = RuntimeClock> {
+pub struct Layer<F, C = RuntimeClock> {
     circuit: Circuit<C>,
     classify: F,
 }
 
-impl<T, E> BreakerLayer<Classify<T, E>> {
+impl<T, E> Layer<Classify<T, E>> {
     /// Every error is a failure.
     pub fn new(breaker: impl Into<Arc<Breaker>>) -> Self {
         Self::with_circuit(Circuit::new(breaker), blame_errors)
     }
 }
 
-impl<F, C> BreakerLayer<F, C> {
+impl<F, C> Layer<F, C> {
     /// `classify` says what each result says about the service, such as a response with status 503.
     pub fn with_circuit(circuit: Circuit<C>, classify: F) -> Self {
         Self { circuit, classify }
     }
 }
 
-impl<S, F: Clone, C: Clone> Layer<S> for BreakerLayer<F, C> {
-    type Service = Guarded<S, F, C>;
+impl<S, F: Clone, C: Clone> tower_layer::Layer<S> for Layer<F, C> {
+    type Service = Service<S, F, C>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Guarded {
+        Service {
             inner,
             circuit: self.circuit.clone(),
             classify: self.classify.clone(),
@@ -59,14 +57,14 @@ impl<S, F: Clone, C: Clone> Layer<S> for BreakerLayer<F, C> {
 
 /// A service behind a breaker.
 #[derive(Debug)]
-pub struct Guarded<S, F, C = RuntimeClock> {
+pub struct Service<S, F, C = RuntimeClock> {
     inner: S,
     circuit: Circuit<C>,
     classify: F,
     is_inner_ready: bool,
 }
 
-impl<S: Clone, F: Clone, C: Clone> Clone for Guarded<S, F, C> {
+impl<S: Clone, F: Clone, C: Clone> Clone for Service<S, F, C> {
     /// The clone has to become ready by itself.
     fn clone(&self) -> Self {
         Self {
@@ -78,15 +76,15 @@ impl<S: Clone, F: Clone, C: Clone> Clone for Guarded<S, F, C> {
     }
 }
 
-impl<S, R, F, C> Service<R> for Guarded<S, F, C>
+impl<S, R, F, C> tower_service::Service<R> for Service<S, F, C>
 where
-    S: Service<R>,
+    S: tower_service::Service<R>,
     F: Fn(&Result<S::Response, S::Error>) -> Outcome + Clone,
     C: Clock + Clone,
 {
     type Response = S::Response;
     type Error = CallError<S::Error>;
-    type Future = GuardedFuture<S::Future, F, C>;
+    type Future = Answer<S::Future, F, C>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         if !self.is_inner_ready && self.circuit.breaker().check(self.circuit.now()).is_ok() {
@@ -113,13 +111,13 @@ where
                 }
             }
         };
-        GuardedFuture { step }
+        Answer { step }
     }
 }
 
 pin_project! {
     /// A call under a breaker.
-    pub struct GuardedFuture<Call, F, C: Clock> {
+    pub struct Answer<Call, F, C: Clock> {
         #[pin]
         step: Step<Call, F, C>,
     }
@@ -142,7 +140,7 @@ pin_project! {
     }
 }
 
-impl<Call, T, E, F, C> Future for GuardedFuture<Call, F, C>
+impl<Call, T, E, F, C> Future for Answer<Call, F, C>
 where
     Call: Future<Output = Result<T, E>>,
     F: Fn(&Result<T, E>) -> Outcome,

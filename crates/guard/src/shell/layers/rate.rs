@@ -5,8 +5,6 @@
 //! through to `call` and refused there, without reaching the inner service. Clones share the limit, in no order; a
 //! ready service that is dropped without a call has used its token.
 
-use std::error::Error;
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,55 +13,37 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
-use tower_layer::Layer;
-use tower_service::Service;
 
 use crate::rate::{Limiter, Refused};
 use crate::shell::clock::{Clock, RuntimeClock};
 
 /// Why a service behind a rate limit gave no response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RateError<E> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error<E> {
     /// The limit is reached.
-    Refused(Refused),
+    #[error(transparent)]
+    Refused(#[from] Refused),
     /// The service failed.
+    #[error(transparent)]
     Inner(E),
-}
-
-impl<E: fmt::Display> fmt::Display for RateError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Refused(refused) => refused.fmt(f),
-            Self::Inner(error) => error.fmt(f),
-        }
-    }
-}
-
-impl<E: Error + 'static> Error for RateError<E> {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match self {
-            Self::Refused(refused) => Some(refused),
-            Self::Inner(error) => error.source(),
-        }
-    }
 }
 
 /// Puts a rate limit in front of a service; all services of one layer share it.
 #[derive(Clone, Debug)]
-pub struct RateLayer<C = RuntimeClock> {
+pub struct Layer<C = RuntimeClock> {
     limiter: Arc<Limiter>,
     clock: C,
     wait_max: Duration,
 }
 
-impl RateLayer {
+impl Layer {
     /// Callers wait for their turn.
     pub fn new(limiter: impl Into<Arc<Limiter>>) -> Self {
         Self::with_clock(limiter, RuntimeClock::default())
     }
 }
 
-impl<C> RateLayer<C> {
+impl<C> Layer<C> {
     /// On this clock.
     pub fn with_clock(limiter: impl Into<Arc<Limiter>>, clock: C) -> Self {
         Self { limiter: limiter.into(), clock, wait_max: Duration::MAX }
@@ -76,19 +56,19 @@ impl<C> RateLayer<C> {
     }
 }
 
-impl<S, C: Clone> Layer<S> for RateLayer<C> {
-    type Service = Paced<S, C>;
+impl<S, C: Clone> tower_layer::Layer<S> for Layer<C> {
+    type Service = Service<S, C>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Paced { inner, layer: self.clone(), turn: Turn::Ask }
+        Service { inner, layer: self.clone(), turn: Turn::Ask }
     }
 }
 
 /// A service behind a rate limit.
 #[derive(Debug)]
-pub struct Paced<S, C = RuntimeClock> {
+pub struct Service<S, C = RuntimeClock> {
     inner: S,
-    layer: RateLayer<C>,
+    layer: Layer<C>,
     turn: Turn,
 }
 
@@ -102,14 +82,14 @@ enum Turn {
     Refused(Refused),
 }
 
-impl<S: Clone, C: Clone> Clone for Paced<S, C> {
+impl<S: Clone, C: Clone> Clone for Service<S, C> {
     /// The clone has to become ready by itself.
     fn clone(&self) -> Self {
         Self { inner: self.inner.clone(), layer: self.layer.clone(), turn: Turn::Ask }
     }
 }
 
-impl<C: Clock> RateLayer<C> {
+impl<C: Clock> Layer<C> {
     /// Asks the limiter, on behalf of a caller that has waited since then.
     fn ask(&self, since: Duration) -> Turn {
         let now = self.clock.now();
@@ -123,10 +103,10 @@ impl<C: Clock> RateLayer<C> {
     }
 }
 
-impl<S: Service<R>, R, C: Clock> Service<R> for Paced<S, C> {
+impl<S: tower_service::Service<R>, R, C: Clock> tower_service::Service<R> for Service<S, C> {
     type Response = S::Response;
-    type Error = RateError<S::Error>;
-    type Future = PacedFuture<S::Future>;
+    type Error = Error<S::Error>;
+    type Future = Answer<S::Future>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         loop {
@@ -137,7 +117,7 @@ impl<S: Service<R>, R, C: Clock> Service<R> for Paced<S, C> {
                     self.layer.ask(*since)
                 }
                 Turn::HasToken => {
-                    ready!(self.inner.poll_ready(context)).map_err(RateError::Inner)?;
+                    ready!(self.inner.poll_ready(context)).map_err(Error::Inner)?;
                     Turn::Ready
                 }
                 Turn::Ready | Turn::Refused(_) => return Poll::Ready(Ok(())),
@@ -153,14 +133,14 @@ impl<S: Service<R>, R, C: Clock> Service<R> for Paced<S, C> {
                 panic!("poll_ready must say that the service is ready before it is called")
             }
         };
-        PacedFuture { step }
+        Answer { step }
     }
 }
 
 pin_project! {
     /// A call behind a rate limit.
     #[derive(Debug)]
-    pub struct PacedFuture<Call> {
+    pub struct Answer<Call> {
         #[pin]
         step: Step<Call>,
     }
@@ -180,13 +160,13 @@ pin_project! {
     }
 }
 
-impl<Call: Future<Output = Result<T, E>>, T, E> Future for PacedFuture<Call> {
-    type Output = Result<T, RateError<E>>;
+impl<Call: Future<Output = Result<T, E>>, T, E> Future for Answer<Call> {
+    type Output = Result<T, Error<E>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().step.project() {
-            StepProjection::Called { call } => call.poll(context).map_err(RateError::Inner),
-            StepProjection::Refused { refused } => Poll::Ready(Err(RateError::Refused(*refused))),
+            StepProjection::Called { call } => call.poll(context).map_err(Error::Inner),
+            StepProjection::Refused { refused } => Poll::Ready(Err(Error::Refused(*refused))),
         }
     }
 }

@@ -12,8 +12,6 @@ use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
 use tokio::time::{Sleep, sleep};
-use tower_layer::Layer;
-use tower_service::Service;
 
 use crate::retry::{Attempts, Decision, Policy, Verdict};
 use crate::shell::clock::{Clock, RuntimeClock};
@@ -21,50 +19,50 @@ use crate::shell::retry::Retrier;
 
 /// Puts retries around a service; all services of one layer share the policy.
 #[derive(Clone, Debug)]
-pub struct RetryLayer<F, C = RuntimeClock> {
+pub struct Layer<F, C = RuntimeClock> {
     retrier: Retrier<C>,
     classify: F,
 }
 
-impl<F> RetryLayer<F> {
+impl<F> Layer<F> {
     /// `classify` gives the verdict on each result: [`Verdict::Stop`] for one to keep, good or bad.
     pub fn new(policy: impl Into<Arc<Policy>>, classify: F) -> Self {
         Self::with_retrier(Retrier::new(policy), classify)
     }
 }
 
-impl<F, C> RetryLayer<F, C> {
+impl<F, C> Layer<F, C> {
     /// On the clock of this retrier.
     pub fn with_retrier(retrier: Retrier<C>, classify: F) -> Self {
         Self { retrier, classify }
     }
 }
 
-impl<S, F: Clone, C: Clone> Layer<S> for RetryLayer<F, C> {
-    type Service = Retried<S, F, C>;
+impl<S, F: Clone, C: Clone> tower_layer::Layer<S> for Layer<F, C> {
+    type Service = Service<S, F, C>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Retried { inner, layer: self.clone() }
+        Service { inner, layer: self.clone() }
     }
 }
 
 /// A service whose calls are tried again.
 #[derive(Clone, Debug)]
-pub struct Retried<S, F, C = RuntimeClock> {
+pub struct Service<S, F, C = RuntimeClock> {
     inner: S,
-    layer: RetryLayer<F, C>,
+    layer: Layer<F, C>,
 }
 
-impl<S, R, F, C> Service<R> for Retried<S, F, C>
+impl<S, R, F, C> tower_service::Service<R> for Service<S, F, C>
 where
-    S: Service<R> + Clone,
+    S: tower_service::Service<R> + Clone,
     R: Clone,
     F: Fn(&Result<S::Response, S::Error>) -> Verdict + Clone,
     C: Clock + Clone,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = RetriedFuture<S, R, F, C>;
+    type Future = Answer<S, R, F, C>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(context)
@@ -74,7 +72,7 @@ where
         let layer = self.layer.clone();
         let attempts = layer.retrier.policy().begin(None, layer.retrier.clock().now());
         let again = request.clone();
-        RetriedFuture {
+        Answer {
             step: Step::Call { call: self.inner.call(request) },
             service: self.inner.clone(),
             request: again,
@@ -86,13 +84,13 @@ where
 
 pin_project! {
     /// A call and its retries.
-    pub struct RetriedFuture<S: Service<R>, R, F, C> {
+    pub struct Answer<S: tower_service::Service<R>, R, F, C> {
         #[pin]
         step: Step<S::Future>,
         service: S,
         request: R,
         attempts: Attempts,
-        layer: RetryLayer<F, C>,
+        layer: Layer<F, C>,
     }
 }
 
@@ -111,9 +109,9 @@ pin_project! {
     }
 }
 
-impl<S, R, F, C> Future for RetriedFuture<S, R, F, C>
+impl<S, R, F, C> Future for Answer<S, R, F, C>
 where
-    S: Service<R> + Clone,
+    S: tower_service::Service<R> + Clone,
     R: Clone,
     F: Fn(&Result<S::Response, S::Error>) -> Verdict,
     C: Clock,
@@ -146,7 +144,7 @@ where
 }
 
 fn decide<T, E, F, C>(
-    layer: &RetryLayer<F, C>,
+    layer: &Layer<F, C>,
     attempts: &mut Attempts,
     result: &Result<T, E>,
 ) -> Decision
