@@ -13,7 +13,7 @@ const MACHINES: u64 = 2;
 const WORKLOADS: u64 = 5;
 
 /// The edges allowed within a layer. A `*` at the end of a name stands for any rest.
-const NEIGHBOURS: [(&str, &str); 9] = [
+const NEIGHBOURS: [(&str, &str); 10] = [
     ("divvy-store-*", "divvy-store"),
     ("divvy-engine", "divvy-store"),
     ("divvy-sim", "divvy-engine"),
@@ -23,6 +23,7 @@ const NEIGHBOURS: [(&str, &str); 9] = [
     ("divvy-server", "divvy-dash"),
     ("divvy", "divvy-proto"),
     ("divvy", "divvy-worker"),
+    ("divvy-cli", "divvy-lab"),
 ];
 
 /// What a workload may see of us.
