@@ -53,7 +53,7 @@ fn a_single_queue_waits_as_long_as_the_formula_says() {
 fn chance_makes_every_target_a_single_queue() {
     let setup = Setup { requests: 100_000, load: 0.7, ..Setup::default() };
     for balancers in [1, 20] {
-        let outcome = run(&Setup { balancers, ..setup.clone() }, any);
+        let outcome = run(&Setup { balancers, ..setup }, any);
         near(services(outcome.response.mean), 1.0 / 0.3, 0.06);
         assert!(outcome.is_stable());
     }
@@ -86,8 +86,8 @@ fn one_shared_queue_waits_as_erlang_says() {
 #[test]
 fn many_balancers_lose_sight_unless_targets_report_or_say_that_they_are_idle() {
     let alone = Setup { requests: 60_000, ..Setup::default() };
-    let many = Setup { balancers: 20, ..alone.clone() };
-    let told = Setup { reports: Reports::Exact, ..many.clone() };
+    let many = Setup { balancers: 20, ..alone };
+    let told = Setup { reports: Reports::Exact, ..many };
     let p99 = |setup: &Setup, policy| services(run(setup, policy).response.p99);
     let (one, blind, seeing) = (p99(&alone, shortest), p99(&many, shortest), p99(&told, shortest));
     near(one, 4.9, 0.1);
@@ -136,7 +136,7 @@ fn the_same_seed_gives_the_same_run_and_policies_face_the_same_requests() {
     let setup = Setup { requests: 5_000, ..Setup::default() };
     let (first, second) = (run(&setup, shortest), run(&setup, shortest));
     assert_eq!((first.response, first.sent.clone()), (second.response, second.sent));
-    let other = run(&Setup { seed: 2, ..setup.clone() }, shortest);
+    let other = run(&Setup { seed: 2, ..setup }, shortest);
     assert_ne!(first.response, other.response);
     // With one target there is no choice, so whatever the policy, every time is the same.
     let single = Setup { targets: 1, ..setup };

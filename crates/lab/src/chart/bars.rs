@@ -91,13 +91,20 @@ impl Bars {
         let scale = self.scale();
         frame::legend(&mut canvas, names);
         frame::x_axis(&mut canvas, &self.axis, &scale, top, bottom);
-        for index in 0..self.categories.len() {
-            let y = top + GROUP_GAP + index as f64 * (group + GROUP_GAP);
-            self.draw_group(&mut canvas, index, y, thickness, &scale);
+        let rows = || {
+            (0..self.categories.len())
+                .map(|row| (row, top + GROUP_GAP + row as f64 * (group + GROUP_GAP)))
+        };
+        for (row, y) in rows() {
+            self.draw_bars(&mut canvas, row, y, thickness, &scale);
         }
         let left = scale.place(f64::MIN);
         canvas.line("base", (left, top), (left, bottom));
         frame::upright_marks(&mut canvas, &self.marks, &scale, top, bottom);
+        // Words come last, so that no line runs through them.
+        for (row, y) in rows() {
+            self.draw_words(&mut canvas, row, y, thickness, &scale);
+        }
         canvas
     }
 
@@ -114,28 +121,34 @@ impl Bars {
         Scale::over(self.axis.spacing, all.chain(zero), left, right)
     }
 
-    fn draw_group(&self, canvas: &mut Canvas, index: usize, y: f64, thickness: f64, scale: &Scale) {
-        let left = scale.place(f64::MIN);
-        let name = &self.categories[index];
-        let middle = y + thickness * self.series.len().max(1) as f64 / 2.0;
-        let shown = fit(name, left - EDGE - 8.0);
-        canvas.text("label", (left - 8.0, middle + 4.0), Anchor::End, &shown);
+    fn draw_bars(&self, canvas: &mut Canvas, row: usize, y: f64, thickness: f64, scale: &Scale) {
+        let name = &self.categories[row];
         for (number, (series, values)) in self.series.iter().enumerate() {
+            let Some(value) = values[row] else { continue };
             let y = y + number as f64 * thickness;
-            let baseline = y + thickness / 2.0 + 4.0;
-            let Some(value) = values[index] else {
-                canvas.text("none", (left + 6.0, baseline), Anchor::Start, &self.missing);
-                continue;
-            };
-            let (from, to) = (scale.place(0.0), scale.place(value));
-            let (from, to) = (from.min(to), from.max(to));
-            let emphasis = usize::from(self.series.len() == 1 && self.highlight == Some(index));
+            let (from, to) = span(scale, value);
+            let emphasis = usize::from(self.series.len() == 1 && self.highlight == Some(row));
             let class = format!("f{}", frame::colour(number + emphasis));
             let whose = if self.series.len() < 2 { String::new() } else { format!(", {series}") };
             let tip = format!("{name}{whose}: {}", self.axis.value(value));
-            canvas.rect(&class, [from, y, (to - from).max(1.5), thickness - 1.5], &tip);
-            let label = self.label(value);
-            canvas.text("value", (to.max(from + 1.5) + 5.0, baseline), Anchor::Start, &label);
+            canvas.rect(&class, [from, y, to - from, thickness - 1.5], &tip);
+        }
+    }
+
+    fn draw_words(&self, canvas: &mut Canvas, row: usize, y: f64, thickness: f64, scale: &Scale) {
+        let left = scale.place(f64::MIN);
+        let middle = y + thickness * self.series.len().max(1) as f64 / 2.0;
+        let shown = fit(&self.categories[row], left - EDGE - 8.0);
+        canvas.text("label", (left - 8.0, middle + 4.0), Anchor::End, &shown);
+        for (number, (_, values)) in self.series.iter().enumerate() {
+            let baseline = y + (number as f64 + 0.5) * thickness + 3.5;
+            match values[row] {
+                Some(value) => {
+                    let place = (span(scale, value).1 + 5.0, baseline);
+                    canvas.text("value", place, Anchor::Start, &self.label(value));
+                }
+                None => canvas.text("none", (left + 6.0, baseline), Anchor::Start, &self.missing),
+            }
         }
     }
 
@@ -162,4 +175,11 @@ impl Bars {
         let more = if rest == 0 { String::new() } else { format!("; and {rest} more") };
         format!("Bar chart of {}. {}{more}.", self.axis.caption(), parts.join("; "))
     }
+}
+
+/// From where to where a bar reaches; the smallest can still be seen.
+fn span(scale: &Scale, value: f64) -> (f64, f64) {
+    let (zero, end) = (scale.place(0.0), scale.place(value));
+    let (from, to) = (zero.min(end), zero.max(end));
+    (from, to.max(from + 1.5))
 }

@@ -88,7 +88,7 @@ impl Heat {
                 let tip = format!("{name}, {}: {}", self.columns[column], self.axis.value(*value));
                 let place = [x + 1.0, y + 1.0, field - 2.0, FIELD_HEIGHT - 2.0];
                 canvas.faded_rect("f1", share, place, &tip);
-                let class = if share >= SHARE_DARK { "inside" } else { "value" };
+                let class = if share >= SHARE_DARK { "inside" } else { "value on-colour" };
                 let text = number::decimal(*value, self.axis.precision);
                 canvas.text(class, middle, Anchor::Middle, &text);
             }

@@ -102,7 +102,7 @@ impl Lines {
         let right = WIDTH - EDGE - names.min(NAMES_MAX) - 10.0;
         let xs = self.points().map(|(x, _)| x);
         let xs = xs.chain(self.moments.iter().map(|moment| moment.at)).chain(self.x.to);
-        let x = Scale::over(self.x.spacing, xs, left, right);
+        let x = Scale::along(self.x.spacing, xs, left, right);
 
         let mut canvas = Canvas::new(bottom + frame::X_AXIS);
         frame::y_axis(&mut canvas, &self.y, &y, (left, right), top - moments);
@@ -129,10 +129,7 @@ impl Lines {
     fn draw_x_axis(&self, canvas: &mut Canvas, x: &Scale, bottom: f64) {
         // The grid of the other axis is enough: lines in both directions make a cage.
         frame::x_axis(canvas, &self.x, x, bottom, bottom + 4.0);
-        let ticks = x.ticks();
-        if let (Some(first), Some(last)) = (ticks.first(), ticks.last()) {
-            canvas.line("base", (x.place(*first), bottom), (x.place(*last), bottom));
-        }
+        canvas.line("base", (x.place(f64::MIN), bottom), (x.place(f64::MAX), bottom));
     }
 
     fn draw_line(&self, canvas: &mut Canvas, index: usize, line: &Line, x: &Scale, y: &Scale) {

@@ -49,6 +49,28 @@ impl Scale {
         scale
     }
 
+    /// The same for something that only grows along, such as time: the axis ends where the values end, and only the ticks
+    /// are round.
+    pub(super) fn along(
+        spacing: Spacing,
+        values: impl IntoIterator<Item = f64>,
+        start: f64,
+        end: f64,
+    ) -> Self {
+        let values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        let mut scale = Self::over(spacing, values.iter().copied(), start, end);
+        let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        if spacing == Spacing::Linear && high > low {
+            (scale.low, scale.high) = (scale.low.max(low), high);
+            // A start that is close to zero is drawn from zero.
+            if low > 0.0 && low <= 0.1 * high {
+                scale.low = 0.0;
+            }
+        }
+        scale
+    }
+
     /// Where a value stands. Values outside (and zero on a logarithmic axis) stand at the nearer end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.spacing {
@@ -64,8 +86,9 @@ impl Scale {
         match self.spacing {
             Spacing::Linear => {
                 let step = nice_step(self.high - self.low);
-                let first = (self.low / step).round() as i64;
-                let last = (self.high / step).round() as i64;
+                // A tick that misses the end by an error of rounding is meant.
+                let first = (self.low / step - 1e-6).ceil() as i64;
+                let last = (self.high / step + 1e-6).floor() as i64;
                 (first..=last).map(|number| number as f64 * step).collect()
             }
             Spacing::Log => {
@@ -143,6 +166,15 @@ mod tests {
         assert_eq!(ticks(&[100.0, 98.0]), [98.0, 98.5, 99.0, 99.5, 100.0]);
         assert_eq!(ticks(&[]), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
         assert_eq!(ticks(&[0.0]), [0.0, 0.2, 0.4, 0.6000000000000001, 0.8, 1.0]);
+    }
+
+    #[test]
+    fn an_axis_of_time_ends_with_its_values() {
+        let scale = Scale::along(Spacing::Linear, [1.0, 68.0], 0.0, 68.0);
+        assert_eq!(scale.ticks(), [0.0, 20.0, 40.0, 60.0]);
+        assert_eq!((scale.place(0.0), scale.place(68.0)), (0.0, 68.0));
+        let late = Scale::along(Spacing::Linear, [50.0, 100.0], 0.0, 1.0);
+        assert_eq!((late.place(50.0), late.ticks()[0]), (0.0, 50.0));
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Timeline {
         let left = names.min(NAMES_MAX) + EDGE + 8.0;
         let spans = self.rows.iter().flat_map(|row| &row.spans);
         let ends = spans.flat_map(|span| [span.from, span.to]).chain(self.x.to);
-        let x = Scale::over(self.x.spacing, ends, left, WIDTH - EDGE - 14.0);
+        let x = Scale::along(self.x.spacing, ends, left, WIDTH - EDGE - 14.0);
         let mut canvas = Canvas::new(bottom + frame::X_AXIS);
         frame::legend(&mut canvas, kinds);
         frame::x_axis(&mut canvas, &self.x, &x, top, bottom);

@@ -3,6 +3,8 @@
 //! A table that is too wide first breaks its headings and its longest words of text into lines, and if that is not
 //! enough it is shown in parts, each beginning with the first column.
 
+use std::cmp::Reverse;
+
 use super::table::{Column, Table};
 use super::{Report, number};
 
@@ -177,11 +179,15 @@ fn widths(table: &Table, cells: &[Vec<String>], width: usize) -> Vec<usize> {
         let Some(widest) = texts.max_by_key(|index| widths[*index]) else { break };
         widths[widest] -= 1;
     }
-    // What is left is for headings, so that they need fewer lines.
-    for (index, column) in table.columns.iter().enumerate() {
-        let left = width.saturating_sub(total(&widths));
-        let wanted = length(&column.heading()).saturating_sub(widths[index]);
-        widths[index] += wanted.min(left);
+    // What is left goes to the highest headings, so that all need fewer lines.
+    let headings: Vec<String> = table.columns.iter().map(Column::heading).collect();
+    for _ in total(&widths)..width {
+        let height = |index: &usize| wrap(&headings[*index], widths[*index]).len();
+        let highest = (0..widths.len()).max_by_key(|index| (height(index), Reverse(*index)));
+        match highest.filter(|index| height(index) > 1) {
+            Some(index) => widths[index] += 1,
+            None => break,
+        }
     }
     widths
 }

@@ -10,7 +10,7 @@ pub const PARTIES_MAX: usize = 10_000;
 pub const REQUESTS_MAX: u64 = 100_000_000;
 
 /// What a simulation is made of.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
     /// Targets, each with a queue of its own.
     pub targets: usize,
@@ -184,21 +184,18 @@ mod tests {
         let good = Setup::default();
         assert!(good.check().is_ok());
         let cases = [
-            ("targets", Setup { targets: 0, ..good.clone() }),
-            ("balancers", Setup { balancers: 20_000, ..good.clone() }),
-            ("load", Setup { load: 1.0, ..good.clone() }),
-            ("load", Setup { load: f64::NAN, ..good.clone() }),
-            ("warm_up", Setup { warm_up: 1.0, ..good.clone() }),
-            ("service", Setup { service: Duration::ZERO, ..good.clone() }),
-            ("requests", Setup { requests: 0, ..good.clone() }),
-            ("keys", Setup { keys: 0, ..good.clone() }),
-            ("limit", Setup { limit: Some(0), ..good.clone() }),
-            ("slices", Setup { slices: 0, ..good.clone() }),
-            ("fleet.factor", Setup { fleet: Fleet::HalfSlower { factor: 0.5 }, ..good.clone() }),
-            (
-                "upset.factor",
-                Setup { upset: Upset::Slow { factor: f64::INFINITY }, ..good.clone() },
-            ),
+            ("targets", Setup { targets: 0, ..good }),
+            ("balancers", Setup { balancers: 20_000, ..good }),
+            ("load", Setup { load: 1.0, ..good }),
+            ("load", Setup { load: f64::NAN, ..good }),
+            ("warm_up", Setup { warm_up: 1.0, ..good }),
+            ("service", Setup { service: Duration::ZERO, ..good }),
+            ("requests", Setup { requests: 0, ..good }),
+            ("keys", Setup { keys: 0, ..good }),
+            ("limit", Setup { limit: Some(0), ..good }),
+            ("slices", Setup { slices: 0, ..good }),
+            ("fleet.factor", Setup { fleet: Fleet::HalfSlower { factor: 0.5 }, ..good }),
+            ("upset.factor", Setup { upset: Upset::Slow { factor: f64::INFINITY }, ..good }),
             ("upset.share", Setup { upset: Upset::Fails { share: -1.0 }, ..good }),
         ];
         for (field, setup) in cases {

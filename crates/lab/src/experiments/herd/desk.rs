@@ -1,8 +1,8 @@
 //! Decides what two ways of the old school cost: workers that ask again and again, and a queue that wakes them all.
 //!
 //! The queue is one desk. It handles one message after the other, each for the same time; a message travels for the
-//! same time in each direction. Workers that ask get a task or an empty answer. Real queues differ in these times, not
-//! in the counts.
+//! same time in each direction. Wake-ups are sent in one go, before the desk reads again, as a broadcast under a lock
+//! does. Workers that ask get a task or an empty answer. Real queues differ in these times, not in the counts.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -20,7 +20,7 @@ use crate::report::{Report, Table};
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "herd",
-    summary: "10,000 idle workers and one task: who is woken, and what waiting costs",
+    summary: "10,000 idle workers and one task: who is woken, at what cost",
     timing: Timing::Simulated,
     run,
 };
@@ -85,6 +85,7 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     report.parameter("asked once per", "1 s");
     report.parameter("a message takes the queue", "5 µs");
     report.parameter("a message travels", "0.5 ms");
+    report.parameter("wake-ups are sent", "in one go");
     report.tables.push(one_task(&traces));
     report.tables.push(bursts(&traces));
     report.charts.push(minute_chart(&traces));
