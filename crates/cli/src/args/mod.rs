@@ -2,6 +2,7 @@
 //!
 //! Decides form only. Daily verbs stand at the top level, everything else is `noun verb` with singular nouns.
 
+pub(crate) mod lab;
 pub(crate) mod local;
 pub(crate) mod service;
 pub(crate) mod submit;
@@ -127,6 +128,9 @@ pub(crate) enum Command {
     Store(local::Store),
     /// Measure this machine
     Bench(bench::Args),
+    /// Try out how work is placed, guarded and shared
+    #[command(subcommand, after_help = lab::LAB_EXAMPLES)]
+    Lab(lab::Lab),
     /// Print shell completions
     #[command(after_help = local::COMPLETIONS_EXAMPLES)]
     Completions(local::Completions),

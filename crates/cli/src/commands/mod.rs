@@ -5,6 +5,7 @@ mod config;
 mod dead;
 mod doctor;
 mod explain;
+mod lab;
 mod logs;
 mod queue;
 mod run;
@@ -114,6 +115,7 @@ async fn dispatch(command: Command, context: Context) -> Result<Code> {
         Command::Config(args) => config::run(&args, &context),
         Command::Store(args) => store::run(args, &context).await,
         Command::Bench(args) => bench::run(args, &context.output).await,
+        Command::Lab(args) => lab::run(args, &context).await,
         Command::Completions(_) | Command::SampleStep(_) => {
             unreachable!("handled before the settings are read")
         }

@@ -65,9 +65,7 @@ impl Table {
         if self.rows.is_empty() {
             return Ok(());
         }
-        let width =
-            terminal_size::terminal_size().map_or(WIDTH_DEFAULT, |(width, _)| usize::from(width.0));
-        output.bytes(self.render(width, output.has_color()).as_bytes())
+        output.bytes(self.render(width(), output.has_color()).as_bytes())
     }
 
     fn render(&self, width: usize, color: bool) -> String {
@@ -126,6 +124,11 @@ fn cut(text: &str, width: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// The columns of the terminal, or those of a usual one.
+pub(crate) fn width() -> usize {
+    terminal_size::terminal_size().map_or(WIDTH_DEFAULT, |(width, _)| usize::from(width.0))
 }
 
 #[cfg(test)]

@@ -39,6 +39,9 @@ const COMMANDS: &[&str] = &[
     "store check",
     "store backup",
     "store compact",
+    "lab",
+    "lab list",
+    "lab run",
     "completions",
 ];
 
@@ -93,10 +96,9 @@ fn completions_know_the_commands() {
 #[test]
 fn the_guide_has_an_example_of_every_command() {
     let guide = include_str!("../../../../docs/guides/cli.md");
-    for command in COMMANDS
-        .iter()
-        .filter(|command| !["task", "queue", "worker", "dead", "config", "store"].contains(command))
-    {
+    for command in COMMANDS.iter().filter(|command| {
+        !["task", "queue", "worker", "dead", "config", "store", "lab"].contains(command)
+    }) {
         assert!(
             guide.contains(&format!("\ndivvy {command} "))
                 || guide.contains(&format!("\ndivvy {command}\n")),

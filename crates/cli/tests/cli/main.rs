@@ -5,6 +5,7 @@
 mod dead_letters;
 mod exit_codes;
 mod help;
+mod lab;
 mod programs;
 mod settings;
 mod stack;

@@ -1,0 +1,124 @@
+//! Decides what an experiment is: a name, a line about it, and a run that gives a [`Report`].
+//!
+//! Adding one is a file in `experiments/` and a line in [`all`]. An experiment knows nothing of terminals and files. It
+//! tells how far it is through [`Progress`], and stops there when it is asked to.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::experiments;
+use crate::report::Report;
+
+/// One experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
+    /// The name by which it is run.
+    pub name: &'static str,
+    /// What it looks at, in one line.
+    pub summary: &'static str,
+    /// Where its times come from.
+    pub timing: Timing,
+    /// Runs it.
+    pub run: fn(&Settings, &mut Progress<'_>) -> Result<Report, Error>,
+}
+
+/// Where the times of an experiment come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Timing {
+    /// Simulated: the same seed gives the same report everywhere.
+    Simulated,
+    /// Measured on this machine: choices repeat with the seed, times do not.
+    Measured,
+}
+
+/// What a run is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where all chance comes from.
+    pub seed: u64,
+    /// Whether a rough answer in seconds is wanted rather than a firm one.
+    pub quick: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { seed: 1, quick: false }
+    }
+}
+
+impl Settings {
+    /// The one size or the other.
+    pub fn size<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// A seed for one part of a run, so that parts do not share their chance.
+    pub fn seed_of(&self, part: u64) -> u64 {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        random.u64(..) ^ fastrand::Rng::with_seed(part).u64(..).rotate_left(17)
+    }
+}
+
+/// How far a run is. Experiments call [`Progress::step`] often: that is also where they are stopped.
+pub struct Progress<'a> {
+    watch: &'a mut dyn FnMut(Step<'_>),
+    stop: &'a AtomicBool,
+}
+
+/// How far a run is, in words and numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step<'a> {
+    /// What is done now.
+    pub what: &'a str,
+    /// Parts that are done.
+    pub done: u64,
+    /// Parts in all.
+    pub total: u64,
+}
+
+impl<'a> Progress<'a> {
+    /// Tells `watch` of every step, until `stop` is set.
+    pub fn new(watch: &'a mut dyn FnMut(Step<'_>), stop: &'a AtomicBool) -> Self {
+        Self { watch, stop }
+    }
+
+    /// Says what is done now. An error means that the run is to end at once.
+    pub fn step(&mut self, what: &str, done: u64, total: u64) -> Result<(), Error> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Error::Stopped);
+        }
+        (self.watch)(Step { what, done, total });
+        Ok(())
+    }
+}
+
+/// Why a run gave no report.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It was asked to stop.
+    #[error("the experiment was stopped")]
+    Stopped,
+    /// A setting makes no sense.
+    #[error("{field} is {given}; {cure}")]
+    BadSetting {
+        /// Which one.
+        field: &'static str,
+        /// What was given.
+        given: String,
+        /// What can be given.
+        cure: &'static str,
+    },
+    /// The machine refused something that the experiment needs, such as a thread.
+    #[error("the machine refused what the experiment needs: {0}")]
+    Machine(#[from] std::io::Error),
+}
+
+/// Every experiment, in the order in which a reader meets them.
+pub fn all() -> &'static [Experiment] {
+    &[experiments::herd::EXPERIMENT]
+}
+
+/// The experiment of this name.
+pub fn find(name: &str) -> Option<&'static Experiment> {
+    all().iter().find(|experiment| experiment.name == name)
+}
