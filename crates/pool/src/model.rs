@@ -4,8 +4,37 @@
 
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+    use loom::sync::{Arc, Condvar};
     pub(crate) use loom::sync::{Mutex, MutexGuard};
-    pub(crate) use loom::thread::{Thread, current, park};
+
+    /// A thread that can be unparked. Loom's own forgets a call that comes while the thread is at a mutex, which the
+    /// standard library does not.
+    #[derive(Clone)]
+    pub(crate) struct Thread(Arc<(Mutex<bool>, Condvar)>);
+
+    loom::thread_local! {
+        static CURRENT: Thread = Thread(Arc::new((Mutex::new(false), Condvar::new())));
+    }
+
+    impl Thread {
+        pub(crate) fn unpark(&self) {
+            *self.0.0.lock().unwrap() = true;
+            self.0.1.notify_one();
+        }
+    }
+
+    pub(crate) fn current() -> Thread {
+        CURRENT.with(Clone::clone)
+    }
+
+    pub(crate) fn park() {
+        let thread = current();
+        let mut called = thread.0.0.lock().unwrap();
+        while !*called {
+            called = thread.0.1.wait(called).unwrap();
+        }
+        *called = false;
+    }
 }
 
 #[path = "parking.rs"]

@@ -187,7 +187,8 @@ impl Parking {
         let worker = self.take_out(&mut sleepers, place);
         drop(sleepers);
         let bed = &self.beds[worker];
-        bed.called.store(true, Ordering::Release);
+        // A swap and not a store: so all changes of the flag are in one order, in loom's eyes too.
+        bed.called.swap(true, Ordering::AcqRel);
         if let Some(thread) = lock(&bed.thread).as_ref() {
             thread.unpark();
         }
