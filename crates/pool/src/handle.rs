@@ -61,7 +61,9 @@ pub(crate) struct Contained;
 /// A task's value to come. Wait with [`Handle::join`] or await it. Dropping it does not stop the task.
 pub struct Handle<T> {
     promise: Arc<dyn Promise<T>>,
-    pool: usize,
+    /// The address of the pool, to know its workers by; none outside of pools.
+    pool: Option<usize>,
+    /// The one worker that may run it, if it must not run elsewhere.
     pinned: Option<usize>,
 }
 
@@ -88,7 +90,7 @@ impl<T> Handle<T> {
 
     fn may_run_here(&self) -> bool {
         worker::current().is_some_and(|context| {
-            Arc::as_ptr(&context.shared).addr() == self.pool
+            Some(Arc::as_ptr(&context.shared).addr()) == self.pool
                 && self.pinned.is_none_or(|worker| worker == context.index)
         })
     }
@@ -110,7 +112,11 @@ impl<T> fmt::Debug for Handle<T> {
 }
 
 /// Makes a task of a closure, and the handle of its value.
-pub(crate) fn pair<T, F>(shared: &Arc<Shared>, pinned: Option<usize>, run: F) -> (Task, Handle<T>)
+pub(crate) fn pair<T, F>(
+    pool: Option<&Arc<Shared>>,
+    pinned: Option<usize>,
+    run: F,
+) -> (Task, Handle<T>)
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
@@ -123,7 +129,7 @@ where
             resume_unwind(Box::new(Contained));
         }
     });
-    (task, Handle { promise: packet, pool: Arc::as_ptr(shared).addr(), pinned })
+    (task, Handle { promise: packet, pool: pool.map(|shared| Arc::as_ptr(shared).addr()), pinned })
 }
 
 enum Waiter {

@@ -27,6 +27,7 @@ mod shared;
 mod stats;
 mod sync;
 mod task;
+pub mod tiers;
 mod worker;
 
 pub use handle::{Handle, JoinError};
@@ -37,3 +38,4 @@ pub use pool::{Pool, Report, Route, Shutdown, To};
 pub use scope::Scope;
 pub use stats::{Load, Stats, WorkerStats};
 pub use task::{INLINE_WORDS, Task};
+pub use tiers::{Tier, Tiers};

@@ -41,10 +41,10 @@ mod sync {
 #[allow(dead_code, reason = "the model does not need all that the pool needs")]
 mod parking;
 
-use loom::sync::Arc;
+use loom::sync::{Arc, Condvar};
 use loom::thread;
 use parking::Parking;
-use sync::{AtomicBool, AtomicUsize, Ordering};
+use sync::{AtomicBool, AtomicUsize, Mutex, Ordering};
 
 /// A pool in small: one shared queue, and one queue per worker that only its owner takes from.
 struct World {
@@ -53,11 +53,22 @@ struct World {
     own: Vec<AtomicUsize>,
     left: AtomicUsize,
     ended: AtomicBool,
+    /// Tasks end only when this many run at once, if it is not 0.
+    meeting: usize,
+    met: Mutex<usize>,
+    all_met: Condvar,
 }
 
 impl World {
     fn new(workers: usize, tasks: usize) -> Arc<Self> {
+        Self::with_meeting(workers, tasks, 0)
+    }
+
+    fn with_meeting(workers: usize, tasks: usize, meeting: usize) -> Arc<Self> {
         Arc::new(Self {
+            meeting,
+            met: Mutex::new(0),
+            all_met: Condvar::new(),
             parking: Parking::new(workers),
             shared: AtomicUsize::new(0),
             own: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
@@ -83,6 +94,15 @@ impl World {
         take(&self.own[worker]) || take(&self.shared)
     }
 
+    fn run_task(&self) {
+        let mut met = self.met.lock().unwrap();
+        *met += 1;
+        self.all_met.notify_all();
+        while *met < self.meeting {
+            met = self.all_met.wait(met).unwrap();
+        }
+    }
+
     /// What a worker does, without the spinning: takes, runs, searches, sleeps.
     fn work(&self, worker: usize) {
         self.parking.register(worker);
@@ -97,6 +117,7 @@ impl World {
                     self.parking.notify(None);
                 }
                 searching = false;
+                self.run_task();
                 if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     self.ended.store(true, Ordering::Release);
                     self.parking.wake_all();
@@ -178,6 +199,23 @@ fn a_task_that_only_one_worker_may_take_wakes_that_one() {
         let threads = [start(|world| world.work(0)), start(|world| world.work(1))];
         world.submit_to(1);
         world.submit_to(0);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_wake_up_goes_on_like_a_chain() {
+    explore(2, || {
+        let world = World::with_meeting(2, 2, 2);
+        let start = |run: fn(&World)| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || run(&world))
+        };
+        let threads = [start(|world| world.work(0)), start(|world| world.work(1))];
+        world.submit();
+        world.submit();
         for thread in threads {
             thread.join().unwrap();
         }

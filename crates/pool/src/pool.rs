@@ -191,7 +191,7 @@ impl Pool {
     {
         let worker = self.resolve(route.to);
         let pinned = worker.filter(|_| !self.shared.stealable[route.band as usize]);
-        let (task, handle) = handle::pair(&self.shared, pinned, run);
+        let (task, handle) = handle::pair(Some(&self.shared), pinned, run);
         let to = worker.map_or(To::Anyone, To::Worker);
         self.submit_task(Route { band: route.band, to }, task);
         handle
@@ -326,3 +326,7 @@ where
         put(Entry::Many(chunk));
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/pool.md")]
+mod guide {}

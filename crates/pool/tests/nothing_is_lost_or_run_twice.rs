@@ -1,5 +1,7 @@
 //! Every task that was submitted runs exactly once, whatever happens around it.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::thread;

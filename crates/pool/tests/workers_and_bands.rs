@@ -1,5 +1,7 @@
 //! Who runs what: bands, affinity, stealing, groups, names, hooks, resizing.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
