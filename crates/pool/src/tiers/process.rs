@@ -1,0 +1,250 @@
+//! A program as a task: bytes to its stdin, its stdout is the value, the end of its stderr is kept.
+//!
+//! - A program runs without a shell, in a process group of its own, with a clean environment: [`ENVIRONMENT_KEPT`] and
+//!   what the caller adds.
+//! - When the program ends, whatever it left behind in its group is killed; the same happens to all of the group when
+//!   the caller gives up waiting. So nothing outlives its task.
+//! - What is read from it is bounded: too much stdout is an error, of stderr the end is kept.
+//!
+//! Does not judge exit codes: the caller gets the status.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::runtime::Handle as Runtime;
+use tokio::sync::Semaphore;
+
+/// What of the caller's environment a program gets.
+pub const ENVIRONMENT_KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+/// The most arguments.
+pub const ARGS_MAX: usize = 256;
+/// The most bytes of stdout if nothing else is said.
+pub const STDOUT_BYTES_MAX: usize = 1 << 20;
+/// How many bytes of the end of stderr are kept.
+pub const STDERR_BYTES_MAX: usize = 64 << 10;
+
+/// A program to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// A path, or a name to look for in `PATH`.
+    pub program: OsString,
+    /// Its arguments, as they are: there is no shell.
+    pub args: Vec<OsString>,
+    /// What is added to its environment.
+    pub environment: Vec<(OsString, OsString)>,
+    /// The folder that it starts in; the caller's if nothing is said.
+    pub folder: Option<PathBuf>,
+    /// What it reads on stdin: JSON or any bytes.
+    pub input: Vec<u8>,
+    /// The most bytes that it may write to stdout.
+    pub stdout_bytes_max: usize,
+}
+
+impl Program {
+    /// A program without arguments and input.
+    pub fn new(program: impl Into<OsString>) -> Self {
+        Self {
+            program: program.into(),
+            args: Vec::new(),
+            environment: Vec::new(),
+            folder: None,
+            input: Vec::new(),
+            stdout_bytes_max: STDOUT_BYTES_MAX,
+        }
+    }
+
+    /// Adds arguments.
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Self {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets what it reads on stdin.
+    pub fn input(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
+        self
+    }
+}
+
+/// How a program ended and what it wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Its exit code or signal.
+    pub status: ExitStatus,
+    /// All that it wrote to stdout.
+    pub stdout: Vec<u8>,
+    /// The end of what it wrote to stderr.
+    pub stderr: Vec<u8>,
+}
+
+/// Why a program has no output.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// There are too many arguments.
+    #[error(
+        "program `{program}` has {count} arguments, at most {ARGS_MAX}; give long lists on stdin"
+    )]
+    Arguments {
+        /// Which program.
+        program: String,
+        /// How many.
+        count: usize,
+    },
+    /// It could not be started.
+    #[error("cannot start `{program}`; check that it exists and may be run: {source}")]
+    Start {
+        /// Which program.
+        program: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// It wrote too much, and was killed.
+    #[error(
+        "`{program}` wrote more than {bytes_max} bytes to stdout; raise stdout_bytes_max, or let it write to a file"
+    )]
+    TooMuchOutput {
+        /// Which program.
+        program: String,
+        /// What was allowed.
+        bytes_max: usize,
+    },
+    /// It could not be waited for or read from.
+    #[error("lost touch with `{program}`: {source}")]
+    Lost {
+        /// Which program.
+        program: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Runs a program when there is a place for it.
+pub(super) async fn run(
+    runtime: Runtime,
+    places: Arc<Semaphore>,
+    program: Program,
+) -> Result<Output, ProcessError> {
+    let name = program.program.to_string_lossy().into_owned();
+    if program.args.len() > ARGS_MAX {
+        return Err(ProcessError::Arguments { program: name, count: program.args.len() });
+    }
+    let _place = places.acquire_owned().await.expect("the semaphore is never closed");
+    let mut child = match start(&runtime, &program) {
+        Ok(child) => child,
+        Err(source) => return Err(ProcessError::Start { program: name, source }),
+    };
+    let leader = child.id().and_then(|id| i32::try_from(id).ok());
+    let leader = leader.expect("a child that was not waited for has an id");
+    let group = Group { id: Pid::from_raw(leader), ended: AtomicBool::new(false) };
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        unreachable!("all three were asked to be pipes")
+    };
+    let waiting = async {
+        let status = child.wait().await;
+        // Whatever the program left behind would hold the pipes open.
+        group.end();
+        status
+    };
+    let (status, (), stdout, stderr) = tokio::join!(
+        waiting,
+        feed(stdin, &program.input),
+        read(stdout, program.stdout_bytes_max, &group),
+        keep_end(stderr)
+    );
+    match (status, stdout) {
+        (Ok(status), Ok(Some(stdout))) => Ok(Output { status, stdout, stderr }),
+        (_, Ok(None)) => {
+            let bytes_max = program.stdout_bytes_max;
+            Err(ProcessError::TooMuchOutput { program: name, bytes_max })
+        }
+        (Err(source), _) | (_, Err(source)) => Err(ProcessError::Lost { program: name, source }),
+    }
+}
+
+fn start(runtime: &Runtime, program: &Program) -> Result<Child, std::io::Error> {
+    // The pipes are watched by this runtime, whoever polls.
+    let _on_runtime = runtime.enter();
+    let mut command = Command::new(&program.program);
+    command.args(&program.args).env_clear().process_group(0);
+    command.envs(ENVIRONMENT_KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    command.envs(program.environment.iter().map(|(name, value)| (name, value)));
+    if let Some(folder) = &program.folder {
+        command.current_dir(folder);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+}
+
+async fn feed(mut stdin: ChildStdin, input: &[u8]) {
+    // A program that does not read its input closes the pipe, which is its right.
+    let _ = stdin.write_all(input).await;
+    let _ = stdin.shutdown().await;
+}
+
+/// All of stdout; nothing if it is too much.
+async fn read(
+    stdout: ChildStdout,
+    bytes_max: usize,
+    group: &Group,
+) -> Result<Option<Vec<u8>>, std::io::Error> {
+    let mut bytes = Vec::new();
+    stdout.take((bytes_max as u64).saturating_add(1)).read_to_end(&mut bytes).await?;
+    if bytes.len() > bytes_max {
+        group.kill();
+        return Ok(None);
+    }
+    Ok(Some(bytes))
+}
+
+/// The end of stderr.
+async fn keep_end(mut stderr: ChildStderr) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    loop {
+        match stderr.read_buf(&mut bytes).await {
+            Ok(0) | Err(_) => break,
+            // Cut now and then, and not at every read.
+            Ok(_) if bytes.len() > 2 * STDERR_BYTES_MAX => cut(&mut bytes),
+            Ok(_) => {}
+        }
+    }
+    cut(&mut bytes);
+    bytes
+}
+
+fn cut(bytes: &mut Vec<u8>) {
+    bytes.drain(..bytes.len().saturating_sub(STDERR_BYTES_MAX));
+}
+
+/// A process group that does not outlive this value.
+struct Group {
+    id: Pid,
+    /// Set once the group was killed after its leader had ended: from then on the id may become another's.
+    ended: AtomicBool,
+}
+
+impl Group {
+    fn kill(&self) {
+        if !self.ended.load(Ordering::Relaxed) {
+            // The group may be gone already, which is what is wanted.
+            let _ = killpg(self.id, Signal::SIGKILL);
+        }
+    }
+
+    fn end(&self) {
+        self.kill();
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
