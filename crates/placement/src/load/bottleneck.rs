@@ -1,0 +1,422 @@
+//! Decides where work piles up: among the stages of a chain, or among targets that do the same beside each other.
+//!
+//! Knows only the samples that it is given, per stage and in order; whoever gives them chooses how often. It does
+//! nothing about what it finds: a [`Finding`] names the stage, the reasons and what to try.
+//!
+//! Signs, each from the older against the newer half of the last `samples` samples:
+//! - **saturated**: the utilisation of the newer half is at least `utilisation_high`;
+//! - **queue growing**: the queue has grown by at least `queue_growth_min` requests and by a fifth, and rises with
+//!   time clearly (correlation of at least 0.7), so that a queue that swings is not one that grows;
+//! - **latency rising**: the latency rose by `latency_growth` while the throughput stayed flat: more work at once
+//!   does not bring more out.
+//!
+//! In a chain, a full stage makes the stages before it wait and starves those behind it. So the last stage with signs
+//! is the cause, and the ones before it are told to wait for it (Goldratt's constraint, "The Goal", 1984: mend the
+//! narrowest place first, every other gain is lost there). Cold: a stage with fewer than `samples` samples has no
+//! findings.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use super::error::{self, Error};
+use super::monitor::{Snapshot, TargetLoad};
+
+/// The most stages or targets that a detector watches.
+pub const STAGES_MAX: usize = 65_536;
+/// The most samples that are kept of each.
+pub const SAMPLES_MAX: usize = 256;
+
+/// The least correlation of a queue with time for it to be growing.
+const TREND_MIN: f64 = 0.7;
+/// The least growth of a queue, relative to what it was.
+const QUEUE_RATIO_MIN: f64 = 1.2;
+/// A throughput that grew by less than this is flat.
+const FLAT_RATIO_MAX: f64 = 1.05;
+
+/// What can be set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// How many samples of a stage are looked at; 4 to [`SAMPLES_MAX`].
+    pub samples: usize,
+    /// From this utilisation on, a stage is saturated.
+    pub utilisation_high: f64,
+    /// By at least this many requests must a queue grow.
+    pub queue_growth_min: f64,
+    /// By at least this factor must the latency rise.
+    pub latency_growth: f64,
+    /// From this factor of arrivals over completions on, shedding is proposed instead of adding.
+    pub shed_ratio: f64,
+    /// If the others beside a hot target are used less than this on average, moving is proposed.
+    pub spare_below: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            samples: 8,
+            utilisation_high: 0.9,
+            queue_growth_min: 5.0,
+            latency_growth: 1.3,
+            shed_ratio: 1.5,
+            spare_below: 0.7,
+        }
+    }
+}
+
+/// One look at a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sample {
+    /// The share of the stage in use, from 0 to 1.
+    pub utilisation: f64,
+    /// What waits before or in it.
+    pub queued: f64,
+    /// Arrivals per second.
+    pub rate_in: f64,
+    /// Completions per second.
+    pub rate_out: f64,
+    /// From arrival to completion, in seconds; 0 if not known.
+    pub latency_seconds: f64,
+}
+
+impl From<&TargetLoad> for Sample {
+    /// What is in flight counts as waiting too: beyond its places, a target without a limit only queues.
+    fn from(load: &TargetLoad) -> Self {
+        Self {
+            utilisation: load.utilisation,
+            queued: load.queued_mean + load.in_flight_mean,
+            rate_in: load.rate_in,
+            rate_out: load.rate_out,
+            latency_seconds: load.statistics.mean.unwrap_or(Duration::ZERO).as_secs_f64(),
+        }
+    }
+}
+
+/// Why a stage is a bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Reason {
+    /// It is in use nearly all the time.
+    Saturated {
+        /// The share in use.
+        utilisation: f64,
+    },
+    /// More comes in than goes out.
+    QueueGrowing {
+        /// The mean queue of the older samples.
+        from: f64,
+        /// The mean queue of the newer samples.
+        to: f64,
+    },
+    /// It takes longer, and no more comes out.
+    LatencyRising {
+        /// The mean latency of the older samples, in seconds.
+        from_seconds: f64,
+        /// The mean latency of the newer samples, in seconds.
+        to_seconds: f64,
+    },
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Saturated { utilisation } => write!(f, "{:.0} % in use", utilisation * 100.0),
+            Self::QueueGrowing { from, to } => write!(f, "queue grew from {from:.1} to {to:.1}"),
+            Self::LatencyRising { from_seconds, to_seconds } => write!(
+                f,
+                "latency rose from {:.1} ms to {:.1} ms without more throughput",
+                from_seconds * 1e3,
+                to_seconds * 1e3
+            ),
+        }
+    }
+}
+
+/// What to try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mitigation {
+    /// Refuse a part of the arrivals: they outrun the stage by far.
+    Shed,
+    /// Give the stage more places, or more targets.
+    Add,
+    /// Move work to the others, which have room.
+    Move,
+    /// Give it less at once: more at once brings no more out.
+    SlowDown,
+    /// Mend this stage first: it is what holds the finding's stage up.
+    MendFirst(String),
+}
+
+impl fmt::Display for Mitigation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shed => f.write_str("shed a part of the arrivals"),
+            Self::Add => f.write_str("add places or targets"),
+            Self::Move => f.write_str("move work to targets with room"),
+            Self::SlowDown => f.write_str("allow fewer requests at once"),
+            Self::MendFirst(stage) => write!(f, "mend `{stage}` first"),
+        }
+    }
+}
+
+/// A bottleneck.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// Where.
+    pub stage: String,
+    /// From 0 to 1.
+    pub severity: f64,
+    /// Why; at least one.
+    pub reasons: Vec<Reason>,
+    /// What to try.
+    pub mitigation: Mitigation,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: ", self.stage)?;
+        for (at, reason) in self.reasons.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            write!(f, "{comma}{reason}")?;
+        }
+        write!(f, "; {}", self.mitigation)
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Stage {
+    /// Its place in a chain.
+    position: usize,
+    samples: VecDeque<Sample>,
+}
+
+/// Looks for bottlenecks.
+#[derive(Clone, Debug)]
+pub struct Detector {
+    settings: Settings,
+    is_chain: bool,
+    stages: BTreeMap<String, Stage>,
+}
+
+impl Detector {
+    /// For stages that work passes one after the other, in this order.
+    pub fn chain<S: Into<String>>(
+        stages: impl IntoIterator<Item = S>,
+        settings: Settings,
+    ) -> Result<Self, Error> {
+        let mut detector = Self::of(settings, true)?;
+        for stage in stages {
+            let name = stage.into();
+            if detector.stages.contains_key(&name) {
+                return Err(Error::StageTwice(name));
+            }
+            detector.add(name)?;
+        }
+        Ok(detector)
+    }
+
+    /// For targets that do the same beside each other. They become known by their first sample.
+    pub fn parallel(settings: Settings) -> Result<Self, Error> {
+        Self::of(settings, false)
+    }
+
+    /// Takes in a sample of a stage.
+    pub fn observe(&mut self, stage: &str, sample: Sample) -> Result<(), Error> {
+        check(&sample)?;
+        if !self.stages.contains_key(stage) {
+            if self.is_chain {
+                return Err(Error::UnknownStage(stage.to_owned()));
+            }
+            self.add(stage.to_owned())?;
+        }
+        if let Some(known) = self.stages.get_mut(stage) {
+            if known.samples.len() == self.settings.samples {
+                known.samples.pop_front();
+            }
+            known.samples.push_back(sample);
+        }
+        Ok(())
+    }
+
+    /// Takes in one sample of each target of a snapshot, and forgets targets that are not in it.
+    pub fn observe_snapshot(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
+        if !self.is_chain {
+            let names: std::collections::BTreeSet<&str> =
+                snapshot.targets.iter().map(|target| target.name.as_str()).collect();
+            self.stages.retain(|name, _| names.contains(name.as_str()));
+        }
+        snapshot.targets.iter().try_for_each(|target| self.observe(&target.name, target.into()))
+    }
+
+    /// Forgets a stage's samples; in a chain the stage itself stays.
+    pub fn forget(&mut self, stage: &str) {
+        if !self.is_chain {
+            self.stages.remove(stage);
+        } else if let Some(known) = self.stages.get_mut(stage) {
+            known.samples.clear();
+        }
+    }
+
+    /// The bottlenecks: in a chain the cause first and then the stages that wait for it, from the cause backwards;
+    /// else the most severe first.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut found: Vec<(usize, Finding)> = self
+            .stages
+            .iter()
+            .filter_map(|(name, stage)| Some((stage.position, self.examine(name, stage)?)))
+            .collect();
+        if !self.is_chain {
+            found.sort_by(|(_, a), (_, b)| b.severity.total_cmp(&a.severity));
+            return found.into_iter().map(|(_, finding)| finding).collect();
+        }
+        found.sort_by_key(|(position, _)| std::cmp::Reverse(*position));
+        let mut findings: Vec<Finding> = found.into_iter().map(|(_, finding)| finding).collect();
+        if let Some((cause, waiting)) = findings.split_first_mut() {
+            waiting
+                .iter_mut()
+                .for_each(|f| f.mitigation = Mitigation::MendFirst(cause.stage.clone()));
+        }
+        findings
+    }
+
+    fn of(settings: Settings, is_chain: bool) -> Result<Self, Error> {
+        error::count("samples", settings.samples, 4..=SAMPLES_MAX, "4 to 256")?;
+        error::share("utilisation_high", settings.utilisation_high)?;
+        error::positive("queue_growth_min", settings.queue_growth_min)?;
+        error::above_one("latency_growth", settings.latency_growth)?;
+        error::above_one("shed_ratio", settings.shed_ratio)?;
+        error::share("spare_below", settings.spare_below)?;
+        Ok(Self { settings, is_chain, stages: BTreeMap::new() })
+    }
+
+    fn add(&mut self, name: String) -> Result<(), Error> {
+        let position = self.stages.len();
+        if position >= STAGES_MAX {
+            return Err(Error::TooMany { what: "stages", count: position + 1, max: STAGES_MAX });
+        }
+        let samples = VecDeque::with_capacity(self.settings.samples);
+        self.stages.insert(name, Stage { position, samples });
+        Ok(())
+    }
+
+    fn examine(&self, name: &str, stage: &Stage) -> Option<Finding> {
+        let trend = Trend::of(&stage.samples, self.settings.samples)?;
+        let reasons = self.reasons(&trend);
+        if reasons.is_empty() {
+            return None;
+        }
+        let well = reasons.iter().map(|reason| 1.0 - self.strength(reason)).product::<f64>();
+        let mitigation = self.mitigation(name, &trend, &reasons);
+        Some(Finding { stage: name.to_owned(), severity: 1.0 - well, reasons, mitigation })
+    }
+
+    fn reasons(&self, trend: &Trend) -> Vec<Reason> {
+        let (older, newer) = (&trend.older, &trend.newer);
+        let settings = &self.settings;
+        let mut reasons = Vec::new();
+        if newer.utilisation >= settings.utilisation_high {
+            reasons.push(Reason::Saturated { utilisation: newer.utilisation });
+        }
+        let grew = newer.queued - older.queued >= settings.queue_growth_min
+            && newer.queued >= older.queued * QUEUE_RATIO_MIN;
+        if grew && trend.queue_correlation >= TREND_MIN {
+            reasons.push(Reason::QueueGrowing { from: older.queued, to: newer.queued });
+        }
+        let (from_seconds, to_seconds) = (older.latency_seconds, newer.latency_seconds);
+        let is_flat = newer.rate_out <= older.rate_out * FLAT_RATIO_MAX;
+        let rose = from_seconds > 0.0 && to_seconds >= from_seconds * settings.latency_growth;
+        if rose && is_flat && older.rate_out > 0.0 {
+            reasons.push(Reason::LatencyRising { from_seconds, to_seconds });
+        }
+        reasons
+    }
+
+    /// How much a reason weighs, from 0 to 0.9, so that several reasons weigh more than any one.
+    fn strength(&self, reason: &Reason) -> f64 {
+        let strength = match reason {
+            Reason::Saturated { utilisation } => {
+                let high = self.settings.utilisation_high;
+                0.5 + 0.4 * (utilisation - high) / (1.0 - high).max(f64::EPSILON)
+            }
+            Reason::QueueGrowing { from, to } => 1.0 - from / to,
+            Reason::LatencyRising { from_seconds, to_seconds } => 1.0 - from_seconds / to_seconds,
+        };
+        strength.clamp(0.0, 0.9)
+    }
+
+    fn mitigation(&self, name: &str, trend: &Trend, reasons: &[Reason]) -> Mitigation {
+        let has = |wanted: fn(&Reason) -> bool| reasons.iter().any(wanted);
+        if !self.is_chain && self.others_have_room(name) {
+            return Mitigation::Move;
+        }
+        let is_growing = has(|reason| matches!(reason, Reason::QueueGrowing { .. }));
+        if is_growing && trend.newer.rate_in >= trend.newer.rate_out * self.settings.shed_ratio {
+            return Mitigation::Shed;
+        }
+        let is_slower = has(|reason| matches!(reason, Reason::LatencyRising { .. }));
+        if is_slower && !is_growing { Mitigation::SlowDown } else { Mitigation::Add }
+    }
+
+    fn others_have_room(&self, name: &str) -> bool {
+        let others = self.stages.iter().filter(|(other, _)| *other != name);
+        let latest = others.filter_map(|(_, stage)| stage.samples.back());
+        let (count, sum) =
+            latest.fold((0, 0.0), |(count, sum), sample| (count + 1, sum + sample.utilisation));
+        count > 0 && sum / f64::from(count) < self.settings.spare_below
+    }
+}
+
+/// How a stage changed.
+struct Trend {
+    older: Sample,
+    newer: Sample,
+    queue_correlation: f64,
+}
+
+impl Trend {
+    /// None while there are fewer samples than are wanted.
+    fn of(samples: &VecDeque<Sample>, wanted: usize) -> Option<Self> {
+        if samples.len() < wanted {
+            return None;
+        }
+        let half = wanted / 2;
+        Some(Self {
+            older: mean(samples.range(..half)),
+            newer: mean(samples.range(wanted - half..)),
+            queue_correlation: correlation_with_time(samples.iter().map(|sample| sample.queued)),
+        })
+    }
+}
+
+fn mean<'a>(samples: impl ExactSizeIterator<Item = &'a Sample>) -> Sample {
+    let share = 1.0 / samples.len() as f64;
+    samples.fold(Sample::default(), |sum, sample| Sample {
+        utilisation: sum.utilisation + sample.utilisation * share,
+        queued: sum.queued + sample.queued * share,
+        rate_in: sum.rate_in + sample.rate_in * share,
+        rate_out: sum.rate_out + sample.rate_out * share,
+        latency_seconds: sum.latency_seconds + sample.latency_seconds * share,
+    })
+}
+
+/// Pearson's correlation of values with their places; 0 if they do not vary.
+fn correlation_with_time(values: impl ExactSizeIterator<Item = f64> + Clone) -> f64 {
+    let count = values.len() as f64;
+    let mean_value = values.clone().sum::<f64>() / count;
+    let mean_place = (count - 1.0) / 2.0;
+    let (mut joint, mut of_values, mut of_places) = (0.0, 0.0, 0.0);
+    for (place, value) in values.enumerate() {
+        let (place, value) = (place as f64 - mean_place, value - mean_value);
+        joint += place * value;
+        of_values += value * value;
+        of_places += place * place;
+    }
+    if of_values > 0.0 && of_places > 0.0 { joint / (of_values * of_places).sqrt() } else { 0.0 }
+}
+
+fn check(sample: &Sample) -> Result<(), Error> {
+    error::not_negative("utilisation", sample.utilisation)?;
+    error::not_negative("queued", sample.queued)?;
+    error::not_negative("rate_in", sample.rate_in)?;
+    error::not_negative("rate_out", sample.rate_out)?;
+    error::not_negative("latency_seconds", sample.latency_seconds)
+}
