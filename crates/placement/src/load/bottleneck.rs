@@ -420,3 +420,148 @@ fn check(sample: &Sample) -> Result<(), Error> {
     error::not_negative("rate_out", sample.rate_out)?;
     error::not_negative("latency_seconds", sample.latency_seconds)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn calm() -> Sample {
+        Sample {
+            utilisation: 0.6,
+            queued: 2.0,
+            rate_in: 100.0,
+            rate_out: 100.0,
+            latency_seconds: 0.01,
+        }
+    }
+
+    /// Gives as many samples as are looked at; `change` shapes each by its place from 0 to 1.
+    fn feed(detector: &mut Detector, stage: &str, change: impl Fn(f64, &mut Sample)) {
+        for step in 0..8 {
+            let mut sample = calm();
+            change(f64::from(step) / 7.0, &mut sample);
+            detector.observe(stage, sample).unwrap();
+        }
+    }
+
+    fn parallel() -> Detector {
+        Detector::parallel(Settings::default()).unwrap()
+    }
+
+    #[test]
+    fn each_sign_is_found_alone_with_its_mitigation() {
+        type Change = fn(f64, &mut Sample);
+        let cases: [(Change, Mitigation); 5] = [
+            (|_, s| s.utilisation = 0.97, Mitigation::Add),
+            (|at, s| s.queued += 50.0 * at, Mitigation::Add),
+            (
+                |at, s| {
+                    s.queued += 50.0 * at;
+                    s.rate_in = 200.0;
+                },
+                Mitigation::Shed,
+            ),
+            (|at, s| s.latency_seconds *= 1.0 + at, Mitigation::SlowDown),
+            (
+                |at, s| {
+                    s.utilisation = 1.0;
+                    s.latency_seconds *= 1.0 + at;
+                },
+                Mitigation::SlowDown,
+            ),
+        ];
+        for (change, mitigation) in cases {
+            let mut detector = parallel();
+            feed(&mut detector, "a", change);
+            let findings = detector.findings();
+            assert_eq!(findings.len(), 1);
+            assert_eq!(findings[0].mitigation, mitigation, "{}", findings[0]);
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_bottleneck_is_none() {
+        type Change = fn(f64, &mut Sample);
+        let cases: [(&str, Change); 4] = [
+            ("a queue that swings", |at, s| {
+                s.queued = if at * 7.0 % 2.0 < 0.5 { 5.0 } else { 60.0 }
+            }),
+            ("a queue that grows by a hair", |at, s| s.queued = 100.0 + 8.0 * at),
+            ("a latency that rises with the throughput", |at, s| {
+                s.latency_seconds *= 1.0 + at;
+                s.rate_out *= 1.0 + at;
+            }),
+            ("a queue that shrinks", |at, s| s.queued = 90.0 - 80.0 * at),
+        ];
+        for (what, change) in cases {
+            let mut detector = parallel();
+            feed(&mut detector, "a", change);
+            assert_eq!(detector.findings(), [], "{what}");
+        }
+    }
+
+    #[test]
+    fn a_hot_target_beside_idle_ones_should_give_work_away() {
+        let mut detector = parallel();
+        for name in ["a", "b", "c"] {
+            let hot = name == "b";
+            feed(&mut detector, name, |_, s| s.utilisation = if hot { 0.99 } else { 0.3 });
+        }
+        let findings = detector.findings();
+        assert_eq!(findings.len(), 1);
+        assert_eq!((findings[0].stage.as_str(), &findings[0].mitigation), ("b", &Mitigation::Move));
+        detector.forget("b");
+        assert_eq!(detector.findings(), []);
+    }
+
+    #[test]
+    fn the_worst_comes_first_and_says_why() {
+        let mut detector = parallel();
+        feed(&mut detector, "a", |_, s| s.utilisation = 0.92);
+        feed(&mut detector, "b", |at, s| {
+            s.utilisation = 1.0;
+            s.queued += 98.0 * at;
+        });
+        let findings = detector.findings();
+        assert_eq!(findings.iter().map(|f| f.stage.as_str()).collect::<Vec<_>>(), ["b", "a"]);
+        let text = findings[0].to_string();
+        assert_eq!(text, "`b`: 100 % in use, queue grew from 23.0 to 79.0; add places or targets");
+    }
+
+    #[test]
+    fn few_samples_find_nothing_and_old_ones_are_forgotten() {
+        let mut detector = parallel();
+        let hot = Sample { utilisation: 1.0, ..calm() };
+        for _ in 0..7 {
+            detector.observe("a", hot).unwrap();
+            assert_eq!(detector.findings(), []);
+        }
+        detector.observe("a", hot).unwrap();
+        assert_eq!(detector.findings().len(), 1);
+        feed(&mut detector, "a", |_, _| {});
+        assert_eq!(detector.findings(), []);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let default = Settings::default;
+        let bad = [
+            Settings { samples: 3, ..default() },
+            Settings { samples: SAMPLES_MAX + 1, ..default() },
+            Settings { utilisation_high: 1.2, ..default() },
+            Settings { queue_growth_min: 0.0, ..default() },
+            Settings { latency_growth: 1.0, ..default() },
+            Settings { shed_ratio: f64::NAN, ..default() },
+            Settings { spare_below: 0.0, ..default() },
+        ];
+        for settings in bad {
+            assert!(Detector::parallel(settings.clone()).is_err(), "{settings:?}");
+        }
+        let mut chain = Detector::chain(["a", "b"], default()).unwrap();
+        assert_eq!(chain.observe("c", calm()), Err(Error::UnknownStage("c".into())));
+        let bad = Sample { queued: f64::NAN, ..calm() };
+        assert!(chain.observe("a", bad).unwrap_err().to_string().contains("`queued`"));
+        let twice = Detector::chain(["a", "a"], default()).unwrap_err();
+        assert_eq!(twice, Error::StageTwice("a".into()));
+    }
+}

@@ -113,15 +113,9 @@ impl Fleet {
 }
 
 /// Scores targets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Scorer {
     settings: Settings,
-}
-
-impl Default for Scorer {
-    fn default() -> Self {
-        Self { settings: Settings::default() }
-    }
 }
 
 impl Scorer {
@@ -195,5 +189,133 @@ fn load(target: &TargetLoad, fleet: &Fleet) -> (f64, f64) {
             (ratio, 1.0 / ratio.max(1.0))
         }
         None => (0.0, 1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Monitor;
+    use crate::load::statistics::Summary;
+    use crate::policy::Event;
+    use crate::target::{TargetSpec, Targets};
+
+    /// A target with nothing on it.
+    fn idle(limit: Option<u32>) -> TargetLoad {
+        let mut targets = Targets::new();
+        let id = targets.add(TargetSpec { limit, ..TargetSpec::new("a") }).unwrap();
+        let mut monitor = Monitor::default();
+        monitor.observe(&Event::Joined(targets.get(id).unwrap()), Duration::ZERO);
+        monitor.snapshot(Duration::ZERO).targets.remove(0)
+    }
+
+    fn with(error_rate: f64, p95_ms: u64, in_flight: u32) -> TargetLoad {
+        let p95 = Some(Duration::from_millis(p95_ms));
+        let statistics = Summary { error_rate, evidence: 1_000.0, p95, ..Summary::default() };
+        TargetLoad { statistics, in_flight, ..idle(Some(10)) }
+    }
+
+    const FLEET: Fleet = Fleet { p95: Some(Duration::from_millis(100)), relative_load: 2.0 };
+
+    fn score(target: &TargetLoad) -> f64 {
+        Scorer::default().score(target, &FLEET).score
+    }
+
+    #[test]
+    fn worse_signs_give_a_lower_score() {
+        // Each row is less well than the one before.
+        let rows = [
+            with(0.0, 100, 0),
+            with(0.0, 100, 5),
+            with(0.0, 200, 5),
+            with(0.05, 200, 5),
+            with(0.05, 400, 8),
+            with(0.2, 400, 8),
+            with(0.4, 800, 10),
+            with(0.5, 800, 10),
+        ];
+        let scores: Vec<f64> = rows.iter().map(score).collect();
+        assert!((scores[0] - 1.0).abs() < 0.01, "{scores:?}");
+        assert!(scores.windows(2).all(|pair| pair[1] < pair[0]), "{scores:?}");
+        assert!(scores[7] < 0.1, "{scores:?}");
+    }
+
+    #[test]
+    fn a_target_that_fails_every_request_is_ill_although_it_is_quick_and_idle() {
+        assert!(score(&with(1.0, 1, 0)) < 0.1);
+    }
+
+    #[test]
+    fn being_busy_is_not_being_ill() {
+        let full = Scorer::default().score(&with(0.0, 100, 10), &FLEET);
+        assert_eq!(full.load.score, 0.2);
+        assert!(full.score > 0.7, "{full:?}");
+        assert_eq!(full.worst().0, "load");
+    }
+
+    #[test]
+    fn a_new_target_is_well_and_one_bad_start_does_not_condemn_it() {
+        let new = Scorer::default().score(&idle(None), &FLEET);
+        assert_eq!((new.score, new.confidence), (1.0, 0.0));
+        let mut unlucky = with(1.0, 1_000, 0);
+        unlucky.statistics.evidence = 1.0;
+        assert!(score(&unlucky) > 0.8, "{}", score(&unlucky));
+        unlucky.statistics.evidence = 50.0;
+        assert!(score(&unlucky) < 0.3, "{}", score(&unlucky));
+    }
+
+    #[test]
+    fn the_terms_explain_the_score() {
+        let health = Scorer::default().score(&with(0.1, 250, 4), &FLEET);
+        let terms = [health.errors, health.latency, health.load];
+        assert_eq!(terms.map(|term| term.measured), [0.1, 2.5, 0.4]);
+        let product: f64 = terms.iter().map(|term| term.score.powf(term.weight)).product();
+        assert!((health.score - product).abs() < 1e-12);
+        assert!((terms.iter().map(|term| term.weight).sum::<f64>() - 1.0).abs() < 1e-12);
+        assert_eq!(health.worst().0, "latency");
+    }
+
+    #[test]
+    fn the_fleet_is_compared_by_its_median() {
+        let fleet = |p95s: &[u64]| {
+            let targets: Vec<TargetLoad> = p95s.iter().map(|ms| with(0.0, *ms, 0)).collect();
+            Fleet::of(&targets).p95
+        };
+        assert_eq!(fleet(&[]), None);
+        assert_eq!(fleet(&[10, 900]), Some(Duration::from_millis(10)));
+        assert_eq!(fleet(&[900, 10, 20]), Some(Duration::from_millis(20)));
+        let strict =
+            Settings { latency_target: Some(Duration::from_millis(50)), ..Settings::default() };
+        let strict = Scorer::new(strict).unwrap().score(&with(0.0, 100, 0), &FLEET);
+        assert_eq!(strict.latency.measured, 2.0);
+    }
+
+    #[test]
+    fn without_a_limit_the_load_is_compared_with_the_fleet() {
+        for (in_flight, score) in [(0, 1.0), (2, 1.0), (4, 0.5), (100, 0.2)] {
+            let target = TargetLoad { in_flight, ..idle(None) };
+            assert_eq!(Scorer::default().score(&target, &FLEET).load.score, score, "{in_flight}");
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let default = Settings::default;
+        let bad = [
+            (Settings { weight_errors: f64::NAN, ..default() }, "weight_errors"),
+            (Settings { weight_load: -1.0, ..default() }, "weight_load"),
+            (
+                Settings { weight_errors: 0.0, weight_latency: 0.0, weight_load: 0.0, ..default() },
+                "weight_errors + ",
+            ),
+            (Settings { error_rate_worst: 1.5, ..default() }, "error_rate_worst"),
+            (Settings { load_floor: 2.0, ..default() }, "load_floor"),
+            (Settings { evidence_half: -1.0, ..default() }, "evidence_half"),
+            (Settings { latency_target: Some(Duration::ZERO), ..default() }, "latency_target"),
+        ];
+        for (settings, field) in bad {
+            let error = Scorer::new(settings).unwrap_err();
+            assert!(error.to_string().contains(field), "{error}");
+        }
     }
 }

@@ -46,17 +46,11 @@ impl Default for Options {
 }
 
 /// Watches all targets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Monitor {
     options: Options,
     /// By slot.
     watches: Vec<Option<Watch>>,
-}
-
-impl Default for Monitor {
-    fn default() -> Self {
-        Self { options: Options::default(), watches: Vec::new() }
-    }
 }
 
 impl Monitor {
@@ -295,5 +289,188 @@ fn target_of<'a>(event: &Event<'a>) -> &'a Target {
         | Event::Started(target)
         | Event::Finished { target, .. }
         | Event::Idle(target) => target,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::target::{TargetSpec, Targets};
+
+    /// What is done to one of the targets.
+    #[derive(Clone, Debug)]
+    enum Action {
+        Start,
+        Finish(Outcome),
+        Queue(u32),
+        Limit(Option<u32>),
+    }
+
+    fn any_action() -> impl Strategy<Value = Action> {
+        prop_oneof![
+            4 => Just(Action::Start),
+            3 => Just(Action::Finish(Outcome::Success)),
+            1 => Just(Action::Finish(Outcome::Failure)),
+            1 => (0u32..20).prop_map(Action::Queue),
+            1 => prop::option::of(1u32..5).prop_map(Action::Limit),
+        ]
+    }
+
+    /// A table, a monitor, and everything that was ever true of it.
+    struct World {
+        targets: Targets,
+        monitor: Monitor,
+        /// Per target: when, and the target as it was from then on.
+        history: Vec<Vec<(u64, Target)>>,
+        started: Vec<Vec<u64>>,
+        finished: Vec<Vec<u64>>,
+    }
+
+    impl World {
+        fn new(count: usize) -> Self {
+            let mut world = Self {
+                targets: Targets::new(),
+                monitor: Monitor::default(),
+                history: vec![Vec::new(); count],
+                started: vec![Vec::new(); count],
+                finished: vec![Vec::new(); count],
+            };
+            for at in 0..count {
+                world.targets.add(TargetSpec::new(at.to_string())).unwrap();
+                let target = world.targets.slots()[at].clone();
+                world.monitor.observe(&Event::Joined(&target), Duration::ZERO);
+                world.history[at].push((0, target));
+            }
+            world
+        }
+
+        fn act(&mut self, at: usize, action: &Action, now_ms: u64) {
+            let now = Duration::from_millis(now_ms);
+            let id = self.targets.slots()[at].id;
+            match action {
+                Action::Start => {
+                    self.targets.started(id);
+                    self.started[at].push(now_ms);
+                    self.monitor.observe(&Event::Started(&self.targets.slots()[at]), now);
+                }
+                Action::Finish(outcome) if self.targets.slots()[at].in_flight > 0 => {
+                    self.targets.finished(id);
+                    self.finished[at].push(now_ms);
+                    let target = &self.targets.slots()[at];
+                    let latency = Duration::from_millis(5);
+                    let event = Event::Finished { target, latency, outcome: *outcome };
+                    self.monitor.observe(&event, now);
+                }
+                Action::Finish(_) => {}
+                Action::Queue(queued) => {
+                    self.targets.set_queued(id, *queued).unwrap();
+                    self.monitor.observe(&Event::Changed(&self.targets.slots()[at]), now);
+                }
+                Action::Limit(limit) => {
+                    self.targets.set_limit(id, *limit).unwrap();
+                    self.monitor.observe(&Event::Changed(&self.targets.slots()[at]), now);
+                }
+            }
+            self.history[at].push((now_ms, self.targets.slots()[at].clone()));
+        }
+
+        /// A mean over the window, from the whole history.
+        fn mean(&self, at: usize, from: u64, now: u64, of: impl Fn(&Target) -> f64) -> f64 {
+            let history = &self.history[at];
+            let ends = history.iter().skip(1).map(|(end, _)| *end).chain([now]);
+            let area = |((begin, target), end): (&(u64, Target), u64)| {
+                of(target) * end.max(from).saturating_sub((*begin).max(from)) as f64
+            };
+            let sum: f64 = history.iter().zip(ends).map(area).sum();
+            if now > from { sum / (now - from) as f64 } else { 0.0 }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_snapshot_is_what_the_whole_history_says(
+            steps in prop::collection::vec((0u64..900, 0usize..3, any_action()), 1..80),
+        ) {
+            let mut world = World::new(3);
+            let mut now = 0;
+            for (wait, at, action) in steps {
+                now += wait;
+                world.act(at, &action, now);
+            }
+            let snapshot = world.monitor.snapshot(Duration::from_millis(now));
+            let from = (now / 1_000 + 1).saturating_sub(10) * 1_000;
+            let seconds = (now - from) as f64 / 1_000.0;
+            let near = |a: f64, b: f64| (a - b).abs() < 1e-6 * (1.0 + b.abs());
+            let mut loads = Vec::new();
+            for (at, load) in snapshot.targets.iter().enumerate() {
+                let rate = |times: &[u64]| {
+                    let count = times.iter().filter(|time| **time >= from).count() as f64;
+                    if seconds > 0.0 { count / seconds } else { 0.0 }
+                };
+                let in_flight = world.mean(at, from, now, |t| f64::from(t.in_flight));
+                let queued = world.mean(at, from, now, |t| f64::from(t.queued));
+                prop_assert!(near(load.rate_in, rate(&world.started[at])));
+                prop_assert!(near(load.rate_out, rate(&world.finished[at])));
+                prop_assert!(near(load.in_flight_mean, in_flight));
+                prop_assert!(near(load.queued_mean, queued));
+                prop_assert!(near(load.utilisation, world.mean(at, from, now, used)));
+                prop_assert_eq!(load.in_flight, world.targets.slots()[at].in_flight);
+                prop_assert_eq!(load.statistics.requests, world.started[at].len() as u64);
+                loads.push(in_flight + queued);
+            }
+            let imbalance = Imbalance::of(loads.iter().copied());
+            prop_assert!(near(snapshot.load.variance, imbalance.variance));
+            prop_assert!(near(snapshot.load.jain, imbalance.jain));
+        }
+    }
+
+    #[test]
+    fn targets_that_leave_are_forgotten_and_their_successors_start_afresh() {
+        let mut targets = Targets::new();
+        let mut monitor = Monitor::default();
+        let first = targets.add(TargetSpec::new("old")).unwrap();
+        let old = targets.get(first).unwrap().clone();
+        monitor.observe(&Event::Started(&old), Duration::ZERO);
+        assert_eq!(monitor.snapshot(Duration::ZERO).targets[0].name, "old");
+        targets.remove(first).unwrap();
+        monitor.observe(&Event::Left(&old), Duration::ZERO);
+        assert!(monitor.snapshot(Duration::ZERO).targets.is_empty());
+        let second = targets.add(TargetSpec::new("new")).unwrap();
+        monitor.observe(&Event::Joined(targets.get(second).unwrap()), Duration::ZERO);
+        monitor.observe(&Event::Started(&old), Duration::ZERO);
+        let snapshot = monitor.snapshot(Duration::ZERO);
+        assert_eq!(snapshot.target(second).unwrap().statistics.requests, 0);
+        assert!(monitor.statistics(first).is_none());
+        assert!(monitor.statistics(second).is_some());
+    }
+
+    #[test]
+    fn targets_that_are_not_up_do_not_count_as_uneven() {
+        let mut world = World::new(3);
+        (0..2).for_each(|at| (0..5).for_each(|_| world.act(at, &Action::Start, 0)));
+        let id = world.targets.slots()[2].id;
+        let now = Duration::from_secs(1);
+        assert!(world.monitor.snapshot(now).load.jain < 0.7);
+        world.targets.set_state(id, State::Down).unwrap();
+        world.monitor.observe(&Event::Changed(&world.targets.slots()[2]), now);
+        let snapshot = world.monitor.snapshot(now);
+        assert_eq!((snapshot.load.jain, snapshot.load.count), (1.0, 2));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let default = Options::default;
+        let bad = [
+            (Options { bucket: Duration::ZERO, ..default() }, "`bucket`"),
+            (Options { buckets: 0, ..default() }, "`buckets`"),
+            (Options { buckets: BUCKETS_MAX + 1, ..default() }, "`buckets`"),
+            (Options { half_life: Duration::ZERO, ..default() }, "`half_life`"),
+        ];
+        for (options, field) in bad {
+            let error = Monitor::new(options).unwrap_err();
+            assert!(error.to_string().contains(field), "{error}");
+        }
     }
 }

@@ -23,7 +23,7 @@ const DROP_MIN: f64 = 1e-12;
 /// What can be set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Annealing {
-    /// How many moves or swaps are tried; some millions take a second.
+    /// How many moves or swaps are tried; each takes the same time, however large the problem is.
     pub steps: u64,
     /// Where chance starts from.
     pub seed: u64,

@@ -24,7 +24,7 @@ const PASSED_MAX: usize = 1_024;
 /// Drops of the objective below this are rounding errors.
 const DROP_MIN: f64 = 1e-12;
 
-/// Plans at most `moves_max` moves. Fast: about a second for a million items.
+/// Plans at most `moves_max` moves.
 pub fn greedy(problem: &Problem, weights: &Weights, moves_max: usize) -> Result<Plan, Error> {
     weights.check()?;
     Ok(search(problem, weights, moves_max, |_| false).plan())

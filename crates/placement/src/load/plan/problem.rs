@@ -19,6 +19,9 @@ pub struct Problem {
     total_load: f64,
 }
 
+/// What an item is bound by: names of targets, and needs with the bits of their amounts.
+type Bond<'a> = (Option<&'a [usize]>, Vec<(&'a str, u64)>);
+
 #[derive(Clone, Debug)]
 struct Binding {
     /// By target.
@@ -79,7 +82,7 @@ impl Problem {
 
     fn bind(&mut self) -> Result<(), Error> {
         // Needs are numbers that were checked, so their bits tell them apart.
-        let mut known: BTreeMap<(Option<&[usize]>, Vec<(&str, u64)>), u32> = BTreeMap::new();
+        let mut known: BTreeMap<Bond<'_>, u32> = BTreeMap::new();
         for item in &self.items {
             if item.allowed.is_none() && item.needs.is_empty() {
                 self.binding_of.push(None);
