@@ -6,8 +6,8 @@
 //! problem is.
 //!
 //! The temperature starts in proportion to the mean change of random steps, so that it fits any unit, and falls
-//! geometrically. It starts low: the greedy result is good, and a hot start would throw it away. Cold: without steps
-//! the result is the greedy one.
+//! geometrically. It starts low, and lower still if the steps are few for so many items: the greedy result is good,
+//! and a hot start would throw it away. Cold: without steps the result is the greedy one.
 
 use super::assignment::Assignment;
 use super::{Plan, Problem, Weights, greedy};
@@ -17,6 +17,8 @@ use crate::load::error::{self, Error};
 pub const STEPS_MAX: u64 = 1 << 40;
 /// Random steps from which the temperature's unit is taken.
 const TRIALS: usize = 128;
+/// With fewer steps per item than this, the start is colder in proportion: there is no time to cool down.
+const STEPS_PER_ITEM: f64 = 50.0;
 /// Drops of the objective below this are rounding errors.
 const DROP_MIN: f64 = 1e-12;
 
@@ -111,7 +113,8 @@ impl Walk<'_> {
         if unit <= 0.0 {
             return;
         }
-        let mut heat = unit * annealing.heat_start;
+        let visits = annealing.steps as f64 / self.movable.len() as f64;
+        let mut heat = unit * annealing.heat_start * (visits / STEPS_PER_ITEM).min(1.0);
         let cooling = annealing.heat_end.powf(1.0 / annealing.steps as f64);
         // How far the objective is above the best one seen.
         let mut above = 0.0;

@@ -16,11 +16,13 @@ use super::{Plan, Problem, Weights};
 use crate::load::error::Error;
 
 /// Items either side of the ideal size that are tried.
-const NEAREST: usize = 8;
+const NEAREST: usize = 4;
 /// Targets that are tried for an item, the best first.
-const CANDIDATES_MAX: usize = 32;
+const CANDIDATES_MAX: usize = 16;
 /// Targets that are passed over in the search for those.
 const PASSED_MAX: usize = 1_024;
+/// Moves of the last phase, per item: far more than it takes, and an end in any case.
+const STEPS_PER_ITEM_MAX: usize = 16;
 /// Drops of the objective below this are rounding errors.
 const DROP_MIN: f64 = 1e-12;
 
@@ -134,13 +136,16 @@ impl<'a> Search<'a> {
 
     /// Moves items from where load costs most, until no move helps.
     fn level(&mut self) {
+        let mut steps_left = self.assignment.problem.items().len() * STEPS_PER_ITEM_MAX;
         let mut has_moved = true;
         while has_moved {
             has_moved = false;
             self.sources = self.by_marginal.clone();
             while let Some((_, source)) = self.sources.last().copied() {
                 match self.best_from(source as usize) {
+                    Some(_) if steps_left == 0 => return,
                     Some(step) => {
+                        steps_left -= 1;
                         self.apply(step.item, step.to);
                         self.sources.insert(self.key(step.to));
                         has_moved = true;

@@ -180,6 +180,18 @@ fn annealing_comes_near_the_optimum_of_small_problems() {
 }
 
 #[test]
+fn annealing_finds_the_swap_that_no_single_move_brings() {
+    let items = [(6.0, 0), (5.0, 0), (4.0, 1), (3.0, 1)].into_iter().enumerate();
+    let items = items.map(|(id, (load, on))| Item::new(id as u64, load, on));
+    let problem = Problem::new(items.collect(), vec![Target::new(20.0); 2]).unwrap();
+    let weights = Weights { moving: 0.01, ..Weights::default() };
+    assert!(greedy(&problem, &weights, 4).unwrap().moves.is_empty());
+    let plan = anneal(&problem, &weights, 4, &Annealing::default()).unwrap();
+    assert_eq!(plan.moves.len(), 2, "two items change places: {plan:?}");
+    assert!(plan.after.balance < 1e-9);
+}
+
+#[test]
 fn a_large_plan_gets_even() {
     let mut random = fastrand::Rng::with_seed(3);
     let items = (0..20_000).map(|id| Item::new(id, random.f64(), random.usize(..20)));

@@ -15,9 +15,14 @@
 //! narrowest place first, every other gain is lost there). Cold: a stage with fewer than `samples` samples has no
 //! findings.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+mod finding;
+mod trend;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
+
+pub use finding::{Finding, Mitigation, Reason};
+use trend::Trend;
 
 use super::error::{self, Error};
 use super::monitor::{Snapshot, TargetLoad};
@@ -92,96 +97,6 @@ impl From<&TargetLoad> for Sample {
     }
 }
 
-/// Why a stage is a bottleneck.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Reason {
-    /// It is in use nearly all the time.
-    Saturated {
-        /// The share in use.
-        utilisation: f64,
-    },
-    /// More comes in than goes out.
-    QueueGrowing {
-        /// The mean queue of the older samples.
-        from: f64,
-        /// The mean queue of the newer samples.
-        to: f64,
-    },
-    /// It takes longer, and no more comes out.
-    LatencyRising {
-        /// The mean latency of the older samples, in seconds.
-        from_seconds: f64,
-        /// The mean latency of the newer samples, in seconds.
-        to_seconds: f64,
-    },
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Saturated { utilisation } => write!(f, "{:.0} % in use", utilisation * 100.0),
-            Self::QueueGrowing { from, to } => write!(f, "queue grew from {from:.1} to {to:.1}"),
-            Self::LatencyRising { from_seconds, to_seconds } => write!(
-                f,
-                "latency rose from {:.1} ms to {:.1} ms without more throughput",
-                from_seconds * 1e3,
-                to_seconds * 1e3
-            ),
-        }
-    }
-}
-
-/// What to try.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mitigation {
-    /// Refuse a part of the arrivals: they outrun the stage by far.
-    Shed,
-    /// Give the stage more places, or more targets.
-    Add,
-    /// Move work to the others, which have room.
-    Move,
-    /// Give it less at once: more at once brings no more out.
-    SlowDown,
-    /// Mend this stage first: it is what holds the finding's stage up.
-    MendFirst(String),
-}
-
-impl fmt::Display for Mitigation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shed => f.write_str("shed a part of the arrivals"),
-            Self::Add => f.write_str("add places or targets"),
-            Self::Move => f.write_str("move work to targets with room"),
-            Self::SlowDown => f.write_str("allow fewer requests at once"),
-            Self::MendFirst(stage) => write!(f, "mend `{stage}` first"),
-        }
-    }
-}
-
-/// A bottleneck.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Finding {
-    /// Where.
-    pub stage: String,
-    /// From 0 to 1.
-    pub severity: f64,
-    /// Why; at least one.
-    pub reasons: Vec<Reason>,
-    /// What to try.
-    pub mitigation: Mitigation,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`: ", self.stage)?;
-        for (at, reason) in self.reasons.iter().enumerate() {
-            let comma = if at == 0 { "" } else { ", " };
-            write!(f, "{comma}{reason}")?;
-        }
-        write!(f, "; {}", self.mitigation)
-    }
-}
-
 #[derive(Clone, Debug)]
 struct Stage {
     /// Its place in a chain.
@@ -240,7 +155,7 @@ impl Detector {
     /// Takes in one sample of each target of a snapshot, and forgets targets that are not in it.
     pub fn observe_snapshot(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
         if !self.is_chain {
-            let names: std::collections::BTreeSet<&str> =
+            let names: BTreeSet<&str> =
                 snapshot.targets.iter().map(|target| target.name.as_str()).collect();
             self.stages.retain(|name, _| names.contains(name.as_str()));
         }
@@ -363,54 +278,6 @@ impl Detector {
             latest.fold((0, 0.0), |(count, sum), sample| (count + 1, sum + sample.utilisation));
         count > 0 && sum / f64::from(count) < self.settings.spare_below
     }
-}
-
-/// How a stage changed.
-struct Trend {
-    older: Sample,
-    newer: Sample,
-    queue_correlation: f64,
-}
-
-impl Trend {
-    /// None while there are fewer samples than are wanted.
-    fn of(samples: &VecDeque<Sample>, wanted: usize) -> Option<Self> {
-        if samples.len() < wanted {
-            return None;
-        }
-        let half = wanted / 2;
-        Some(Self {
-            older: mean(samples.range(..half)),
-            newer: mean(samples.range(wanted - half..)),
-            queue_correlation: correlation_with_time(samples.iter().map(|sample| sample.queued)),
-        })
-    }
-}
-
-fn mean<'a>(samples: impl ExactSizeIterator<Item = &'a Sample>) -> Sample {
-    let share = 1.0 / samples.len() as f64;
-    samples.fold(Sample::default(), |sum, sample| Sample {
-        utilisation: sum.utilisation + sample.utilisation * share,
-        queued: sum.queued + sample.queued * share,
-        rate_in: sum.rate_in + sample.rate_in * share,
-        rate_out: sum.rate_out + sample.rate_out * share,
-        latency_seconds: sum.latency_seconds + sample.latency_seconds * share,
-    })
-}
-
-/// Pearson's correlation of values with their places; 0 if they do not vary.
-fn correlation_with_time(values: impl ExactSizeIterator<Item = f64> + Clone) -> f64 {
-    let count = values.len() as f64;
-    let mean_value = values.clone().sum::<f64>() / count;
-    let mean_place = (count - 1.0) / 2.0;
-    let (mut joint, mut of_values, mut of_places) = (0.0, 0.0, 0.0);
-    for (place, value) in values.enumerate() {
-        let (place, value) = (place as f64 - mean_place, value - mean_value);
-        joint += place * value;
-        of_values += value * value;
-        of_places += place * place;
-    }
-    if of_values > 0.0 && of_places > 0.0 { joint / (of_values * of_places).sqrt() } else { 0.0 }
 }
 
 fn check(sample: &Sample) -> Result<(), Error> {
