@@ -115,7 +115,11 @@ pub enum Error {
 
 /// Every experiment, in the order in which a reader meets them.
 pub fn all() -> &'static [Experiment] {
-    &[experiments::herd::EXPERIMENT]
+    &[
+        experiments::stealing::EXPERIMENT,
+        experiments::scalability::EXPERIMENT,
+        experiments::herd::EXPERIMENT,
+    ]
 }
 
 /// The experiment of this name.

@@ -1,13 +1,14 @@
 //! `divvy bench`: measures this machine, each figure beside a physical limit or a bare part in the same run.
 //!
-//! Every benchmark starts a private server on a temporary store and leaves nothing behind. `BENCHMARKING.md` says
-//! what the figures mean.
+//! Every benchmark but `patterns`, which needs only threads, starts a private server on a temporary store and leaves
+//! nothing behind. `BENCHMARKING.md` says what the figures mean.
 
 mod backlog;
 mod disk;
 mod idle;
 mod latency;
 mod life;
+mod patterns;
 mod process;
 mod recovery;
 mod store_only;
@@ -37,6 +38,8 @@ enum Which {
     Backlog(backlog::Args),
     /// Restart with a large backlog: time and memory until the server works again.
     Recovery(recovery::Args),
+    /// Tasks spread over threads in five ways: throughput and time to start, against targets.
+    Patterns(patterns::Args),
 }
 
 /// Where the temporary store of a benchmark goes.
@@ -65,6 +68,14 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
         Which::Idle(args) => print(output, &idle::run(&args, output).await?),
         Which::Backlog(args) => print(output, &backlog::run(&args, output).await?),
         Which::Recovery(args) => print(output, &recovery::run(&args, output)?),
+        Which::Patterns(args) => {
+            let figures = patterns::run(&args, output)?;
+            if output.is_json() {
+                return print(output, &figures);
+            }
+            figures.table().print(output)?;
+            Ok(Code::Done)
+        }
     }
 }
 
