@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::options::{Band, Victim};
+use crate::options::{Band, Start, Victim};
 use crate::place;
 use crate::queues::{Entry, Local};
 use crate::shared::{Closing, Shared, Slot};
@@ -74,7 +74,8 @@ pub(crate) fn push_local(shared: &Shared, entry: Entry) -> Result<(), Entry> {
     entry.map_or(Ok(()), Err)
 }
 
-/// Runs a worker on this thread until it has to leave; gives its queues back, empty.
+/// Runs a worker on this thread until it has to leave; gives its queues back, empty. The worker counts as searching
+/// already: whoever started the thread saw to that, as for one that is woken.
 pub(crate) fn run(shared: Arc<Shared>, index: usize, local: Local) -> Local {
     let seed = place::mix(shared.options.seed ^ place::mix(index as u64 + 1));
     let context = Rc::new(Context {
@@ -104,11 +105,14 @@ impl Context {
     }
 
     fn work(&self) {
+        if let Some(entry) = self.idle(true) {
+            self.execute(entry);
+        }
         loop {
             if self.slot().attention.load(Ordering::Relaxed) && self.must_leave() {
                 return;
             }
-            match self.next().or_else(|| self.idle()) {
+            match self.next().or_else(|| self.idle(false)) {
                 Some(entry) => self.execute(entry),
                 // Somebody called for attention.
                 None => continue,
@@ -183,7 +187,7 @@ impl Context {
                 if more {
                     self.slot().queues.publish(&self.local);
                     if self.shared.stealable[Band::Normal as usize] {
-                        self.shared.parking.notify(None);
+                        self.shared.notify(None);
                     }
                 }
                 if let Some(task) = first {
@@ -206,30 +210,31 @@ impl Context {
     }
 
     /// Searches and sleeps until there is something to run; nothing if the worker must look at its orders.
+    /// `searching` says whether it counts as searching already.
     #[cold]
-    fn idle(&self) -> Option<Entry> {
+    fn idle(&self, searching: bool) -> Option<Entry> {
         let slot = self.slot();
         slot.queues.publish(&self.local);
         let counters = &slot.counters;
         let begin = nanos(self.shared.now()).max(1);
         counters.idle_since_ns.set(begin);
-        let entry = self.search_and_sleep();
+        let entry = self.search_and_sleep(searching);
         counters.idle_since_ns.set(0);
         counters.idle_ns.add(nanos(self.shared.now()).saturating_sub(begin));
         entry
     }
 
-    fn search_and_sleep(&self) -> Option<Entry> {
+    fn search_and_sleep(&self, mut searching: bool) -> Option<Entry> {
         let parking = &self.shared.parking;
         let counters = &self.slot().counters;
         let limit = (self.shared.active() / 2).max(1);
-        let mut searching = parking.begin_search(limit);
+        searching = searching || parking.begin_search(limit);
         loop {
             if searching {
                 let entry = self.search();
                 if entry.is_some() || self.slot().attention.load(Ordering::Relaxed) {
-                    if parking.end_search() && self.more_work() {
-                        parking.notify(None);
+                    if parking.end_search() && self.others_could_help() {
+                        self.shared.notify(None);
                     }
                     return entry;
                 }
@@ -242,9 +247,12 @@ impl Context {
         }
     }
 
-    /// Whether others could run something, what this worker has just got included.
-    fn more_work(&self) -> bool {
-        self.shared.has_work_for_any()
+    /// Whether there is more work, what this worker has just got included, and somebody who could be called for it.
+    fn others_could_help(&self) -> bool {
+        let shared = &self.shared;
+        let somebody =
+            shared.parking.counts().sleeping > 0 || shared.options.start == Start::OnDemand;
+        somebody && shared.has_work_for_any()
     }
 
     fn search(&self) -> Option<Entry> {
