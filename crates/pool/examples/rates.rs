@@ -2,7 +2,8 @@
 //!
 //! One producer outside the pool; tasks of one addition ("tiny") or of about a microsecond; spread evenly or 70 % on
 //! worker 0. Peers cannot place tasks, so they get the same tasks in both cases. `cargo run --release --example rates`
-//! prints the median of several runs, all contenders in turn, so that noise falls on all alike.
+//! prints the median of several runs, all contenders in turn, so that noise falls on all alike. Arguments: a part of the name
+//! of the contenders, and of the load, to run only those. With `STATS` set, what the pools counted is printed too.
 
 #![allow(clippy::print_stdout, reason = "an example that prints a table")]
 
@@ -91,14 +92,19 @@ fn ours(pool: &Pool, done: &'static Done, count: u64, spins: u32, uneven: bool, 
 }
 
 fn main() {
-    let only = std::env::args().nth(1).unwrap_or_default();
+    let argument = |place| std::env::args().nth(place).unwrap_or_default();
+    let (only, only_load) = (argument(1), argument(2));
     let done: &'static Done = Box::leak(Box::new(Done(std::array::from_fn(|_| Padded::default()))));
     println!("{:<34} {:>8} {:>10}", "contender", "M/s", "ns/task");
     for workers in [2_usize, 4] {
         for (kind, spins, count) in [("tiny", 0, 640_000), ("1us", 330, 192_000)] {
             for uneven in [false, true] {
                 let load = if uneven { "70% on one" } else { "even" };
-                println!("-- {workers} workers, {kind}, {load}");
+                let title = format!("{workers} workers, {kind}, {load}");
+                if !title.contains(&only_load) {
+                    continue;
+                }
+                println!("-- {title}");
                 contest(&only, workers, spins, count, uneven, done);
             }
         }

@@ -53,25 +53,22 @@ pub(crate) fn current_of(shared: &Shared) -> Option<Rc<Context>> {
     current().filter(|context| std::ptr::eq(&raw const *context.shared, shared))
 }
 
-/// Puts an entry into the queue of the worker that this thread is; gives it back if it is none of this pool.
+/// Whether this thread is a worker of this pool.
 #[inline]
-pub(crate) fn push_local(shared: &Shared, entry: Entry) -> Result<(), Entry> {
-    let mut entry = Some(entry);
-    let _ = CURRENT.try_with(|current| {
+pub(crate) fn is_worker_of(shared: &Shared) -> bool {
+    let is = |current: &RefCell<Option<Rc<Context>>>| {
         let current = current.borrow();
-        let Some(context) = current.as_ref() else { return };
-        if !std::ptr::eq(&raw const *context.shared, shared) {
-            return;
-        }
-        match entry.take() {
-            Some(Entry::One(task)) => context.local.queue.push(task),
-            Some(Entry::Many(tasks)) => {
-                tasks.into_iter().for_each(|task| context.local.queue.push(task))
-            }
-            None => {}
-        }
+        current.as_ref().is_some_and(|context| std::ptr::eq(&raw const *context.shared, shared))
+    };
+    CURRENT.try_with(is).unwrap_or(false)
+}
+
+/// Puts a task into the queue of the worker that this thread is.
+pub(crate) fn push_here(task: Task) {
+    CURRENT.with_borrow(|current| {
+        let context = current.as_ref().expect("the caller made sure that this is a worker");
+        context.local.queue.push(task);
     });
-    entry.map_or(Ok(()), Err)
 }
 
 /// Runs a worker on this thread until it has to leave; gives its queues back, empty. The worker counts as searching
@@ -112,10 +109,13 @@ impl Context {
             if self.slot().attention.load(Ordering::Relaxed) && self.must_leave() {
                 return;
             }
-            match self.next().or_else(|| self.idle(false)) {
-                Some(entry) => self.execute(entry),
-                // Somebody called for attention.
-                None => continue,
+            // Tasks of the own queue are passed straight on: each further move of a task costs some nanoseconds.
+            if let Some(entry) = self.next_due() {
+                self.execute(entry);
+            } else if let Some(task) = self.next_own() {
+                self.run_task(task);
+            } else if let Some(entry) = self.next_received().or_else(|| self.idle(false)) {
+                self.execute(entry);
             }
         }
     }
@@ -127,9 +127,9 @@ impl Context {
         self.shared.closing() == Closing::Ended || !slot.wanted.load(Ordering::SeqCst)
     }
 
-    /// The next task without asking other workers.
+    /// What comes before the own queue: the high band, and now and then what was received.
     #[inline]
-    fn next(&self) -> Option<Entry> {
+    fn next_due(&self) -> Option<Entry> {
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
         if tick.is_multiple_of(PUBLISH_EVERY) {
@@ -138,15 +138,17 @@ impl Context {
         if let Some(entry) = self.next_high() {
             return Some(entry);
         }
-        if tick.is_multiple_of(FAIR_EVERY)
-            && let Some(entry) = self.next_received()
+        if tick.is_multiple_of(FAIR_EVERY) { self.next_received() } else { None }
+    }
+
+    #[inline]
+    fn next_own(&self) -> Option<Task> {
+        if !self.local.stack.is_empty()
+            && let Some(task) = self.local.stack.pop()
         {
-            return Some(entry);
+            return Some(task);
         }
-        if let Some(task) = self.local.stack.pop().or_else(|| self.local.queue.pop()) {
-            return Some(Entry::One(task));
-        }
-        self.next_received()
+        self.local.queue.pop()
     }
 
     #[inline]
@@ -199,7 +201,7 @@ impl Context {
 
     #[inline]
     pub(crate) fn run_task(&self, task: Task) {
-        let result = catch_unwind(AssertUnwindSafe(|| task.run()));
+        let result = task.run_caught();
         let counters = &self.slot().counters;
         if let Err(payload) = result {
             counters.panics.add(1);
@@ -373,9 +375,8 @@ impl Context {
     /// Hands everything on before the thread ends.
     fn leave(&self) {
         let shared = &self.shared;
-        let normal = Band::Normal;
-        while let Some(task) = self.local.stack.pop().or_else(|| self.local.queue.pop()) {
-            shared.inbox[normal as usize].push(Entry::One(task));
+        while let Some(task) = self.next_own() {
+            shared.inbox[Band::Normal as usize].push(task);
             shared.parking.notify(None);
         }
         std::sync::atomic::fence(Ordering::SeqCst);
