@@ -246,3 +246,49 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool of two slots without threads: nobody is wanted and nobody takes.
+    fn without_threads(options: Options) -> Shared {
+        let shared = Shared::new(options, Weak::new());
+        shared.used.store(2, Ordering::Relaxed);
+        shared.active.store(2, Ordering::Relaxed);
+        shared
+    }
+
+    fn task() -> Task {
+        Task::new(|| {})
+    }
+
+    #[test]
+    fn what_is_put_on_a_worker_that_left_is_handed_on_by_the_submitter() {
+        let shared = without_threads(Options::with_workers(2));
+        shared.slots[1].wanted.store(true, Ordering::Relaxed);
+        for band in Band::ALL {
+            shared.submit_to(0, band, task());
+            shared.submit_to(1, band, task());
+            assert_eq!(shared.inbox[band as usize].len(), 1, "{band:?}");
+            assert_eq!(shared.slots[1].queues.inbox(band).len(), 1, "{band:?}");
+        }
+        shared.put_many(0, vec![task(), task()]);
+        assert_eq!(shared.inbox[Band::Normal as usize].len(), 3);
+        assert!(shared.slots[0].queues.is_empty() && !shared.is_empty());
+    }
+
+    #[test]
+    fn only_what_a_worker_may_take_keeps_it_awake() {
+        let shared = without_threads(Options::with_workers(2));
+        shared.slots.iter().for_each(|slot| slot.wanted.store(true, Ordering::Relaxed));
+        shared.submit_to(1, Band::High, task());
+        assert!(shared.has_work_for(1) && !shared.has_work_for(0) && !shared.has_work_for_any());
+        shared.submit_to(1, Band::Normal, task());
+        assert!(shared.has_work_for(0));
+        let alone = without_threads(Options { stealing: false, ..Options::with_workers(2) });
+        alone.slots.iter().for_each(|slot| slot.wanted.store(true, Ordering::Relaxed));
+        alone.submit_to(1, Band::Normal, task());
+        assert!(alone.has_work_for(1) && !alone.has_work_for(0));
+    }
+}
