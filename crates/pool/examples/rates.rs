@@ -2,7 +2,8 @@
 //!
 //! One producer outside the pool; tasks of one addition ("tiny") or of about a microsecond; spread evenly or 70 % on
 //! worker 0. Peers cannot place tasks, so they get the same tasks in both cases. `cargo run --release --example rates`
-//! prints the median of several runs, all contenders in turn, so that noise falls on all alike.
+//! prints the median of several runs, all contenders in turn, so that noise falls on all alike. Arguments: a part of the name
+//! of the contenders, and of the load, to run only those. With `STATS` set, what the pools counted is printed too.
 
 #![allow(clippy::print_stdout, reason = "an example that prints a table")]
 
@@ -91,15 +92,20 @@ fn ours(pool: &Pool, done: &'static Done, count: u64, spins: u32, uneven: bool, 
 }
 
 fn main() {
-    let only = std::env::args().nth(1).unwrap_or_default();
+    let argument = |place| std::env::args().nth(place).unwrap_or_default();
+    let (only, only_load) = (argument(1), argument(2));
     let done: &'static Done = Box::leak(Box::new(Done(std::array::from_fn(|_| Padded::default()))));
     println!("{:<34} {:>8} {:>10}", "contender", "M/s", "ns/task");
     for workers in [2_usize, 4] {
         for (kind, spins, count) in [("tiny", 0, 640_000), ("1us", 330, 192_000)] {
             for uneven in [false, true] {
                 let load = if uneven { "70% on one" } else { "even" };
-                println!("-- {workers} workers, {kind}, {load}");
-                contest(&only, workers, spins, count, uneven, done);
+                let title = format!("{workers} workers, {kind}, {load}");
+                if !title.contains(&only_load) {
+                    continue;
+                }
+                println!("-- {title}");
+                Contest::new(workers, spins, count, uneven, done).run(&only);
             }
         }
     }
@@ -107,85 +113,101 @@ fn main() {
 
 type Contender<'a> = (&'a str, Box<dyn Fn() + 'a>);
 
-fn contest(only: &str, workers: usize, spins: u32, count: u64, uneven: bool, done: &'static Done) {
-    let pool = |placement, victim| {
-        let options = Options { placement, victim, ..Options::with_workers(workers) };
-        Pool::new(options).expect("the options are right")
-    };
-    let shared = pool(Placement::Shared, Victim::Random);
-    let turns = pool(Placement::RoundRobin, Victim::Random);
-    let busiest = pool(Placement::TwoChoices, Victim::Busiest);
-    let rayon =
-        rayon::ThreadPoolBuilder::new().num_threads(workers).build().expect("threads start");
-    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).build();
-    let tokio = tokio.expect("threads start");
-    let (sender, receiver) = crossbeam_channel::unbounded::<Box<dyn FnOnce() + Send>>();
-    for _ in 0..workers {
-        let receiver = receiver.clone();
-        std::thread::spawn(move || receiver.iter().for_each(|run| run()));
-    }
-    let mut contenders: Vec<Contender<'_>> = Vec::new();
-    if uneven {
-        contenders
-            .push(("pool, random", Box::new(|| ours(&turns, done, count, spins, true, false))));
-        contenders
-            .push(("pool, busiest", Box::new(|| ours(&busiest, done, count, spins, true, false))));
-        contenders.push(("pool, batch", Box::new(|| ours(&turns, done, count, spins, true, true))));
-    } else {
-        contenders
-            .push(("pool, shared", Box::new(|| ours(&shared, done, count, spins, false, false))));
-        contenders.push((
-            "pool, round robin",
-            Box::new(|| ours(&turns, done, count, spins, false, false)),
-        ));
-        contenders.push((
-            "pool, two choices",
-            Box::new(|| ours(&busiest, done, count, spins, false, false)),
-        ));
-        contenders.push((
-            "pool, shared, batch",
-            Box::new(|| ours(&shared, done, count, spins, false, true)),
-        ));
-        contenders.push((
-            "pool, round robin, batch",
-            Box::new(|| ours(&turns, done, count, spins, false, true)),
-        ));
-    }
-    contenders.push((
-        "rayon spawn_fifo",
-        Box::new(|| (0..count).for_each(|_| rayon.spawn_fifo(move || work(done, spins)))),
-    ));
-    contenders.push((
-        "tokio spawn",
-        Box::new(|| {
-            (0..count).for_each(|_| {
-                tokio.spawn(async move { work(done, spins) });
-            })
-        }),
-    ));
-    contenders.push((
-        "crossbeam channel",
-        Box::new(|| {
-            (0..count).for_each(|_| {
-                sender.send(Box::new(move || work(done, spins))).expect("receivers live")
-            });
-        }),
-    ));
-    contenders.retain(|(name, _)| only.is_empty() || name.contains(only));
-    let mut results = vec![Vec::new(); contenders.len()];
-    for _ in 0..ROUNDS {
-        for ((_, submit), results) in contenders.iter().zip(&mut results) {
-            results.push(measure(count, done, submit));
+/// What is compared on one load.
+struct Contest {
+    spins: u32,
+    count: u64,
+    uneven: bool,
+    done: &'static Done,
+    shared: Pool,
+    turns: Pool,
+    choices: Pool,
+    rayon: rayon::ThreadPool,
+    tokio: tokio::runtime::Runtime,
+    channel: crossbeam_channel::Sender<Box<dyn FnOnce() + Send>>,
+}
+
+impl Contest {
+    fn new(workers: usize, spins: u32, count: u64, uneven: bool, done: &'static Done) -> Self {
+        let pool = |placement, victim| {
+            let options = Options { placement, victim, ..Options::with_workers(workers) };
+            Pool::new(options).expect("the options are right")
+        };
+        let rayon = rayon::ThreadPoolBuilder::new().num_threads(workers).build();
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).build();
+        let (channel, receiver) = crossbeam_channel::unbounded::<Box<dyn FnOnce() + Send>>();
+        for _ in 0..workers {
+            let receiver = receiver.clone();
+            std::thread::spawn(move || receiver.iter().for_each(|run| run()));
+        }
+        Self {
+            spins,
+            count,
+            uneven,
+            done,
+            shared: pool(Placement::Shared, Victim::Random),
+            turns: pool(Placement::RoundRobin, Victim::Random),
+            choices: pool(Placement::TwoChoices, Victim::Busiest),
+            rayon: rayon.expect("threads start"),
+            tokio: tokio.expect("threads start"),
+            channel,
         }
     }
-    for ((name, _), mut results) in contenders.iter().zip(results) {
-        results.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (rate, time) = results[results.len() / 2];
-        println!("{name:<34} {rate:>8.2} {time:>10.0}");
+
+    fn ours<'a>(&'a self, pool: &'a Pool, batch: bool) -> Box<dyn Fn() + 'a> {
+        Box::new(move || ours(pool, self.done, self.count, self.spins, self.uneven, batch))
     }
-    if std::env::var_os("STATS").is_some() {
-        for pool in [&shared, &turns, &busiest] {
-            println!("{:?}", pool.stats().total());
+
+    fn contenders(&self) -> Vec<Contender<'_>> {
+        let (done, spins, count) = (self.done, self.spins, self.count);
+        let mut contenders: Vec<Contender<'_>> = if self.uneven {
+            vec![
+                ("pool, random", self.ours(&self.turns, false)),
+                ("pool, busiest", self.ours(&self.choices, false)),
+                ("pool, batch", self.ours(&self.turns, true)),
+            ]
+        } else {
+            vec![
+                ("pool, shared", self.ours(&self.shared, false)),
+                ("pool, round robin", self.ours(&self.turns, false)),
+                ("pool, two choices", self.ours(&self.choices, false)),
+                ("pool, shared, batch", self.ours(&self.shared, true)),
+                ("pool, round robin, batch", self.ours(&self.turns, true)),
+            ]
+        };
+        let rayon =
+            move || (0..count).for_each(|_| self.rayon.spawn_fifo(move || work(done, spins)));
+        let tokio = move || {
+            (0..count).for_each(|_| drop(self.tokio.spawn(async move { work(done, spins) })));
+        };
+        let channel = move || {
+            let send = || self.channel.send(Box::new(move || work(done, spins)));
+            (0..count).for_each(|_| send().expect("the receivers live"));
+        };
+        contenders.push(("rayon spawn_fifo", Box::new(rayon)));
+        contenders.push(("tokio spawn", Box::new(tokio)));
+        contenders.push(("crossbeam channel", Box::new(channel)));
+        contenders
+    }
+
+    fn run(&self, only: &str) {
+        let mut contenders = self.contenders();
+        contenders.retain(|(name, _)| name.contains(only));
+        let mut results = vec![Vec::new(); contenders.len()];
+        for _ in 0..ROUNDS {
+            for ((_, submit), results) in contenders.iter().zip(&mut results) {
+                results.push(measure(self.count, self.done, submit));
+            }
+        }
+        for ((name, _), mut results) in contenders.iter().zip(results) {
+            results.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let (rate, time) = results[results.len() / 2];
+            println!("{name:<34} {rate:>8.2} {time:>10.0}");
+        }
+        if std::env::var_os("STATS").is_some() {
+            for pool in [&self.shared, &self.turns, &self.choices] {
+                println!("{:?}", pool.stats().total());
+            }
         }
     }
 }

@@ -69,6 +69,8 @@ impl Shared {
         let (shared, given) = (Arc::clone(self), Arc::clone(&hand));
         self.alive.fetch_add(1, Ordering::SeqCst);
         self.used.fetch_max(index + 1, Ordering::SeqCst);
+        // Like a sleeper that is woken: nobody else is called while this one is on its way.
+        self.parking.begin_search(usize::MAX);
         let started = builder.spawn(move || {
             let local = lock(&given).take();
             serve(shared, index, local.expect("the thread is started once"));
@@ -77,6 +79,9 @@ impl Shared {
             Ok(thread) => seat.thread = Some(thread),
             Err(source) => {
                 self.alive.fetch_sub(1, Ordering::SeqCst);
+                if self.parking.end_search() {
+                    self.parking.notify(None);
+                }
                 slot.wanted.store(index < self.active.load(Ordering::SeqCst), Ordering::SeqCst);
                 seat.local = lock(&hand).take();
                 return Err(Error::Thread { name, source });
@@ -89,8 +94,15 @@ impl Shared {
     #[cold]
     pub(crate) fn grow_on_demand(&self) {
         debug_assert_eq!(self.options.start, Start::OnDemand);
-        // Whoever holds the lock is changing the number already.
-        let Ok(_one_at_a_time) = self.resizing.try_lock() else { return };
+        if self.active() >= self.slots.len() {
+            return;
+        }
+        let _one_at_a_time = lock(&self.resizing);
+        let counts = self.parking.counts();
+        if counts.searching + counts.sleeping > 0 {
+            // Another caller was faster, and the worker that it started calls the next.
+            return;
+        }
         let active = self.active();
         if active < self.slots.len() && self.closing() == Closing::Open {
             // A refused thread is no harm: the task waits for a worker that is there.
@@ -123,6 +135,7 @@ fn serve(shared: Arc<Shared>, index: usize, mut local: Local) {
             seat.local = Some(local);
             break;
         }
+        shared.parking.begin_search(usize::MAX);
     }
     shared.alive.fetch_sub(1, Ordering::SeqCst);
     if shared.closing() != Closing::Open {

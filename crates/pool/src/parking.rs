@@ -127,14 +127,14 @@ impl Parking {
         true
     }
 
-    /// Stops to search, with or without success. True if the caller must look whether there is more work and, if so,
-    /// call [`Parking::notify`]: it was the last to search, and others sleep.
+    /// Stops to search, with or without success. True if it was the last to search: then the caller must look whether
+    /// there is more work and, if so, call [`Parking::notify`].
     #[must_use]
     pub(crate) fn end_search(&self) -> bool {
         let before = Counts::of(self.counts.fetch_sub(SEARCHING, Ordering::SeqCst));
         debug_assert!(before.searching > 0, "only a searcher stops to search");
         fence(Ordering::SeqCst);
-        before.searching == 1 && before.sleeping > 0
+        before.searching == 1
     }
 
     /// Sleeps until woken. `searching` says whether the worker counts as searching now; afterwards it does.

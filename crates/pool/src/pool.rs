@@ -84,19 +84,19 @@ impl Pool {
     /// Runs a closure on some worker.
     #[inline]
     pub fn submit(&self, run: impl FnOnce() + Send + 'static) {
-        self.shared.submit(Band::Normal, Entry::One(Task::new(run)));
+        self.shared.submit(Band::Normal, Task::new(run));
     }
 
     /// Runs a closure before everything of the normal band.
     pub fn submit_high(&self, run: impl FnOnce() + Send + 'static) {
-        self.shared.submit(Band::High, Entry::One(Task::new(run)));
+        self.shared.submit(Band::High, Task::new(run));
     }
 
     /// Runs a closure on the worker of this index, unless another steals it.
     #[inline]
     pub fn submit_to(&self, worker: usize, run: impl FnOnce() + Send + 'static) {
         let worker = worker % self.shared.active();
-        self.shared.submit_to(worker, Band::Normal, Entry::One(Task::new(run)));
+        self.shared.submit_to(worker, Band::Normal, Task::new(run));
     }
 
     /// Runs a closure on the worker of this key, unless another steals it.
@@ -113,8 +113,8 @@ impl Pool {
     /// Runs a task that exists already, such as one that another pool handed back.
     pub fn submit_task(&self, route: Route, task: Task) {
         match self.resolve(route.to) {
-            None => self.shared.submit(route.band, Entry::One(task)),
-            Some(worker) => self.shared.submit_to(worker, route.band, Entry::One(task)),
+            None => self.shared.submit(route.band, task),
+            Some(worker) => self.shared.submit_to(worker, route.band, task),
         }
     }
 
@@ -130,22 +130,19 @@ impl Pool {
             0 => BATCH_MAX,
             count => count.div_ceil(workers).min(BATCH_MAX),
         };
-        if worker::current_of(&self.shared).is_some() {
-            let tasks: Vec<Task> = tasks.map(Task::new).collect();
-            if !tasks.is_empty() {
-                self.shared.submit(Band::Normal, Entry::Many(tasks));
-            }
-            return;
+        if worker::is_worker_of(&self.shared) {
+            tasks.for_each(|task| worker::push_here(Task::new(task)));
+            return self.shared.pushed_here();
         }
         let stealable = self.shared.stealable[Band::Normal as usize];
         let mut to_wake = None;
-        each_chunk(tasks, chunk, |entry| match self.shared.placer.place(&self.shared) {
+        each_chunk(tasks, chunk, |chunk| match self.shared.placer.place(&self.shared) {
             Place::Shared => {
-                self.shared.inbox[Band::Normal as usize].push(entry);
+                self.shared.inbox[Band::Normal as usize].push_many(chunk);
                 to_wake = Some(None);
             }
             Place::Worker(worker) => {
-                self.shared.put(worker, Band::Normal, entry);
+                self.shared.put_many(worker, chunk);
                 if stealable {
                     to_wake = Some(Some(worker));
                 } else {
@@ -165,8 +162,8 @@ impl Pool {
     {
         let worker = worker % self.shared.active();
         let mut any = false;
-        each_chunk(tasks.into_iter(), BATCH_MAX, |entry| {
-            self.shared.put(worker, Band::Normal, entry);
+        each_chunk(tasks.into_iter(), BATCH_MAX, |chunk| {
+            self.shared.put_many(worker, chunk);
             any = true;
         });
         if any {
@@ -308,7 +305,7 @@ impl fmt::Debug for Pool {
 }
 
 /// Calls `put` with chunks of tasks.
-fn each_chunk<F>(tasks: impl Iterator<Item = F>, size: usize, mut put: impl FnMut(Entry))
+fn each_chunk<F>(tasks: impl Iterator<Item = F>, size: usize, mut put: impl FnMut(Vec<Task>))
 where
     F: FnOnce() + Send + 'static,
 {
@@ -317,13 +314,13 @@ where
         if chunk.capacity() == 0 {
             chunk.reserve_exact(size);
         }
-        chunk.push(Task::new(task));
+        Task::push_new(&mut chunk, task);
         if chunk.len() == size {
-            put(Entry::Many(std::mem::take(&mut chunk)));
+            put(std::mem::take(&mut chunk));
         }
     }
     if !chunk.is_empty() {
-        put(Entry::Many(chunk));
+        put(chunk);
     }
 }
 

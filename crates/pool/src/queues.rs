@@ -21,7 +21,7 @@ pub(crate) const STEAL_MAX: usize = 256;
 /// The most entries that a worker takes from an inbox at once.
 const TAKE_MAX: usize = 64;
 
-/// What is put into an inbox and taken from it.
+/// What is taken from an inbox.
 pub(crate) enum Entry {
     One(Task),
     /// At least one task.
@@ -47,14 +47,13 @@ impl Inbox {
     }
 
     #[inline]
-    pub(crate) fn push(&self, entry: Entry) {
-        match entry {
-            Entry::One(task) => self.singles.push(task),
-            Entry::Many(tasks) => {
-                self.batched.fetch_add(tasks.len(), Ordering::Relaxed);
-                self.batches.push(tasks);
-            }
-        }
+    pub(crate) fn push(&self, task: Task) {
+        self.singles.push(task);
+    }
+
+    pub(crate) fn push_many(&self, tasks: Vec<Task>) {
+        self.batched.fetch_add(tasks.len(), Ordering::Relaxed);
+        self.batches.push(tasks);
     }
 
     #[inline]
@@ -238,8 +237,8 @@ mod tests {
     #[test]
     fn an_inbox_counts_the_tasks_of_batches() {
         let inbox = Inbox::new();
-        inbox.push(Entry::Many(tasks(10)));
-        inbox.push(Entry::One(Task::new(|| {})));
+        inbox.push_many(tasks(10));
+        inbox.push(Task::new(|| {}));
         assert_eq!(inbox.len(), 11);
         assert_eq!(len(inbox.take()), 1);
         assert_eq!(len(inbox.take()), 10);
@@ -251,8 +250,8 @@ mod tests {
         let (_, local) = Queues::new();
         for batches_first in [true, false] {
             let inbox = Inbox::new();
-            inbox.push(Entry::Many(tasks(10)));
-            inbox.push(Entry::One(Task::new(|| {})));
+            inbox.push_many(tasks(10));
+            inbox.push(Task::new(|| {}));
             let first = inbox.take_some(&local.queue, batches_first);
             assert_eq!(len(first), if batches_first { 10 } else { 1 });
         }
@@ -265,7 +264,7 @@ mod tests {
         for task in tasks(100) {
             local.queue.push(task);
         }
-        victim.inbox(Band::High).push(Entry::One(Task::new(|| {})));
+        victim.inbox(Band::High).push(Task::new(|| {}));
         assert!(victim.steal(&thief, [false, true], false).is_some());
         assert_eq!((local.queue.len(), thief.queue.len()), (50, 49));
         while victim.steal(&thief, [false, true], false).is_some() {}

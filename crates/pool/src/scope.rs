@@ -17,7 +17,6 @@ use std::thread::Thread;
 use crate::crew::lock;
 use crate::handle::Contained;
 use crate::options::Band;
-use crate::queues::Entry;
 use crate::shared::Shared;
 use crate::task::Task;
 use crate::worker;
@@ -64,7 +63,7 @@ impl<'scope> Scope<'scope, '_> {
                 lock(&self.state.for_owner).push(task);
                 self.state.owner.unpark();
             }
-            None => self.shared.submit(Band::Normal, Entry::One(task)),
+            None => self.shared.submit(Band::Normal, task),
         }
     }
 }

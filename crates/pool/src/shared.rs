@@ -15,6 +15,7 @@ use crate::parking::Parking;
 use crate::place::{Place, Placer};
 use crate::queues::{Entry, Inbox, Queues};
 use crate::stats::{Counters, Load, Stats};
+use crate::task::Task;
 use crate::worker;
 
 /// The most tasks that travel as one entry.
@@ -131,41 +132,40 @@ impl Shared {
     /// Takes a task that was not placed: into the worker's own queue if a worker of this pool submits it, else where
     /// the placement says.
     #[inline]
-    pub(crate) fn submit(&self, band: Band, entry: Entry) {
-        let entry = if band == Band::Normal {
-            match worker::push_local(self, entry) {
-                Ok(()) => return self.pushed_locally(),
-                Err(entry) => entry,
-            }
-        } else {
-            entry
-        };
+    pub(crate) fn submit(&self, band: Band, task: Task) {
+        if band == Band::Normal && worker::is_worker_of(self) {
+            worker::push_here(task);
+            return self.pushed_here();
+        }
         match self.placer.place(self) {
-            Place::Shared => self.submit_shared(band, entry),
-            Place::Worker(worker) => self.submit_to(worker, band, entry),
+            Place::Shared => {
+                self.inbox[band as usize].push(task);
+                self.notify(None);
+            }
+            Place::Worker(worker) => self.submit_to(worker, band, task),
         }
     }
 
     #[inline]
-    pub(crate) fn submit_shared(&self, band: Band, entry: Entry) {
-        self.inbox[band as usize].push(entry);
-        self.notify(None);
-    }
-
-    #[inline]
-    pub(crate) fn submit_to(&self, worker: usize, band: Band, entry: Entry) {
-        self.put(worker, band, entry);
+    pub(crate) fn submit_to(&self, worker: usize, band: Band, task: Task) {
+        let slot = &self.slots[worker];
+        slot.queues.inbox(band).push(task);
+        self.check_wanted(slot);
         self.notify_of(worker, band);
     }
 
-    /// Puts an entry into a worker's inbox. The caller notifies.
-    #[inline]
-    pub(crate) fn put(&self, worker: usize, band: Band, entry: Entry) {
+    /// Puts a batch into a worker's inbox. The caller notifies.
+    pub(crate) fn put_many(&self, worker: usize, tasks: Vec<Task>) {
         let slot = &self.slots[worker];
-        slot.queues.inbox(band).push(entry);
+        slot.queues.inbox(Band::Normal).push_many(tasks);
+        self.check_wanted(slot);
+    }
+
+    /// After a push: a worker that leaves stops being wanted first and empties its inbox afterwards, so either it
+    /// finds the task or it is seen here that it leaves.
+    #[inline]
+    fn check_wanted(&self, slot: &Slot) {
         fence(Ordering::SeqCst);
-        // A worker that leaves stops being wanted first and empties its inbox afterwards; so either it finds this
-        // entry or it is seen here that it leaves.
         if !slot.wanted.load(Ordering::Relaxed) {
             self.hand_on(slot);
         }
@@ -187,7 +187,8 @@ impl Shared {
         }
     }
 
-    fn pushed_locally(&self) {
+    /// After a worker pushed into its own queue.
+    pub(crate) fn pushed_here(&self) {
         // Without stealing nobody else could take it, and the worker itself is awake.
         if self.stealable[Band::Normal as usize] {
             self.notify(None);
@@ -199,7 +200,11 @@ impl Shared {
     pub(crate) fn hand_on(&self, slot: &Slot) {
         for band in Band::ALL {
             while let Some(entry) = slot.queues.inbox(band).take() {
-                self.inbox[band as usize].push(entry);
+                let inbox = &self.inbox[band as usize];
+                match entry {
+                    Entry::One(task) => inbox.push(task),
+                    Entry::Many(tasks) => inbox.push_many(tasks),
+                }
                 self.notify(None);
             }
         }
@@ -239,5 +244,51 @@ impl Shared {
             searching: counts.searching,
             sleeping: counts.sleeping,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool of two slots without threads: nobody is wanted and nobody takes.
+    fn without_threads(options: Options) -> Shared {
+        let shared = Shared::new(options, Weak::new());
+        shared.used.store(2, Ordering::Relaxed);
+        shared.active.store(2, Ordering::Relaxed);
+        shared
+    }
+
+    fn task() -> Task {
+        Task::new(|| {})
+    }
+
+    #[test]
+    fn what_is_put_on_a_worker_that_left_is_handed_on_by_the_submitter() {
+        let shared = without_threads(Options::with_workers(2));
+        shared.slots[1].wanted.store(true, Ordering::Relaxed);
+        for band in Band::ALL {
+            shared.submit_to(0, band, task());
+            shared.submit_to(1, band, task());
+            assert_eq!(shared.inbox[band as usize].len(), 1, "{band:?}");
+            assert_eq!(shared.slots[1].queues.inbox(band).len(), 1, "{band:?}");
+        }
+        shared.put_many(0, vec![task(), task()]);
+        assert_eq!(shared.inbox[Band::Normal as usize].len(), 3);
+        assert!(shared.slots[0].queues.is_empty() && !shared.is_empty());
+    }
+
+    #[test]
+    fn only_what_a_worker_may_take_keeps_it_awake() {
+        let shared = without_threads(Options::with_workers(2));
+        shared.slots.iter().for_each(|slot| slot.wanted.store(true, Ordering::Relaxed));
+        shared.submit_to(1, Band::High, task());
+        assert!(shared.has_work_for(1) && !shared.has_work_for(0) && !shared.has_work_for_any());
+        shared.submit_to(1, Band::Normal, task());
+        assert!(shared.has_work_for(0));
+        let alone = without_threads(Options { stealing: false, ..Options::with_workers(2) });
+        alone.slots.iter().for_each(|slot| slot.wanted.store(true, Ordering::Relaxed));
+        alone.submit_to(1, Band::Normal, task());
+        assert!(alone.has_work_for(1) && !alone.has_work_for(0));
     }
 }

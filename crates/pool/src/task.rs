@@ -11,6 +11,7 @@
 
 use std::fmt;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How many words a closure may have to be kept inline.
 pub const INLINE_WORDS: usize = 3;
@@ -56,6 +57,25 @@ impl Task {
         Self { call: call_closure::<Box<F>>, words }
     }
 
+    /// Wraps a closure and puts it at the end of a list. It is written in place: a task that is built first and moved
+    /// then is read in other portions than it was written in, which stalls the processor.
+    #[inline]
+    pub(crate) fn push_new<F: FnOnce() + Send + 'static>(tasks: &mut Vec<Self>, run: F) {
+        if !fits::<F>() || tasks.len() == tasks.capacity() {
+            tasks.push(Self::new(run));
+            return;
+        }
+        let len = tasks.len();
+        // SAFETY: there is room for one more at the end; its two fields are written before the length says so. The
+        // closure fits into the words, as in `erased`, and is `'static`, as in `new`.
+        unsafe {
+            let place = tasks.as_mut_ptr().add(len);
+            (&raw mut (*place).call).write(call_closure::<F>);
+            (&raw mut (*place).words).cast::<F>().write(run);
+            tasks.set_len(len + 1);
+        }
+    }
+
     /// Runs the closure. A panic passes through.
     #[inline]
     pub fn run(self) {
@@ -64,6 +84,15 @@ impl Task {
         // SAFETY: the closure is in the words since `erased`; `self` was consumed and is not dropped, so this is the
         // one call that consumes the closure.
         unsafe { call(&raw mut task.words, Action::Run) }
+    }
+
+    /// Runs the closure and catches a panic.
+    #[inline]
+    pub(crate) fn run_caught(self) -> std::thread::Result<()> {
+        let mut task = ManuallyDrop::new(self);
+        let (call, words) = (task.call, &raw mut task.words);
+        // SAFETY: as in `run`. Only two pointers go into the closure that catches, and not the task.
+        catch_unwind(AssertUnwindSafe(|| unsafe { call(words, Action::Run) }))
     }
 }
 
@@ -104,7 +133,6 @@ unsafe fn call_closure<F: FnOnce()>(words: *mut Words, action: Action) {
 
 #[cfg(test)]
 mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -148,6 +176,32 @@ mod tests {
     }
 
     #[test]
+    fn closures_written_in_place_run_or_drop_exactly_once() {
+        let drops = Arc::new(AtomicUsize::new(0));
+        let ran = Arc::new(AtomicUsize::new(0));
+        for room in [0, 100] {
+            let mut tasks = Vec::with_capacity(room);
+            for index in 0..100_usize {
+                let (guard, ran) = (Guard(Arc::clone(&drops)), Arc::clone(&ran));
+                if index % 2 == 0 {
+                    Task::push_new(&mut tasks, move || {
+                        let _guard = guard;
+                        ran.fetch_add(1, Ordering::Relaxed);
+                    });
+                } else {
+                    let large = [index; 8];
+                    Task::push_new(&mut tasks, move || {
+                        let _guard = guard;
+                        ran.fetch_add(large.len() - 7, Ordering::Relaxed);
+                    });
+                }
+            }
+            tasks.drain(..60).for_each(Task::run);
+        }
+        assert_eq!((ran.load(Ordering::Relaxed), drops.load(Ordering::Relaxed)), (120, 200));
+    }
+
+    #[test]
     fn a_panic_drops_the_closure_once() {
         for words in [1_usize, 100] {
             let drops = Arc::new(AtomicUsize::new(0));
@@ -164,7 +218,7 @@ mod tests {
                     std::panic::resume_unwind(Box::new(big));
                 })
             };
-            assert!(catch_unwind(AssertUnwindSafe(|| task.run())).is_err());
+            assert!(task.run_caught().is_err());
             assert_eq!(drops.load(Ordering::Relaxed), 1);
         }
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::options::{Band, Victim};
+use crate::options::{Band, Start, Victim};
 use crate::place;
 use crate::queues::{Entry, Local};
 use crate::shared::{Closing, Shared, Slot};
@@ -53,28 +53,26 @@ pub(crate) fn current_of(shared: &Shared) -> Option<Rc<Context>> {
     current().filter(|context| std::ptr::eq(&raw const *context.shared, shared))
 }
 
-/// Puts an entry into the queue of the worker that this thread is; gives it back if it is none of this pool.
+/// Whether this thread is a worker of this pool.
 #[inline]
-pub(crate) fn push_local(shared: &Shared, entry: Entry) -> Result<(), Entry> {
-    let mut entry = Some(entry);
-    let _ = CURRENT.try_with(|current| {
+pub(crate) fn is_worker_of(shared: &Shared) -> bool {
+    let is = |current: &RefCell<Option<Rc<Context>>>| {
         let current = current.borrow();
-        let Some(context) = current.as_ref() else { return };
-        if !std::ptr::eq(&raw const *context.shared, shared) {
-            return;
-        }
-        match entry.take() {
-            Some(Entry::One(task)) => context.local.queue.push(task),
-            Some(Entry::Many(tasks)) => {
-                tasks.into_iter().for_each(|task| context.local.queue.push(task))
-            }
-            None => {}
-        }
-    });
-    entry.map_or(Ok(()), Err)
+        current.as_ref().is_some_and(|context| std::ptr::eq(&raw const *context.shared, shared))
+    };
+    CURRENT.try_with(is).unwrap_or(false)
 }
 
-/// Runs a worker on this thread until it has to leave; gives its queues back, empty.
+/// Puts a task into the queue of the worker that this thread is.
+pub(crate) fn push_here(task: Task) {
+    CURRENT.with_borrow(|current| {
+        let context = current.as_ref().expect("the caller made sure that this is a worker");
+        context.local.queue.push(task);
+    });
+}
+
+/// Runs a worker on this thread until it has to leave; gives its queues back, empty. The worker counts as searching
+/// already: whoever started the thread saw to that, as for one that is woken.
 pub(crate) fn run(shared: Arc<Shared>, index: usize, local: Local) -> Local {
     let seed = place::mix(shared.options.seed ^ place::mix(index as u64 + 1));
     let context = Rc::new(Context {
@@ -104,14 +102,20 @@ impl Context {
     }
 
     fn work(&self) {
+        if let Some(entry) = self.idle(true) {
+            self.execute(entry);
+        }
         loop {
             if self.slot().attention.load(Ordering::Relaxed) && self.must_leave() {
                 return;
             }
-            match self.next().or_else(|| self.idle()) {
-                Some(entry) => self.execute(entry),
-                // Somebody called for attention.
-                None => continue,
+            // Tasks of the own queue are passed straight on: each further move of a task costs some nanoseconds.
+            if let Some(entry) = self.next_due() {
+                self.execute(entry);
+            } else if let Some(task) = self.next_own() {
+                self.run_task(task);
+            } else if let Some(entry) = self.next_received().or_else(|| self.idle(false)) {
+                self.execute(entry);
             }
         }
     }
@@ -123,9 +127,9 @@ impl Context {
         self.shared.closing() == Closing::Ended || !slot.wanted.load(Ordering::SeqCst)
     }
 
-    /// The next task without asking other workers.
+    /// What comes before the own queue: the high band, and now and then what was received.
     #[inline]
-    fn next(&self) -> Option<Entry> {
+    fn next_due(&self) -> Option<Entry> {
         let tick = self.tick.get().wrapping_add(1);
         self.tick.set(tick);
         if tick.is_multiple_of(PUBLISH_EVERY) {
@@ -134,15 +138,17 @@ impl Context {
         if let Some(entry) = self.next_high() {
             return Some(entry);
         }
-        if tick.is_multiple_of(FAIR_EVERY)
-            && let Some(entry) = self.next_received()
+        if tick.is_multiple_of(FAIR_EVERY) { self.next_received() } else { None }
+    }
+
+    #[inline]
+    fn next_own(&self) -> Option<Task> {
+        if !self.local.stack.is_empty()
+            && let Some(task) = self.local.stack.pop()
         {
-            return Some(entry);
+            return Some(task);
         }
-        if let Some(task) = self.local.stack.pop().or_else(|| self.local.queue.pop()) {
-            return Some(Entry::One(task));
-        }
-        self.next_received()
+        self.local.queue.pop()
     }
 
     #[inline]
@@ -183,7 +189,7 @@ impl Context {
                 if more {
                     self.slot().queues.publish(&self.local);
                     if self.shared.stealable[Band::Normal as usize] {
-                        self.shared.parking.notify(None);
+                        self.shared.notify(None);
                     }
                 }
                 if let Some(task) = first {
@@ -195,7 +201,7 @@ impl Context {
 
     #[inline]
     pub(crate) fn run_task(&self, task: Task) {
-        let result = catch_unwind(AssertUnwindSafe(|| task.run()));
+        let result = task.run_caught();
         let counters = &self.slot().counters;
         if let Err(payload) = result {
             counters.panics.add(1);
@@ -206,30 +212,31 @@ impl Context {
     }
 
     /// Searches and sleeps until there is something to run; nothing if the worker must look at its orders.
+    /// `searching` says whether it counts as searching already.
     #[cold]
-    fn idle(&self) -> Option<Entry> {
+    fn idle(&self, searching: bool) -> Option<Entry> {
         let slot = self.slot();
         slot.queues.publish(&self.local);
         let counters = &slot.counters;
         let begin = nanos(self.shared.now()).max(1);
         counters.idle_since_ns.set(begin);
-        let entry = self.search_and_sleep();
+        let entry = self.search_and_sleep(searching);
         counters.idle_since_ns.set(0);
         counters.idle_ns.add(nanos(self.shared.now()).saturating_sub(begin));
         entry
     }
 
-    fn search_and_sleep(&self) -> Option<Entry> {
+    fn search_and_sleep(&self, mut searching: bool) -> Option<Entry> {
         let parking = &self.shared.parking;
         let counters = &self.slot().counters;
         let limit = (self.shared.active() / 2).max(1);
-        let mut searching = parking.begin_search(limit);
+        searching = searching || parking.begin_search(limit);
         loop {
             if searching {
                 let entry = self.search();
                 if entry.is_some() || self.slot().attention.load(Ordering::Relaxed) {
-                    if parking.end_search() && self.more_work() {
-                        parking.notify(None);
+                    if parking.end_search() && self.others_could_help() {
+                        self.shared.notify(None);
                     }
                     return entry;
                 }
@@ -242,9 +249,12 @@ impl Context {
         }
     }
 
-    /// Whether others could run something, what this worker has just got included.
-    fn more_work(&self) -> bool {
-        self.shared.has_work_for_any()
+    /// Whether there is more work, what this worker has just got included, and somebody who could be called for it.
+    fn others_could_help(&self) -> bool {
+        let shared = &self.shared;
+        let somebody =
+            shared.parking.counts().sleeping > 0 || shared.options.start == Start::OnDemand;
+        somebody && shared.has_work_for_any()
     }
 
     fn search(&self) -> Option<Entry> {
@@ -365,9 +375,8 @@ impl Context {
     /// Hands everything on before the thread ends.
     fn leave(&self) {
         let shared = &self.shared;
-        let normal = Band::Normal;
-        while let Some(task) = self.local.stack.pop().or_else(|| self.local.queue.pop()) {
-            shared.inbox[normal as usize].push(Entry::One(task));
+        while let Some(task) = self.next_own() {
+            shared.inbox[Band::Normal as usize].push(task);
             shared.parking.notify(None);
         }
         std::sync::atomic::fence(Ordering::SeqCst);

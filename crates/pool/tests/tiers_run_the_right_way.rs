@@ -1,6 +1,6 @@
 //! The four tiers: where closures, futures and programs run, and what happens to programs that nobody waits for.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::Future;
 use std::io::Read as _;

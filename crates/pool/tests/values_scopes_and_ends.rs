@@ -1,6 +1,6 @@
 //! Handles, scopes, panics and the end of a pool.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,6 +1,6 @@
 //! Who runs what: bands, affinity, stealing, groups, names, hooks, resizing.
 
-#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
