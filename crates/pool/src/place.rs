@@ -8,9 +8,11 @@
 //! Random numbers come from a counter that is mixed (SplitMix64), so that threads need no generator each and one
 //! submitter gets the same choices for the same seed.
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
+use divvy_placement::hashing::jump;
 
 use crate::options::{Options, Placement};
 use crate::shared::Shared;
@@ -103,19 +105,11 @@ pub(crate) fn group_of(worker: usize, groups: usize, workers: usize) -> usize {
     ((worker + 1) * groups - 1) / workers
 }
 
-/// The worker at which tasks of a key belong: jump consistent hash (Lamping and Veach, 2014). When a pool of n grows
-/// by one, one key in n + 1 moves, and all of those move to the new worker; workers leave from the end, so the same
-/// holds when it shrinks.
+/// The worker at which tasks of a key belong. When a pool of n grows by one, one key in n + 1 moves, and all of those
+/// move to the new worker; workers leave from the end, so the same holds when it shrinks.
 pub(crate) fn home_of(key: u64, workers: usize) -> usize {
-    let mut state = key;
-    let (mut home, mut next) = (0_u64, 0_u64);
-    while next < workers as u64 {
-        home = next;
-        state = state.wrapping_mul(2_862_933_555_777_941_757).wrapping_add(1);
-        let draw = (state >> 33) + 1;
-        next = ((home + 1) as f64 * ((1_u64 << 31) as f64 / draw as f64)) as u64;
-    }
-    home as usize
+    let workers = u32::try_from(workers).ok().and_then(NonZeroU32::new);
+    jump(mix(key), workers.unwrap_or(NonZeroU32::MIN)) as usize
 }
 
 #[cfg(test)]
@@ -155,7 +149,7 @@ mod tests {
     fn keys_spread_evenly() {
         let mut counts = [0_u32; 10];
         for key in 0..10_000 {
-            counts[home_of(mix(key), 10)] += 1;
+            counts[home_of(key, 10)] += 1;
         }
         assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
     }

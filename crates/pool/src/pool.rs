@@ -284,7 +284,7 @@ impl Pool {
         match to {
             To::Anyone => None,
             To::Worker(worker) => Some(worker % workers),
-            To::Key(key) => Some(place::home_of(place::mix(key), workers)),
+            To::Key(key) => Some(place::home_of(key, workers)),
         }
     }
 }
