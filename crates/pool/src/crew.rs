@@ -89,10 +89,11 @@ impl Shared {
     #[cold]
     pub(crate) fn grow_on_demand(&self) {
         debug_assert_eq!(self.options.start, Start::OnDemand);
-        // Whoever holds the lock is changing the number already.
-        let Ok(_one_at_a_time) = self.resizing.try_lock() else { return };
+        // Who starts a worker at this moment does so for another task, which may keep that worker busy.
+        let _one_at_a_time = lock(&self.resizing);
         let active = self.active();
-        if active < self.slots.len() && self.closing() == Closing::Open {
+        // A drain grows too: the tasks that run may wait for those in the queues.
+        if active < self.slots.len() && self.closing() != Closing::Ended {
             // A refused thread is no harm: the task waits for a worker that is there.
             let _ = self.itself.upgrade().map(|shared| shared.resize_alone(active + 1));
         }
@@ -100,11 +101,11 @@ impl Shared {
 
     /// Waits until all threads have ended. The own thread, if it is a worker, is not waited for.
     pub(crate) fn join_all(&self) {
-        for slot in self.used_slots() {
-            let thread = lock(&slot.seat).thread.take();
-            if let Some(thread) = thread
-                && thread.thread().id() != std::thread::current().id()
-            {
+        // A worker may have started another one before it ended.
+        while let Some(thread) =
+            self.used_slots().iter().find_map(|slot| lock(&slot.seat).thread.take())
+        {
+            if thread.thread().id() != std::thread::current().id() {
                 // A worker contains panics; one that escapes would be a fault of the pool and was reported already.
                 let _ = thread.join();
             }

@@ -135,14 +135,29 @@ impl Context {
             return Some(entry);
         }
         if tick.is_multiple_of(FAIR_EVERY)
-            && let Some(entry) = self.next_received()
+            && let Some(entry) = self.receive()
         {
             return Some(entry);
         }
         if let Some(task) = self.local.stack.pop().or_else(|| self.local.queue.pop()) {
             return Some(Entry::One(task));
         }
-        self.next_received()
+        self.receive()
+    }
+
+    /// Takes from the inboxes, and announces what it moved into its own queue: nobody could see it on the way, and this
+    /// worker may be busy for long. One that was started for other work than it got has to announce that, too.
+    #[inline]
+    fn receive(&self) -> Option<Entry> {
+        let entry = self.next_received();
+        let shared = &self.shared;
+        if entry.is_some()
+            && shared.stealable[Band::Normal as usize]
+            && (!self.local.queue.is_empty() || (shared.may_grow() && self.more_work()))
+        {
+            shared.notify(None);
+        }
+        entry
     }
 
     #[inline]
@@ -183,7 +198,7 @@ impl Context {
                 if more {
                     self.slot().queues.publish(&self.local);
                     if self.shared.stealable[Band::Normal as usize] {
-                        self.shared.parking.notify(None);
+                        self.shared.notify(None);
                     }
                 }
                 if let Some(task) = first {
@@ -228,8 +243,9 @@ impl Context {
             if searching {
                 let entry = self.search();
                 if entry.is_some() || self.slot().attention.load(Ordering::Relaxed) {
-                    if parking.end_search() && self.more_work() {
-                        parking.notify(None);
+                    // Where threads are started as needed, there may be work for a new one although nobody sleeps.
+                    if (parking.end_search() || self.shared.may_grow()) && self.more_work() {
+                        self.shared.notify(None);
                     }
                     return entry;
                 }
