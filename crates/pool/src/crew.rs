@@ -94,9 +94,6 @@ impl Shared {
     #[cold]
     pub(crate) fn grow_on_demand(&self) {
         debug_assert_eq!(self.options.start, Start::OnDemand);
-        if self.active() >= self.slots.len() {
-            return;
-        }
         let _one_at_a_time = lock(&self.resizing);
         let counts = self.parking.counts();
         if counts.searching + counts.sleeping > 0 {
@@ -104,7 +101,8 @@ impl Shared {
             return;
         }
         let active = self.active();
-        if active < self.slots.len() && self.closing() == Closing::Open {
+        // A drain grows too: the tasks that run may wait for those in the queues.
+        if active < self.slots.len() && self.closing() != Closing::Ended {
             // A refused thread is no harm: the task waits for a worker that is there.
             let _ = self.itself.upgrade().map(|shared| shared.resize_alone(active + 1));
         }
@@ -112,11 +110,11 @@ impl Shared {
 
     /// Waits until all threads have ended. The own thread, if it is a worker, is not waited for.
     pub(crate) fn join_all(&self) {
-        for slot in self.used_slots() {
-            let thread = lock(&slot.seat).thread.take();
-            if let Some(thread) = thread
-                && thread.thread().id() != std::thread::current().id()
-            {
+        // A worker may have started another one before it ended.
+        while let Some(thread) =
+            self.used_slots().iter().find_map(|slot| lock(&slot.seat).thread.take())
+        {
+            if thread.thread().id() != std::thread::current().id() {
                 // A worker contains panics; one that escapes would be a fault of the pool and was reported already.
                 let _ = thread.join();
             }

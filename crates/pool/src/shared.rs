@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 
-use crate::crew::Seat;
+use crate::crew::{Seat, lock};
 use crate::options::{Band, Options, Start};
 use crate::parking::Parking;
 use crate::place::{Place, Placer};
@@ -110,6 +110,8 @@ impl Shared {
     /// Begins or finishes to close, and makes every worker look.
     pub(crate) fn close(&self, closing: Closing) {
         self.closing.fetch_max(closing as u8, Ordering::SeqCst);
+        // A worker that is being started on demand is there to be called when the lock is free.
+        drop(lock(&self.resizing));
         self.call_all();
     }
 
@@ -182,9 +184,15 @@ impl Shared {
 
     #[inline]
     pub(crate) fn notify(&self, preferred: Option<usize>) {
-        if !self.parking.notify(preferred) && self.options.start == Start::OnDemand {
+        if !self.parking.notify(preferred) && self.may_grow() {
             self.grow_on_demand();
         }
+    }
+
+    /// Whether one more worker may be started for work that all others are too busy for.
+    #[inline]
+    pub(crate) fn may_grow(&self) -> bool {
+        self.options.start == Start::OnDemand && self.active() < self.slots.len()
     }
 
     /// After a worker pushed into its own queue.

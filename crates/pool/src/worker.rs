@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::options::{Band, Start, Victim};
+use crate::options::{Band, Victim};
 use crate::place;
 use crate::queues::{Entry, Local};
 use crate::shared::{Closing, Shared, Slot};
@@ -114,7 +114,7 @@ impl Context {
                 self.execute(entry);
             } else if let Some(task) = self.next_own() {
                 self.run_task(task);
-            } else if let Some(entry) = self.next_received().or_else(|| self.idle(false)) {
+            } else if let Some(entry) = self.receive().or_else(|| self.idle(false)) {
                 self.execute(entry);
             }
         }
@@ -138,7 +138,19 @@ impl Context {
         if let Some(entry) = self.next_high() {
             return Some(entry);
         }
-        if tick.is_multiple_of(FAIR_EVERY) { self.next_received() } else { None }
+        if tick.is_multiple_of(FAIR_EVERY) { self.receive() } else { None }
+    }
+
+    /// Takes from the inboxes, and announces what it moved into its own queue: nobody could see that on the way, and
+    /// this worker may be busy for long. A searcher does not need this: it looks again when it stops to search.
+    #[inline]
+    fn receive(&self) -> Option<Entry> {
+        let entry = self.next_received();
+        let stealable = self.shared.stealable[Band::Normal as usize];
+        if entry.is_some() && stealable && !self.local.queue.is_empty() {
+            self.shared.notify(None);
+        }
+        entry
     }
 
     #[inline]
@@ -252,8 +264,7 @@ impl Context {
     /// Whether there is more work, what this worker has just got included, and somebody who could be called for it.
     fn others_could_help(&self) -> bool {
         let shared = &self.shared;
-        let somebody =
-            shared.parking.counts().sleeping > 0 || shared.options.start == Start::OnDemand;
+        let somebody = shared.parking.counts().sleeping > 0 || shared.may_grow();
         somebody && shared.has_work_for_any()
     }
 

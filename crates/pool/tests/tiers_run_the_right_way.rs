@@ -11,6 +11,7 @@ use std::thread;
 
 use divvy_pool::JoinError;
 use divvy_pool::tiers::{Options, ProcessError, Program, STDERR_BYTES_MAX, Tier, Tiers};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::runtime::Runtime;
 
 fn tiers(options: Options) -> (Runtime, Tiers) {
@@ -150,6 +151,26 @@ fn giving_up_kills_the_program_and_all_it_started() {
     // The read ends when nobody holds the other end: the grandchild is dead.
     assert_eq!(alive.read_to_string(&mut String::new()).unwrap(), 0);
     assert_eq!(tiers.processes_free(), 1);
+}
+
+#[test]
+fn a_program_that_is_asked_to_stop_may_end_by_itself() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // It says that it is ready, and only then it is asked.
+    let program =
+        shell("trap 'echo bye; exit 7' TERM; echo ready >&2; while :; do sleep 0.01; done");
+    let (ready, is_ready) = tokio::sync::oneshot::channel();
+    let log = |stderr| async move {
+        let mut lines = BufReader::new(stderr).lines();
+        let first = lines.next_line().await.unwrap();
+        ready.send(()).unwrap();
+        while lines.next_line().await.unwrap().is_some() {}
+        first
+    };
+    let stop = async { is_ready.await.unwrap() };
+    let output = runtime.block_on(program.run(runtime.handle(), stop, log)).unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(7), b"bye\n".as_slice()));
+    assert_eq!(output.stderr.as_deref(), Some("ready"));
 }
 
 #[test]

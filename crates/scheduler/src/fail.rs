@@ -11,6 +11,7 @@ use divvy_types::{
 use crate::Scheduler;
 use crate::lanes::End;
 use crate::settle::{Ended, cause};
+use crate::spread::spread;
 use crate::table::{NOBODY, Row};
 
 /// When the next attempt comes.
@@ -36,7 +37,8 @@ impl Scheduler {
         match verdict {
             FailureVerdict::Retry => {
                 let wait = retry.wait_ms(self.tasks[row].attempts + 1);
-                let wait = self.random.spread(wait, retry.jitter_percent).min(RETRY_WAIT_MS_MAX);
+                let wait =
+                    spread(&mut self.random, wait, retry.jitter_percent).min(RETRY_WAIT_MS_MAX);
                 self.count_failure(now, row, error, log, Next::AfterMs(wait));
             }
             FailureVerdict::RetryAfterMs(wait) => {
@@ -106,8 +108,8 @@ impl Scheduler {
         let message =
             format!("the attempt took longer than its {limit} ms and its worker did not stop it");
         let retry = self.tasks[row].spec.retry;
-        let wait =
-            self.random.spread(retry.wait_ms(self.tasks[row].attempts + 1), retry.jitter_percent);
+        let wait = retry.wait_ms(self.tasks[row].attempts + 1);
+        let wait = spread(&mut self.random, wait, retry.jitter_percent);
         let error = TaskError::new(ErrorClass::Timeout, message);
         self.count_failure(now, row, error, None, Next::AfterMs(wait.min(RETRY_WAIT_MS_MAX)));
     }

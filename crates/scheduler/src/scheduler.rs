@@ -10,7 +10,6 @@ use divvy_types::{Fact, Lane, Machine, Name, Seq, TaskError, TaskSpec, TaskState
 
 use crate::classes::Classes;
 use crate::queues::Queues;
-use crate::random::Random;
 use crate::settle::{Ended, Settling};
 use crate::spill::Spill;
 use crate::table::{Edge, Row, Task, Tasks};
@@ -22,7 +21,7 @@ use crate::{Action, Input, Options};
 #[derive(Debug)]
 pub struct Scheduler {
     pub(crate) options: Options,
-    pub(crate) random: Random,
+    pub(crate) random: fastrand::Rng,
     pub(crate) tasks: Tasks,
     pub(crate) queues: Queues,
     pub(crate) classes: Classes,
@@ -55,7 +54,7 @@ pub struct Scheduler {
 impl Scheduler {
     /// A scheduler without tasks or workers, before recovery.
     pub fn new(options: Options) -> Self {
-        let random = Random::seeded(options.seed);
+        let random = fastrand::Rng::with_seed(options.seed);
         Self {
             options,
             random,

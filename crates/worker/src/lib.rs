@@ -23,9 +23,11 @@ mod shutdown;
 mod state;
 mod worker;
 
+pub use divvy_pool::Tier;
+
 pub use attempt::{Attempt, AttemptProbe, Cancel, CancelReason, ProgressReporter};
 pub use error::Error;
 pub use handler::{BlockingHandler, BoxFuture, Handler, Registry};
-pub use options::{Options, Slots, Tier};
+pub use options::{Options, Slots};
 pub use shutdown::Shutdown;
 pub use worker::{Summary, Worker};

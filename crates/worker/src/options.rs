@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use divvy_pool::{Tier, WORKERS_MAX};
 use divvy_types::Name;
 use divvy_types::limits::{CAPABILITY_LEN_MAX, CREDIT_MAX, QUEUE_LEN_MAX};
 use divvy_types::spec::check_name;
@@ -10,6 +11,9 @@ use crate::Error;
 
 /// Characters of a worker's name.
 const NAME_LEN_MAX: usize = 128;
+
+/// Slots of a tier that runs on threads, each on its own.
+pub(crate) const THREADS_MAX: u32 = WORKERS_MAX as u32;
 
 /// How a worker presents itself and how much it takes.
 #[derive(Clone, Debug)]
@@ -91,9 +95,14 @@ pub struct Slots {
 
 impl Default for Slots {
     fn default() -> Self {
-        let cores =
-            std::thread::available_parallelism().map_or(1, |cores| cores.get().min(1_024) as u32);
-        Self { async_: cores * 16, blocking: cores * 4, cpu: cores, process: cores }
+        let cores = std::thread::available_parallelism()
+            .map_or(1, |cores| cores.get().min(THREADS_MAX as usize) as u32);
+        Self {
+            async_: cores * 16,
+            blocking: (cores * 4).min(THREADS_MAX),
+            cpu: cores,
+            process: cores,
+        }
     }
 }
 
@@ -111,43 +120,5 @@ impl Slots {
             Tier::Cpu => self.cpu,
             Tier::Process => self.process,
         }
-    }
-}
-
-/// Where a handler runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Tier {
-    /// On the async runtime: waits a lot, computes little.
-    Async,
-    /// On a thread of its own that may block.
-    Blocking,
-    /// On the compute pool, one thread per slot.
-    Cpu,
-    /// As a child process, driven by async code.
-    Process,
-}
-
-impl Tier {
-    /// Every tier.
-    pub const ALL: [Self; 4] = [Self::Async, Self::Blocking, Self::Cpu, Self::Process];
-
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Async => "async",
-            Self::Blocking => "blocking",
-            Self::Cpu => "cpu",
-            Self::Process => "process",
-        }
-    }
-
-    pub(crate) fn index(self) -> usize {
-        self as usize
-    }
-}
-
-impl std::fmt::Display for Tier {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
     }
 }

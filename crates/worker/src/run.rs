@@ -2,7 +2,7 @@
 //!
 //! A runner is one slot at work: it takes a grant, runs it, reports, and takes the next, until none waits. So a flood
 //! of short tasks starts a handful of runners, not one runtime task each. Futures get runners on tokio, blocking and
-//! cpu handlers on a pool of threads each.
+//! cpu handlers on a pool of threads each, which has as many threads as the tier has slots.
 //!
 //! Once an attempt was asked to stop, what its handler returns does not count: a handler that ends early because it was
 //! asked to must not look finished. After the grace time a future is dropped; a thread cannot be ended, so its attempt
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use divvy_pool::{self as pool, Pool};
 use divvy_types::limits::{RESULT_BYTES_MAX, SPAWNED_MAX};
 use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict, Payload};
 use futures_util::FutureExt as _;
@@ -37,8 +38,8 @@ pub(crate) struct Runners {
     /// How long an attempt that was asked to stop has to end by itself.
     grace: Duration,
     runtime: Handle,
-    blocking: Option<rayon::ThreadPool>,
-    cpu: Option<rayon::ThreadPool>,
+    blocking: Option<Pool>,
+    cpu: Option<Pool>,
 }
 
 impl Runners {
@@ -52,14 +53,15 @@ impl Runners {
             if !registry.uses(tier) {
                 return Ok(None);
             }
-            let builder =
-                rayon::ThreadPoolBuilder::new().num_threads(options.slots.of(tier) as usize);
-            let pool = builder.thread_name(move |number| format!("divvy-{tier}-{number}")).build();
+            let options = pool::Options {
+                name: format!("divvy-{tier}"),
+                ..pool::Options::with_workers(options.slots.of(tier) as usize)
+            };
             let failed = |e| Error::System {
                 what: "cannot start the worker's threads",
                 source: std::io::Error::other(e),
             };
-            pool.map(Some).map_err(failed)
+            Pool::new(options).map(Some).map_err(failed)
         };
         let (blocking, cpu) = (pool(Tier::Blocking)?, pool(Tier::Cpu)?);
         let hold = Hold::new(options.slots);
@@ -107,7 +109,7 @@ impl Runners {
         let pool = pool
             .as_ref()
             .expect("a grant is put on a tier only by a registered kind, which made its pool");
-        pool.spawn(move || runners.run_threads(tier));
+        pool.submit(move || runners.run_threads(tier));
     }
 
     async fn run_futures(&self, tier: Tier) {

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use divvy_guard::backoff::{Backoff, Jitter};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use crate::options::THREADS_MAX;
 use crate::run::Runners;
 use crate::session::{Connector, SessionEnd};
 use crate::shutdown::Wish;
@@ -56,15 +58,20 @@ impl Worker {
     pub fn new(options: Options, registry: Registry) -> Result<Self, Error> {
         options.validate()?;
         registry.validate()?;
-        for tier in Tier::ALL {
-            if options.slots.of(tier) == 0 && registry.uses(tier) {
+        for tier in Tier::ALL.into_iter().filter(|tier| registry.uses(*tier)) {
+            let slots = options.slots.of(tier);
+            let problem = if slots == 0 {
                 let kind = registry.kinds().find(|kind| registry.tier(kind) == Some(tier));
                 let kind = kind.map_or("", |kind| kind.as_str());
-                return Err(Error::option(
-                    "slots",
-                    format!("of tier {tier} are 0, but kind `{kind}` runs on it"),
-                ));
-            }
+                format!("of tier {tier} are 0, but kind `{kind}` runs on it")
+            } else if slots > THREADS_MAX && matches!(tier, Tier::Blocking | Tier::Cpu) {
+                format!(
+                    "of tier {tier} are {slots}, at most {THREADS_MAX}, because each is a thread; start more workers"
+                )
+            } else {
+                continue;
+            };
+            return Err(Error::option("slots", problem));
         }
         crate::session::check_address(&options)?;
         Ok(Self { options, registry, stop_grace: STOP_GRACE })
@@ -121,7 +128,9 @@ async fn stay_connected(
     runners: &Arc<Runners>,
     shutdown: &Shutdown,
 ) -> Result<(), Error> {
-    let mut wait = RECONNECT_FIRST;
+    let backoff = reconnection();
+    let mut random = fastrand::Rng::with_seed(RandomState::new().hash_one(0u8));
+    let mut failures = 0u32;
     let mut told = false;
     loop {
         let up = AtomicBool::new(false);
@@ -138,7 +147,7 @@ async fn stay_connected(
             SessionEnd::Lost(problem) => problem,
         };
         if up.into_inner() {
-            (wait, told) = (RECONNECT_FIRST, false);
+            (failures, told) = (0, false);
         }
         if runners.hold.link_down() {
             return Ok(());
@@ -151,8 +160,8 @@ async fn stay_connected(
         } else {
             tracing::debug!(server = connector.server(), "no connection: {problem}");
         }
-        sleep(jittered(wait)).await;
-        wait = (wait * 2).min(RECONNECT_MAX);
+        failures = failures.saturating_add(1);
+        sleep(backoff.wait(failures, &mut random)).await;
     }
 }
 
@@ -206,10 +215,10 @@ async fn wait_until(
     }
 }
 
-/// A time between half of `wait` and all of it, so that workers do not come back all at once.
-fn jittered(wait: Duration) -> Duration {
-    let random = RandomState::new().hash_one(0u8) % 1_024;
-    wait / 2 + wait / 2 * random as u32 / 1_024
+/// The waits between tries to connect: half of each is random, so that workers do not come back all at once.
+fn reconnection() -> Backoff {
+    Backoff::new(RECONNECT_FIRST, 2.0, RECONNECT_MAX, Jitter::Equal)
+        .expect("the first wait is shorter than the longest")
 }
 
 #[cfg(test)]
@@ -217,10 +226,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_are_spread_over_the_upper_half() {
-        let wait = Duration::from_secs(4);
-        let waits: Vec<Duration> = (0..64).map(|_| jittered(wait)).collect();
-        assert!(waits.iter().all(|w| *w >= wait / 2 && *w <= wait));
-        assert!(waits.iter().any(|w| *w != waits[0]));
+    fn waits_to_reconnect_grow_and_differ_between_workers() {
+        let waits = |seed| -> Vec<Duration> {
+            let mut random = fastrand::Rng::with_seed(seed);
+            (1..=9).map(|failures| reconnection().wait(failures, &mut random)).collect()
+        };
+        for (wait, whole_ms) in waits(1).iter().zip([50, 100, 200, 400, 800, 1_600, 3_200, 5_000]) {
+            let whole = Duration::from_millis(whole_ms);
+            assert!(*wait >= whole / 2 && *wait <= whole, "{wait:?} of {whole:?}");
+        }
+        assert!(waits(1).iter().zip(waits(2)).all(|(one, other)| *one != other));
     }
 }

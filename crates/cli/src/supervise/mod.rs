@@ -4,7 +4,7 @@
 //! the parent only, which then stops the workers in order. Its standard input is a pipe that closes when the parent
 //! dies, however that happens; the worker stops then, so none is left behind.
 
-mod backoff;
+mod restarts;
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::exit::{Code, Failure};
-use backoff::Backoff;
+use restarts::Restarts;
 
 /// Time for a worker that was told to stop now, before it is killed.
 const NOW_GRACE: Duration = Duration::from_secs(5);
@@ -129,7 +129,7 @@ struct Guard {
 
 impl Guard {
     async fn run(mut self) -> Result<()> {
-        let mut backoff = Backoff::default();
+        let mut restarts = Restarts::default();
         loop {
             let started = Instant::now();
             let child =
@@ -152,7 +152,7 @@ impl Guard {
                 }
                 _ => {}
             }
-            let wait = backoff.after(started.elapsed());
+            let wait = restarts.after(started.elapsed());
             tracing::warn!("worker {} crashed ({status}); starts again in {wait:?}", self.name);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}

@@ -54,11 +54,16 @@ impl Tier {
             Self::Process => "process",
         }
     }
+
+    /// Its place in [`Tier::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
 }
 
 impl fmt::Display for Tier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.pad(self.as_str())
     }
 }
 

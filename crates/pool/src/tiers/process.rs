@@ -4,11 +4,14 @@
 //!   what the caller adds.
 //! - When the program ends, whatever it left behind in its group is killed; the same happens to all of the group when
 //!   the caller gives up waiting. So nothing outlives its task.
+//! - A program that is asked to stop gets SIGTERM, and may take its time: who gives up waiting kills it.
 //! - What is read from it is bounded: too much stdout is an error, of stderr the end is kept.
 //!
-//! Does not judge exit codes: the caller gets the status.
+//! Does not judge exit codes: the caller gets the status. How many programs run at once, and how many arguments they
+//! get, is decided by the tier, and not for those who call [`Program::run`].
 
 use std::ffi::OsString;
+use std::future::Future;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -71,17 +74,82 @@ impl Program {
         self.input = input.into();
         self
     }
+
+    /// Adds a variable to its environment.
+    pub fn variable(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Starts the program on `runtime`, which must have its I/O enabled, and waits for its end.
+    ///
+    /// When `stop` is ready the program and all that it started get SIGTERM. If this future is dropped, they are
+    /// killed. What `log` makes of stderr becomes part of the output; it has to read on to the end.
+    pub async fn run<L: Future>(
+        self,
+        runtime: &Runtime,
+        stop: impl Future<Output = ()>,
+        log: impl FnOnce(ChildStderr) -> L,
+    ) -> Result<Output<L::Output>, ProcessError> {
+        let name = || self.program.to_string_lossy().into_owned();
+        let started = self.start(runtime);
+        let mut child =
+            started.map_err(|source| ProcessError::Start { program: name(), source })?;
+        let leader = child.id().and_then(|id| i32::try_from(id).ok());
+        let leader = leader.expect("a child that was not waited for has an id");
+        let group = Group { id: Pid::from_raw(leader), ended: AtomicBool::new(false) };
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            unreachable!("all three were asked to be pipes")
+        };
+        let waiting = async {
+            let status = wait_or_stop(&mut child, &group, stop).await;
+            // Whatever the program left behind would hold the pipes open.
+            group.end();
+            status
+        };
+        let (status, (), stdout, stderr) = tokio::join!(
+            waiting,
+            feed(stdin, &self.input),
+            read(stdout, self.stdout_bytes_max, &group),
+            log(stderr)
+        );
+        match (status, stdout) {
+            (Ok(status), Ok(Some(stdout))) => Ok(Output { status, stdout, stderr }),
+            (_, Ok(None)) => {
+                let bytes_max = self.stdout_bytes_max;
+                Err(ProcessError::TooMuchOutput { program: name(), bytes_max })
+            }
+            (Err(source), _) | (_, Err(source)) => {
+                Err(ProcessError::Lost { program: name(), source })
+            }
+        }
+    }
+
+    fn start(&self, runtime: &Runtime) -> Result<Child, std::io::Error> {
+        // The pipes are watched by this runtime, whoever polls.
+        let _on_runtime = runtime.enter();
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).env_clear().process_group(0);
+        let kept = ENVIRONMENT_KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command.envs(kept);
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(folder) = &self.folder {
+            command.current_dir(folder);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    }
 }
 
 /// How a program ended and what it wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub struct Output<Log = Vec<u8>> {
     /// Its exit code or signal.
     pub status: ExitStatus,
     /// All that it wrote to stdout.
     pub stdout: Vec<u8>,
-    /// The end of what it wrote to stderr.
-    pub stderr: Vec<u8>,
+    /// The end of what it wrote to stderr, or what the caller of [`Program::run`] made of it.
+    pub stderr: Log,
 }
 
 /// Why a program has no output.
@@ -131,55 +199,24 @@ pub(super) async fn run(
     places: Arc<Semaphore>,
     program: Program,
 ) -> Result<Output, ProcessError> {
-    let name = program.program.to_string_lossy().into_owned();
     if program.args.len() > ARGS_MAX {
+        let name = program.program.to_string_lossy().into_owned();
         return Err(ProcessError::Arguments { program: name, count: program.args.len() });
     }
     let _place = places.acquire_owned().await.expect("the semaphore is never closed");
-    let mut child = match start(&runtime, &program) {
-        Ok(child) => child,
-        Err(source) => return Err(ProcessError::Start { program: name, source }),
-    };
-    let leader = child.id().and_then(|id| i32::try_from(id).ok());
-    let leader = leader.expect("a child that was not waited for has an id");
-    let group = Group { id: Pid::from_raw(leader), ended: AtomicBool::new(false) };
-    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-        unreachable!("all three were asked to be pipes")
-    };
-    let waiting = async {
-        let status = child.wait().await;
-        // Whatever the program left behind would hold the pipes open.
-        group.end();
-        status
-    };
-    let (status, (), stdout, stderr) = tokio::join!(
-        waiting,
-        feed(stdin, &program.input),
-        read(stdout, program.stdout_bytes_max, &group),
-        keep_end(stderr)
-    );
-    match (status, stdout) {
-        (Ok(status), Ok(Some(stdout))) => Ok(Output { status, stdout, stderr }),
-        (_, Ok(None)) => {
-            let bytes_max = program.stdout_bytes_max;
-            Err(ProcessError::TooMuchOutput { program: name, bytes_max })
-        }
-        (Err(source), _) | (_, Err(source)) => Err(ProcessError::Lost { program: name, source }),
-    }
+    program.run(&runtime, std::future::pending(), keep_end).await
 }
 
-fn start(runtime: &Runtime, program: &Program) -> Result<Child, std::io::Error> {
-    // The pipes are watched by this runtime, whoever polls.
-    let _on_runtime = runtime.enter();
-    let mut command = Command::new(&program.program);
-    command.args(&program.args).env_clear().process_group(0);
-    command.envs(ENVIRONMENT_KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    command.envs(program.environment.iter().map(|(name, value)| (name, value)));
-    if let Some(folder) = &program.folder {
-        command.current_dir(folder);
+async fn wait_or_stop(
+    child: &mut Child,
+    group: &Group,
+    stop: impl Future<Output = ()>,
+) -> Result<ExitStatus, std::io::Error> {
+    tokio::select! {
+        status = child.wait() => return status,
+        () = stop => group.signal(Signal::SIGTERM),
     }
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
+    child.wait().await
 }
 
 async fn feed(mut stdin: ChildStdin, input: &[u8]) {
@@ -197,7 +234,7 @@ async fn read(
     let mut bytes = Vec::new();
     stdout.take((bytes_max as u64).saturating_add(1)).read_to_end(&mut bytes).await?;
     if bytes.len() > bytes_max {
-        group.kill();
+        group.signal(Signal::SIGKILL);
         return Ok(None);
     }
     Ok(Some(bytes))
@@ -230,15 +267,15 @@ struct Group {
 }
 
 impl Group {
-    fn kill(&self) {
+    fn signal(&self, signal: Signal) {
         if !self.ended.load(Ordering::Relaxed) {
             // The group may be gone already, which is what is wanted.
-            let _ = killpg(self.id, Signal::SIGKILL);
+            let _ = killpg(self.id, signal);
         }
     }
 
     fn end(&self) {
-        self.kill();
+        self.signal(Signal::SIGKILL);
         self.ended.store(true, Ordering::Relaxed);
     }
 }

@@ -11,31 +11,26 @@
 //! Which programs may run is decided by [`super::exec_program`] at start; a task can only name one of them.
 
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{ExitStatus, Stdio};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
+use divvy_pool::tiers::{ARGS_MAX, Output, ProcessError, Program};
 use divvy_types::limits::RESULT_BYTES_MAX;
 use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict, Payload};
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::ChildStderr;
+use tokio::runtime::Handle;
 
 use super::exec_program::ResolvedProgram;
 use super::trial::bad_payload;
 use crate::handler::failed;
-use crate::{Attempt, BoxFuture, Cancel, Handler, ProgressReporter};
+use crate::{Attempt, BoxFuture, Handler, ProgressReporter};
 
-/// What of the worker's environment a program gets.
-const ENVIRONMENT_KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 /// Bytes of one log line; longer ones are broken.
 const LINE_BYTES_MAX: u64 = 8 << 10;
-/// Arguments that a task may give.
-const ARGS_MAX: usize = 256;
 /// What a stderr line starts with that tells progress.
 const PROGRESS_MARK: &str = "divvy:progress ";
 const EX_DATAERR: i32 = 65;
@@ -68,7 +63,7 @@ impl Exec {
         Self { programs: programs.into() }
     }
 
-    fn read(&self, attempt: &Attempt) -> Result<(ResolvedProgram, Bytes), String> {
+    fn read(&self, attempt: &Attempt) -> Result<(ResolvedProgram, Vec<u8>), String> {
         let payload = attempt.task.payload.parse::<ExecPayload<'_>>().map_err(|e| e.to_string())?;
         let found = self.programs.iter().find(|program| program.name == payload.program);
         let mut program = found.cloned().ok_or_else(|| {
@@ -85,7 +80,7 @@ impl Exec {
         }
         program.args.extend(payload.args);
         let input = payload.input.map_or("null", RawValue::get);
-        Ok((program, Bytes::copy_from_slice(input.as_bytes())))
+        Ok((program, input.as_bytes().to_vec()))
     }
 }
 
@@ -107,43 +102,13 @@ impl ExecKind {
 impl Handler for ExecKind {
     fn run(&self, attempt: Attempt) -> BoxFuture<'static, AttemptOutcome> {
         let payload = &attempt.task.payload;
-        let input = payload
-            .json_text()
-            .filter(|_| payload.data().is_empty())
-            .map(|null| null.as_bytes().to_vec());
-        let input = input.map_or_else(|| payload.data().clone(), Bytes::from);
+        let null = payload.json_text().filter(|_| payload.data().is_empty());
+        let input = null.map_or(&payload.data()[..], str::as_bytes).to_vec();
         Box::pin(run_program(self.program.clone(), input, attempt))
     }
 }
 
-/// A process group that does not outlive this value.
-struct Group {
-    id: Pid,
-    /// Set once the group was killed after its leader had ended: from then on the id may become another's.
-    ended: AtomicBool,
-}
-
-impl Group {
-    fn signal(&self, signal: Signal) {
-        if !self.ended.load(Ordering::Relaxed) {
-            // The group may be gone already, which is what is wanted.
-            let _ = killpg(self.id, signal);
-        }
-    }
-
-    fn end(&self) {
-        self.signal(Signal::SIGKILL);
-        self.ended.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.end();
-    }
-}
-
-async fn run_program(program: ResolvedProgram, input: Bytes, attempt: Attempt) -> AttemptOutcome {
+async fn run_program(program: ResolvedProgram, input: Vec<u8>, attempt: Attempt) -> AttemptOutcome {
     let upstream = match write_upstream(&attempt).await {
         Ok(upstream) => upstream,
         Err(error) => {
@@ -153,62 +118,35 @@ async fn run_program(program: ResolvedProgram, input: Bytes, attempt: Attempt) -
             return failed(ErrorClass::Failed, FailureVerdict::Retry, problem);
         }
     };
-    let mut command = command(&program, &attempt);
-    command.envs(upstream.as_ref().map(|file| ("DIVVY_UPSTREAM", file)));
-    command.envs(attempt.upstream_cut.then_some(("DIVVY_UPSTREAM_CUT", "1")));
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            let hopeless =
-                [std::io::ErrorKind::InvalidInput, std::io::ErrorKind::ArgumentListTooLong];
-            let dead = hopeless.contains(&error.kind());
-            let verdict = if dead { FailureVerdict::Dead } else { FailureVerdict::Retry };
-            let problem = format!("cannot start {}: {error}", program.path.display());
-            return failed(ErrorClass::Failed, verdict, problem);
-        }
-    };
-    let leader = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-    let id = leader.expect("a child that was not waited for has an id");
-    let group = Group { id, ended: AtomicBool::new(false) };
-    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-        unreachable!("all three were asked to be pipes")
-    };
-    let cancel = attempt.cancelled();
-    let waiting = async {
-        let status = wait_or_stop(&mut child, &group, &cancel).await;
-        // Whatever the program started and left behind would hold the pipes open.
-        group.end();
-        status
-    };
-    let (status, (), stdout, last_line) = tokio::join!(
-        waiting,
-        feed(stdin, input),
-        read_result(stdout, &group),
-        read_log(stderr, attempt.progress())
-    );
-    let status = match status {
-        Ok(status) => status,
-        Err(error) => {
-            let problem = format!("cannot wait for {}: {error}", program.path.display());
-            return failed(ErrorClass::Crashed, FailureVerdict::Retry, problem);
-        }
-    };
-    match stdout {
-        Ok(stdout) => outcome(status, stdout, &last_line),
-        Err(problem) => failed(ErrorClass::Failed, FailureVerdict::Dead, problem),
+    let (runtime, cancel) = (Handle::current(), attempt.cancelled());
+    let log = |stderr| read_log(stderr, attempt.progress());
+    let command = command(program, input, &attempt, upstream.as_deref());
+    match command.run(&runtime, cancel.wait(), log).await {
+        Ok(output) => outcome(output),
+        Err(error) => outcome_of_error(&error),
     }
 }
 
-fn command(program: &ResolvedProgram, attempt: &Attempt) -> Command {
-    let mut command = Command::new(&program.path);
-    command.args(&program.args).env_clear().process_group(0);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command.envs(ENVIRONMENT_KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    command.env("DIVVY_TASK_ID", attempt.task.id.to_string());
-    command.env("DIVVY_ATTEMPT_TOKEN", attempt.token.0.to_string());
-    command.env("DIVVY_ATTEMPT", attempt.attempt.to_string());
-    command.env("DIVVY_KIND", attempt.task.kind.as_str());
+fn command(
+    program: ResolvedProgram,
+    input: Vec<u8>,
+    attempt: &Attempt,
+    upstream: Option<&Path>,
+) -> Program {
+    let mut command = Program::new(program.path)
+        .args(program.args)
+        .input(input)
+        .variable("DIVVY_TASK_ID", attempt.task.id.to_string())
+        .variable("DIVVY_ATTEMPT_TOKEN", attempt.token.0.to_string())
+        .variable("DIVVY_ATTEMPT", attempt.attempt.to_string())
+        .variable("DIVVY_KIND", attempt.task.kind.as_str());
+    command.stdout_bytes_max = RESULT_BYTES_MAX;
+    if let Some(file) = upstream {
+        command = command.variable("DIVVY_UPSTREAM", file);
+    }
+    if attempt.upstream_cut {
+        command = command.variable("DIVVY_UPSTREAM_CUT", "1");
+    }
     command
 }
 
@@ -227,40 +165,6 @@ async fn write_upstream(attempt: &Attempt) -> Result<Option<tempfile::TempPath>,
             .map_err(std::io::IntoInnerError::into_error)
     };
     tokio::task::spawn_blocking(write).await.map_err(std::io::Error::other)?
-}
-
-/// Waits for the end; a stop is passed on as SIGTERM. A program that ignores it is killed when this future is dropped.
-async fn wait_or_stop(
-    child: &mut tokio::process::Child,
-    group: &Group,
-    cancel: &Cancel,
-) -> Result<ExitStatus, std::io::Error> {
-    tokio::select! {
-        status = child.wait() => return status,
-        () = cancel.wait() => group.signal(Signal::SIGTERM),
-    }
-    child.wait().await
-}
-
-async fn feed(mut stdin: ChildStdin, input: Bytes) {
-    // A program that does not read its input closes the pipe, which is its right.
-    let _ = stdin.write_all(&input).await;
-    let _ = stdin.shutdown().await;
-}
-
-async fn read_result(stdout: ChildStdout, group: &Group) -> Result<Vec<u8>, String> {
-    let mut result = Vec::new();
-    let read = stdout.take(RESULT_BYTES_MAX as u64 + 1).read_to_end(&mut result).await;
-    if let Err(error) = read {
-        return Err(format!("cannot read stdout: {error}"));
-    }
-    if result.len() > RESULT_BYTES_MAX {
-        group.signal(Signal::SIGKILL);
-        return Err(format!(
-            "stdout is more than {RESULT_BYTES_MAX} bytes; write large results to a file or an object store and print its address"
-        ));
-    }
-    Ok(result)
 }
 
 /// Passes stderr on, line by line, and returns the last line that was not empty.
@@ -298,9 +202,10 @@ fn parse_progress(text: &str) -> Option<(u64, u64, &str)> {
     Some((done.parse().ok()?, total.parse().ok()?, message.trim()))
 }
 
-fn outcome(status: ExitStatus, stdout: Vec<u8>, last_line: &str) -> AttemptOutcome {
+/// What the end of a program means. `stderr` is its last line.
+fn outcome(Output { status, stdout, stderr }: Output<String>) -> AttemptOutcome {
     let with_line =
-        |text: String| if last_line.is_empty() { text } else { format!("{text}: {last_line}") };
+        |text: String| if stderr.is_empty() { text } else { format!("{text}: {stderr}") };
     let (class, verdict, text) = match (status.code(), status.signal()) {
         (Some(0), _) => {
             return AttemptOutcome::Finished { result: result_of(stdout), spawned: Vec::new() };
@@ -322,6 +227,32 @@ fn outcome(status: ExitStatus, stdout: Vec<u8>, last_line: &str) -> AttemptOutco
         }
     };
     failed(class, verdict, with_line(text))
+}
+
+/// What it means that there is no end of a program to judge.
+fn outcome_of_error(error: &ProcessError) -> AttemptOutcome {
+    let (class, verdict, text) = match error {
+        ProcessError::Start { source, .. } => {
+            let hopeless =
+                [std::io::ErrorKind::InvalidInput, std::io::ErrorKind::ArgumentListTooLong];
+            let dead = hopeless.contains(&source.kind());
+            let verdict = if dead { FailureVerdict::Dead } else { FailureVerdict::Retry };
+            (ErrorClass::Failed, verdict, error.to_string())
+        }
+        ProcessError::Arguments { .. } => {
+            (ErrorClass::Failed, FailureVerdict::Dead, error.to_string())
+        }
+        ProcessError::TooMuchOutput { bytes_max, .. } => {
+            let text = format!(
+                "stdout is more than {bytes_max} bytes; write large results to a file or an object store and print its address"
+            );
+            (ErrorClass::Failed, FailureVerdict::Dead, text)
+        }
+        ProcessError::Lost { .. } => {
+            (ErrorClass::Crashed, FailureVerdict::Retry, error.to_string())
+        }
+    };
+    failed(class, verdict, text)
 }
 
 /// JSON as it is; other text as a JSON string.

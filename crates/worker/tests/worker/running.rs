@@ -135,6 +135,30 @@ async fn threads_of_a_tier_are_its_slots_and_carry_its_name() {
 }
 
 #[tokio::test]
+async fn all_slots_of_a_thread_tier_are_used_at_once() {
+    let mut server = FakeServer::start().await;
+    let mut registry = Registry::new();
+    // Each attempt ends only beside another one.
+    let pair = Arc::new(std::sync::Barrier::new(2));
+    let meet = move |_: Attempt| {
+        pair.wait();
+        finished()
+    };
+    registry.on_blocking("blocking", Arc::new(meet.clone())).on_cpu("cpu", Arc::new(meet));
+    let _running = start(options(&server), registry);
+    let mut session = server.accept_welcomed().await;
+    for round in 0..100 {
+        for kind in ["blocking", "cpu"] {
+            // One by one, so that the second comes while the first wakes a thread or already runs.
+            for id in [2 * round, 2 * round + 1] {
+                session.grant(vec![grant(id, kind, "null")]).await;
+            }
+            assert_eq!(session.ends(2).await.len(), 2);
+        }
+    }
+}
+
+#[tokio::test]
 async fn higher_priority_goes_first_among_those_that_wait() {
     let mut server = FakeServer::start().await;
     let (registry, gate) = registry();
@@ -237,6 +261,12 @@ async fn bad_options_are_refused_with_the_field_named() {
         refused(|o| o.slots.async_ = 0)
             .contains("slots of tier async are 0, but kind `fail` runs on it")
     );
+    let mut threads = Registry::new();
+    threads.on_cpu("sum", Arc::new(|_: Attempt| finished()));
+    let mut crowded = options(&server);
+    (crowded.slots.blocking, crowded.slots.cpu) = (5_000, 1_025);
+    let refusal = Worker::new(crowded, threads).unwrap_err().to_string();
+    assert!(refusal.contains("slots of tier cpu are 1025, at most 1024"), "{refusal}");
     let mut twice = registry().0;
     twice.on("noop", Arc::new(divvy_worker::builtin::Noop));
     assert!(
