@@ -115,7 +115,14 @@ pub enum Error {
 
 /// Every experiment, in the order in which a reader meets them.
 pub fn all() -> &'static [Experiment] {
-    &[experiments::herd::EXPERIMENT]
+    &[
+        experiments::herd::EXPERIMENT,
+        experiments::breaker::EXPERIMENT,
+        experiments::fan_out::EXPERIMENT,
+        experiments::degradation::EXPERIMENT,
+        experiments::three_tier::EXPERIMENT,
+        experiments::pipeline::EXPERIMENT,
+    ]
 }
 
 /// The experiment of this name.
