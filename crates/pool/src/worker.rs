@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::options::{Band, Victim};
+use crate::options::{Band, Start, Victim};
 use crate::place;
 use crate::queues::{Entry, Local};
 use crate::shared::{Closing, Shared, Slot};
@@ -109,10 +109,22 @@ impl Context {
                 return;
             }
             match self.next().or_else(|| self.idle()) {
-                Some(entry) => self.execute(entry),
+                Some(entry) => {
+                    self.call_for_more();
+                    self.execute(entry);
+                }
                 // Somebody called for attention.
                 None => continue,
             }
+        }
+    }
+
+    /// Of many tasks that come while one worker sleeps, each sees that somebody is about to look, so none of them starts
+    /// a thread. Whoever looked takes one of them and may block; so it is the one who calls for the next thread.
+    #[inline]
+    fn call_for_more(&self) {
+        if self.shared.options.start == Start::OnDemand && self.more_work() {
+            self.shared.notify(None);
         }
     }
 
@@ -183,7 +195,7 @@ impl Context {
                 if more {
                     self.slot().queues.publish(&self.local);
                     if self.shared.stealable[Band::Normal as usize] {
-                        self.shared.parking.notify(None);
+                        self.shared.notify(None);
                     }
                 }
                 if let Some(task) = first {
