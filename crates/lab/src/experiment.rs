@@ -118,7 +118,15 @@ pub fn all() -> &'static [Experiment] {
     &[
         experiments::stealing::EXPERIMENT,
         experiments::scalability::EXPERIMENT,
+        experiments::balancers::EXPERIMENT,
+        experiments::ring::EXPERIMENT,
+        experiments::hot_partition::EXPERIMENT,
         experiments::herd::EXPERIMENT,
+        experiments::breaker::EXPERIMENT,
+        experiments::fan_out::EXPERIMENT,
+        experiments::degradation::EXPERIMENT,
+        experiments::three_tier::EXPERIMENT,
+        experiments::pipeline::EXPERIMENT,
     ]
 }
 

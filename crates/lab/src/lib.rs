@@ -1,7 +1,8 @@
 //! Experiments on the real parts: tables, charts, one page.
 //!
 //! Reading order: [`experiment`] (what an experiment is, and the list of them), [`report`] (what it hands back),
-//! [`chart`] (drawings), [`sim`] (balancers and targets in simulated time), [`patterns`] (work spread over threads, measured), `experiments` (one file each).
+//! [`chart`] (drawings), [`sim`] (balancers and targets in simulated time), [`patterns`] (work spread over threads,
+//! measured), [`child`] (work in processes of their own), `experiments` (one file each).
 //!
 //! An experiment decides nothing that the parts decide: it drives the policies, guards, pools and machines that users
 //! get, with loads that are drawn from a seed. Most run in simulated time, so a seed gives the same report on every
@@ -11,6 +12,7 @@
 //! of the run.
 
 pub mod chart;
+pub mod child;
 pub mod experiment;
 pub mod patterns;
 pub mod report;

@@ -5,9 +5,10 @@
 use std::future::Future;
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
-use std::sync::{Arc, Barrier};
+use std::sync::{Arc, Barrier, Condvar, Mutex};
 use std::task::{Context, Waker};
 use std::thread;
+use std::time::Duration;
 
 use divvy_pool::JoinError;
 use divvy_pool::tiers::{Options, ProcessError, Program, STDERR_BYTES_MAX, Tier, Tiers};
@@ -58,6 +59,32 @@ fn the_blocking_tier_starts_threads_as_needed_and_stops_at_its_limit() {
         (0..100).map(|n| tiers.run_on(Tier::Blocking, move || n).unwrap()).collect();
     assert_eq!(handles.into_iter().map(|handle| handle.join().unwrap()).sum::<i32>(), 4950);
     assert_eq!(tiers.blocking().workers(), 8);
+}
+
+#[test]
+fn a_burst_that_finds_the_only_thread_asleep_gets_all_the_threads_it_needs() {
+    for round in 0..20 {
+        let (_runtime, tiers) = tiers(Options { blocking_threads: 8, ..Options::default() });
+        while tiers.blocking().load().sleeping == 0 {
+            thread::yield_now();
+        }
+        // Each waits for the others, and gives up in the end so that the test fails rather than hangs.
+        let met = Arc::new((Mutex::new(0), Condvar::new()));
+        let handles: Vec<_> = (0..8)
+            .map(|_| {
+                let met = Arc::clone(&met);
+                let meet = move || {
+                    let mut count = met.0.lock().unwrap();
+                    *count += 1;
+                    met.1.notify_all();
+                    let all = met.1.wait_timeout_while(count, Duration::from_secs(20), |n| *n < 8);
+                    !all.unwrap().1.timed_out()
+                };
+                tiers.run_on(Tier::Blocking, meet).unwrap()
+            })
+            .collect();
+        assert!(handles.into_iter().all(|handle| handle.join().unwrap()), "round {round}");
+    }
 }
 
 #[test]

@@ -137,6 +137,9 @@ pub(crate) enum Command {
     /// One step of the sample workflow, run as a child process of a worker
     #[command(hide = true)]
     SampleStep(local::SampleStep),
+    /// The part of an experiment that runs in a process of its own
+    #[command(hide = true)]
+    LabChild,
 }
 
 #[cfg(test)]

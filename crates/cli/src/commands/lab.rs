@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use divvy_lab::report::{html, text};
-use divvy_lab::{Experiment, Progress, Report, Settings, Timing, chart};
+use divvy_lab::{Experiment, Progress, Report, Settings, Timing, chart, child};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use tempfile::NamedTempFile;
@@ -64,8 +64,18 @@ fn list(output: &Output) -> Result<Code> {
     Ok(Code::Done)
 }
 
+/// Does what an experiment has asked this program to do in a process of its own.
+pub(super) fn child(output: &Output) -> Result<Code> {
+    let mut result = Vec::new();
+    child::run(std::io::stdin().lock(), &mut result)
+        .context("the experiment sent no sound work")?;
+    output.bytes(&result)?;
+    Ok(Code::Done)
+}
+
 async fn run_all(args: Run, output: &Output) -> Result<Code> {
     let experiments = chosen(&args.names)?;
+    child::provide(std::env::current_exe().context("cannot find the divvy binary")?);
     let svg = args.svg.as_deref().map(Draft::at).transpose()?;
     let page = args.html.as_deref().map(Draft::at).transpose()?;
     let settings = Settings { seed: args.seed, quick: args.quick };

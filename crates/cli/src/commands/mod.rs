@@ -58,6 +58,7 @@ pub(crate) fn run(cli: Cli) -> Result<Code> {
         }
         Some(Command::Completions(args)) => return completions::run(&args, &plain),
         Some(Command::SampleStep(step)) => return sample::steps::run(step.step, &plain),
+        Some(Command::LabChild) => return lab::child(&plain),
         // Must work beside a file that is broken.
         Some(Command::Config(local::Config::Init { force })) => return config::init(force, &plain),
         Some(command) => command,
@@ -116,7 +117,7 @@ async fn dispatch(command: Command, context: Context) -> Result<Code> {
         Command::Store(args) => store::run(args, &context).await,
         Command::Bench(args) => bench::run(args, &context.output).await,
         Command::Lab(args) => lab::run(args, &context).await,
-        Command::Completions(_) | Command::SampleStep(_) => {
+        Command::Completions(_) | Command::SampleStep(_) | Command::LabChild => {
             unreachable!("handled before the settings are read")
         }
     }
