@@ -115,7 +115,12 @@ pub enum Error {
 
 /// Every experiment, in the order in which a reader meets them.
 pub fn all() -> &'static [Experiment] {
-    &[experiments::herd::EXPERIMENT]
+    &[
+        experiments::balancers::EXPERIMENT,
+        experiments::ring::EXPERIMENT,
+        experiments::hot_partition::EXPERIMENT,
+        experiments::herd::EXPERIMENT,
+    ]
 }
 
 /// The experiment of this name.
