@@ -48,6 +48,28 @@ fn the_same_seed_prints_the_same_figures() {
 }
 
 #[test]
+fn simulated_guards_meet_their_targets_on_a_terminal_of_eighty_columns() {
+    let folder = Folder::new();
+    let names = ["breaker", "fan-out", "degradation"];
+    let mut args = vec!["lab", "run", "--quick", "--html", "lab.html"];
+    args.extend(names);
+    let text = folder.run(&args).expect(0).stdout;
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(!text.contains("MISSED") && text.contains("every target was met"), "{text}");
+    let page = std::fs::read_to_string(folder.path().join("lab.html")).unwrap();
+    assert!(names.iter().all(|name| page.contains(&format!("id=\"{name}\""))));
+}
+
+#[test]
+fn the_three_tier_experiment_starts_this_binary_as_its_child() {
+    let folder = Folder::new();
+    let json = folder.run(&["lab", "run", "three-tier", "--quick", "--json"]).expect(0).json();
+    assert_eq!(json[0]["verdicts"][0]["met"], true, "{}", json[0]["verdicts"]);
+    let help = folder.run(&["--help"]).expect(0).stdout;
+    assert!(!help.contains("lab-child"), "{help}");
+}
+
+#[test]
 fn unknown_experiments_and_places_that_cannot_be_written_are_refused_before_any_work() {
     let folder = Folder::new();
     let error = folder.run(&["lab", "run", "hred"]).expect(2).stderr;

@@ -9,8 +9,8 @@ mod shown;
 
 use std::time::Duration;
 
-use divvy_guard::breaker::Cause;
-use service::{Outcome, Run, Service, Way};
+use divvy_guard::breaker::{Cause, Metrics, State};
+use service::{Outcome, Run, Service, Until, Way};
 
 use super::paused;
 use crate::experiment::{Error, Experiment, Progress, Settings, Timing};
@@ -28,8 +28,12 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const CALLS: usize = 30;
 /// After each call, where callers pause.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How long the service that breaks down is called.
+const WATCH: Duration = Duration::from_secs(30);
+/// Draws among which the run is looked for that is told call by call.
+const DRAWS_MAX: u64 = 50;
 const WAYS: [(Way, &str); 3] =
-    [(Way::Bare, "neither"), (Way::Timeout, "timeout only"), (Way::Breaker, "breaker and timeout")];
+    [(Way::Bare, "none"), (Way::Timeout, "timeout"), (Way::Breaker, "breaker")];
 
 /// The same calls in every way.
 struct Trio {
@@ -42,6 +46,7 @@ struct Trio {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Sums {
     runs: usize,
+    calls: usize,
     outcomes: [usize; 4],
     lost: Duration,
     opened: usize,
@@ -65,18 +70,17 @@ struct Row {
 fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error> {
     let trials = settings.size(200, 25);
     let seed = settings.seed_of(0);
-    progress.step("thirty calls", 0, trials + 2)?;
-    let service = Service::flaky(CALLS, seed);
-    let paced = paused::run(trio(&service, PAUSE))?;
+    progress.step("thirty calls", 0, trials + 1)?;
+    let (draw, service, paced) = told(seed)?;
     let rushed = paused::run(trio(&service, Duration::ZERO))?;
-    progress.step("a hundred calls", 1, trials + 2)?;
-    let hundred = paused::run(hundred::call(settings.seed_of(1)))?;
-    let mut rows = rows();
+    let (mut rows, mut hundreds) = (rows(), Vec::new());
     for trial in 0..trials {
-        progress.step("many runs", trial + 2, trials + 2)?;
-        let flaky = Service::flaky(CALLS, settings.seed_of(10 + trial));
+        progress.step("many runs", trial + 1, trials + 1)?;
+        let flaky = Service::flaky(CALLS, settings.seed_of(100 + trial));
         paused::run(add_trial(&mut rows, &flaky))?;
+        hundreds.push(paused::run(hundred::call(settings.seed_of(100 + trial)))?);
     }
+    let hundred = &hundreds[0];
 
     let mut report = Report::new(
         EXPERIMENT.name,
@@ -94,16 +98,20 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     report.parameter("opens after failures in a row", 3u64);
     report.parameter("reset after", "2 s");
     report.parameter("probe timeout", "0.5 s");
+    report.parameter(
+        "run that is told",
+        format!("draw {draw}, the first in which the breaker opens"),
+    );
     report.parameter("runs", trials);
     report.tables.push(shown::calls(&paced));
     report.tables.push(shown::outcomes(&paced, &rushed));
     report.tables.push(shown::many(&rows));
-    report.tables.push(shown::metrics(&hundred));
+    report.tables.push(shown::metrics(hundred));
     report.charts.push(shown::timeline(&paced, &rushed));
     report.charts.push(shown::lost(&rows));
-    report.charts.push(shown::hundred_timeline(&hundred));
+    report.charts.push(shown::hundred_timeline(hundred));
     find_in_run(&mut report, &paced, &rushed);
-    find_in_all(&mut report, &rows, &hundred);
+    find_in_all(&mut report, &rows, &hundreds);
     report.lesson(
         "A breaker is for parts that are down or too slow, not for parts that fail now and then: it cannot know which \
          of the refused calls would have gone well. For single failures, retry.",
@@ -116,29 +124,42 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     Ok(report)
 }
 
+/// The first draw in which the breaker opens: the others say nothing about it. If there is none, the last.
+fn told(seed: u64) -> Result<(u64, Service, Trio), Error> {
+    let mut draw = 1;
+    loop {
+        let service = Service::flaky(CALLS, seed.wrapping_add(draw));
+        let paced = paused::run(trio(&service, PAUSE))?;
+        if !paced.breaker.changes.is_empty() || draw == DRAWS_MAX {
+            return Ok((draw, service, paced));
+        }
+        draw += 1;
+    }
+}
+
 async fn trio(service: &Service, pause: Duration) -> Trio {
     Trio {
-        bare: service::call(service, Way::Bare, CALLS, pause).await,
-        timeout: service::call(service, Way::Timeout, CALLS, pause).await,
-        breaker: service::call(service, Way::Breaker, CALLS, pause).await,
+        bare: service::call(service, Way::Bare, Until::Calls(CALLS), pause).await,
+        timeout: service::call(service, Way::Timeout, Until::Calls(CALLS), pause).await,
+        breaker: service::call(service, Way::Breaker, Until::Calls(CALLS), pause).await,
     }
 }
 
 fn rows() -> Vec<Row> {
-    let services = ["fails by chance", "down for 5 s"];
+    let services = ["fails by chance", "down for 10 s"];
     let rows = services.into_iter().flat_map(|service| WAYS.map(|(_, way)| (service, way)));
     rows.map(|(service, way)| Row { service, way, sums: Sums::default() }).collect()
 }
 
 /// One run of every row. The service that breaks down needs no chance, so it runs once only.
 async fn add_trial(rows: &mut [Row], flaky: &Service) {
-    let services = [flaky, &Service::Down];
+    let services = [(flaky, Until::Calls(CALLS)), (&Service::Down, Until::Time(WATCH))];
     for (index, row) in rows.iter_mut().enumerate() {
-        let (service, (way, _)) = (services[index / WAYS.len()], WAYS[index % WAYS.len()]);
+        let ((service, until), (way, _)) = (services[index / WAYS.len()], WAYS[index % WAYS.len()]);
         if index >= WAYS.len() && row.sums.runs > 0 {
             continue;
         }
-        row.sums.add(&service::call(service, way, CALLS, PAUSE).await);
+        row.sums.add(&service::call(service, way, until, PAUSE).await);
     }
 }
 
@@ -146,7 +167,8 @@ impl Sums {
     fn add(&mut self, run: &Run) {
         self.runs += 1;
         let counts = Outcome::ALL.map(|outcome| run.count(outcome));
-        self.miscounted += usize::from(counts.iter().sum::<usize>() != CALLS);
+        self.calls += run.calls.len();
+        self.miscounted += usize::from(counts.iter().sum::<usize>() != run.calls.len());
         for (sum, count) in self.outcomes.iter_mut().zip(counts) {
             *sum += count;
         }
@@ -222,7 +244,7 @@ fn find_in_run(report: &mut Report, paced: &Trio, rushed: &Trio) {
     }
 }
 
-fn find_in_all(report: &mut Report, rows: &[Row], hundred: &hundred::Run) {
+fn find_in_all(report: &mut Report, rows: &[Row], hundreds: &[hundred::Run]) {
     let [_, timeout, breaker, _, down_timeout, down_breaker] = rows else {
         unreachable!("two services in three ways")
     };
@@ -240,13 +262,20 @@ fn find_in_all(report: &mut Report, rows: &[Row], hundred: &hundred::Run) {
     ));
     let refused = down_breaker.sums.outcomes[3];
     report.finding(format!(
-        "With a service that is down for 5 s, {} of {} refused calls would have been answered, and the time lost fell \
-         from {} s to {} s.",
+        "With a service that is down for 10 s of 30 s, {} of {} refused calls would have been answered: {} successes \
+         instead of {}, and the time lost went from {} s to {} s.",
         down_breaker.sums.refused_in_error,
         refused,
+        down_breaker.sums.outcomes[0],
+        down_timeout.sums.outcomes[0],
         brief(down_timeout.sums.lost_s()),
         brief(down_breaker.sums.lost_s()),
     ));
+    find_in_hundreds(report, hundreds);
+}
+
+fn find_in_hundreds(report: &mut Report, hundreds: &[hundred::Run]) {
+    let hundred = &hundreds[0];
     let last = hundred.metrics.last().expect("a hundred calls give ten rows");
     report.finding(format!(
         "At 30% failures, of a hundred calls one second apart {} succeeded, {} failed and {} were refused ({} of which \
@@ -256,7 +285,19 @@ fn find_in_all(report: &mut Report, rows: &[Row], hundred: &hundred::Run) {
         last.rejected,
         hundred.refused_in_error,
         counted(last.opened, "time"),
-        brief(last.spent_in(divvy_guard::breaker::State::Open).as_secs_f64()),
+        brief(last.spent_in(State::Open).as_secs_f64()),
+    ));
+    let last = |run: &hundred::Run| *run.metrics.last().expect("a hundred calls give ten rows");
+    let mean = |count: fn(&Metrics) -> u64| {
+        paused::mean(hundreds.iter().map(|run| count(&last(run)) as f64))
+    };
+    report.finding(format!(
+        "Over {} of a hundred such calls, on average {} succeeded, {} failed and {} were refused; three failures in a \
+         row come by chance in a service that is 70% well.",
+        counted(hundreds.len() as u64, "run"),
+        brief(mean(|metrics| metrics.successes)),
+        brief(mean(|metrics| metrics.failures)),
+        brief(mean(|metrics| metrics.rejected)),
     ));
 }
 

@@ -16,7 +16,9 @@ pub(super) const HANG: Duration = Duration::from_secs(3);
 /// How long the caller waits at most.
 pub(super) const OUTER: Duration = Duration::from_secs(1);
 /// When the service that breaks down is down.
-pub(super) const OUTAGE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(7)];
+pub(super) const OUTAGE: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(15)];
+/// The most calls of one run.
+const CALLS_MAX: usize = 10_000;
 
 /// What a service does with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,14 +154,30 @@ pub(super) fn settings() -> Settings {
     }
 }
 
+/// When a caller has called enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// After so many calls.
+    Calls(usize),
+    /// After this time.
+    Time(Duration),
+}
+
 /// Calls one after the other, with a pause after each.
-pub(super) async fn call(service: &Service, way: Way, calls: usize, pause: Duration) -> Run {
+pub(super) async fn call(service: &Service, way: Way, until: Until, pause: Duration) -> Run {
     let start = Instant::now();
     let breaker = Breaker::new(settings()).expect("the settings are constant and sound");
     let circuit = Circuit::new(breaker);
-    let mut done = Vec::with_capacity(calls);
-    for number in 0..calls {
+    let mut done = Vec::new();
+    for number in 0..CALLS_MAX {
         let began = start.elapsed();
+        let is_enough = match until {
+            Until::Calls(calls) => number == calls,
+            Until::Time(time) => began >= time,
+        };
+        if is_enough {
+            break;
+        }
         let answer = service.answer(number, began);
         let outcome = match way {
             Way::Bare => judge(fetch(answer).await),
@@ -206,7 +224,7 @@ mod tests {
     fn hanging_calls_take_as_long_as_each_way_lets_them() {
         let hangs = Service::Flaky(vec![Draw(Answer::Hang); 5]);
         let times = |way| {
-            let run = paused::run(call(&hangs, way, 5, Duration::ZERO)).unwrap();
+            let run = paused::run(call(&hangs, way, Until::Calls(5), Duration::ZERO)).unwrap();
             run.calls.iter().map(|call| call.took.as_millis()).collect::<Vec<_>>()
         };
         assert_eq!(times(Way::Bare), [3_000; 5]);
@@ -220,7 +238,7 @@ mod tests {
         let draws = [Error, Error, Error, Good, Good, Good].map(Draw);
         let service = Service::Flaky(draws.into());
         let pause = Duration::from_millis(1_500);
-        let run = paused::run(call(&service, Way::Breaker, 6, pause)).unwrap();
+        let run = paused::run(call(&service, Way::Breaker, Until::Calls(6), pause)).unwrap();
         let states: Vec<&str> = run.calls.iter().map(|call| call.state.name()).collect();
         assert_eq!(states, ["closed", "closed", "open", "open", "closed", "closed"]);
         assert_eq!((run.count(Outcome::Refused), run.refused_in_error()), (1, 1));

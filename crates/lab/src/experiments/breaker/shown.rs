@@ -16,13 +16,13 @@ const STATES: [State; 3] = [State::Closed, State::Open, State::HalfOpen];
 type Span = (f64, f64, usize, String);
 
 pub(super) fn calls(paced: &Trio) -> Table {
-    let mut table = Table::new("Thirty calls, with a breaker and with the timeout only")
+    let mut table = Table::new("Thirty calls, with a breaker and with the timeout alone")
         .number("call", "", 0)
         .number("at", "s", 2)
         .text("outcome")
         .number("took", "ms", 0)
         .text("state after")
-        .text("timeout only")
+        .text("with timeout")
         .number("took", "ms", 0);
     for (number, (with, without)) in
         paced.breaker.calls.iter().zip(&paced.timeout.calls).enumerate()
@@ -48,13 +48,13 @@ pub(super) fn outcomes(paced: &Trio, rushed: &Trio) -> Table {
         .number("service error", "", 0)
         .number("timeout", "", 0)
         .number("circuit open", "", 0)
-        .number("time lost", "s", 2)
+        .number("lost", "s", 2)
         .number("in all", "s", 2)
         .text("final state");
     for (pause, trio) in [("0.25 s", paced), ("none", rushed)] {
         for (run, (_, way)) in [&trio.bare, &trio.timeout, &trio.breaker].into_iter().zip(WAYS) {
             let last = run.calls.last().map_or("", |call| call.state.name());
-            let state = if way == WAYS[2].1 { last } else { "none" };
+            let state = if way == WAYS[2].1 { last } else { "–" };
             let [success, error, timeout, refused] = Outcome::ALL.map(|one| run.count(one).into());
             table.row([
                 pause.into(),
@@ -73,19 +73,21 @@ pub(super) fn outcomes(paced: &Trio, rushed: &Trio) -> Table {
 }
 
 pub(super) fn many(rows: &[Row]) -> Table {
-    let mut table = Table::new("Many runs of thirty calls, 0.25 s apart: means per run")
+    let mut table = Table::new("Means per run: thirty calls by chance, or 30 s with an outage")
         .text("the service")
         .text("guards")
         .number("runs", "", 0)
+        .number("calls", "", 1)
         .number("success", "", 1)
         .number("circuit open", "", 1)
-        .number("of these in error", "", 1)
+        .number("these in error", "", 1)
         .number("time lost", "s", 2);
     for Row { service, way, sums } in rows {
         table.row([
             (*service).into(),
             (*way).into(),
             sums.runs.into(),
+            sums.each(sums.calls).into(),
             sums.each(sums.outcomes[0]).into(),
             sums.each(sums.outcomes[3]).into(),
             sums.each(sums.refused_in_error).into(),
@@ -132,7 +134,7 @@ pub(super) fn timeline(paced: &Trio, rushed: &Trio) -> Chart {
         timeline = timeline
             .row(format!("{pause}: state"), states(&run.changes, run.ended))
             .row("calls with a breaker", run.calls.iter().map(span))
-            .row("calls with timeout only", trio.timeout.calls.iter().map(span));
+            .row("calls with a timeout", trio.timeout.calls.iter().map(span));
     }
     Chart::new("The state of the breaker, and the calls", timeline)
         .note("A call that is refused takes no time; it is drawn as a thin line.")
@@ -151,7 +153,7 @@ pub(super) fn lost(rows: &[Row]) -> Chart {
         let values = [index, index + WAYS.len()].map(|row| Some(rows[row].sums.lost_s()));
         bars = bars.series(way, values);
     }
-    Chart::new("Time lost in calls that brought nothing, per thirty calls", bars)
+    Chart::new("Time lost in calls that brought nothing, per run", bars)
 }
 
 /// Which state it was in from when to when, from closed at the start.

@@ -51,7 +51,7 @@ const fn millis(millis: u64) -> Duration {
 /// Which guards stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Guards {
-    /// Every caller waits as long as it has learned.
+    /// Every caller waits as long as it has learned; with a deadline, only C does.
     pub(super) timeouts: bool,
     /// C calls D through a breaker.
     pub(super) breaker: bool,
@@ -245,7 +245,9 @@ impl Chain {
     /// A call to the next service, with the timeout of the caller.
     async fn ask_next(self: &Arc<Self>, service: usize, request: Request) -> Answer {
         let call = self.send(Arc::clone(self).serve(service + 1, request));
-        if !self.guards.timeouts {
+        // Where a deadline travels, only the caller of D has a timeout of its own. If A and B had learned one too, it
+        // would be as short as that of C, and cut off the smaller answer that C gives after it.
+        if !self.guards.timeouts || (self.guards.deadline && service != C) {
             return call.await;
         }
         within(&self.trackers[service], call).await.map_err(|error| match error {

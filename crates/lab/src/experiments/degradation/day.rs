@@ -120,6 +120,20 @@ impl Day {
         counts.into_iter().enumerate().map(|(second, count)| (second as f64 + 0.5, count)).collect()
     }
 
+    /// The median wait of users who need D, by the second in which they came.
+    pub(super) fn deep_waits(&self) -> Vec<(f64, Duration)> {
+        let mut seconds = vec![Vec::new(); self.plan.ends.as_secs() as usize];
+        for visit in self.visits.iter().filter(|visit| visit.is_deep) {
+            if let Some(second) = seconds.get_mut(visit.at.as_secs() as usize) {
+                second.push(visit.waited);
+            }
+        }
+        let medians = seconds.iter_mut().enumerate().filter_map(|(second, waits)| {
+            Some((second as f64 + 0.5, paused::quantile(waits, 0.5)?))
+        });
+        medians.collect()
+    }
+
     /// When a service had no free thread for the first time, and for how long in all.
     pub(super) fn saturation(&self, service: usize) -> (Option<Duration>, Duration) {
         let full = || self.looks.iter().filter(|look| look.is_saturated(service));

@@ -4,6 +4,7 @@ use super::chain::{SERVICES, THREADS};
 use super::day::{Day, LOOK, RATE, Seen};
 use super::{Tried, helped_per_s, is_light, wait_ms};
 use crate::chart::{Axis, Bars, Chart, Lines, Mark, Timeline};
+use crate::experiments::paused::ms;
 use crate::report::{Cell, Table};
 
 pub(super) fn users(tried: &[Tried]) -> Table {
@@ -124,6 +125,19 @@ pub(super) fn goodput(tried: &[Tried]) -> Chart {
     let [from, to] = tried[0].day.plan.slow.map(|at| at.as_secs_f64());
     let lines = lines.moment(from, "D becomes slow").moment(to, "D is well");
     Chart::new("Users who got a full or a degraded answer in time", lines)
+}
+
+pub(super) fn waits(tried: &[Tried]) -> Chart {
+    let x = Axis::new("when the user came", "s").precision(0);
+    let y = Axis::new("median wait", "ms").log().precision(0);
+    let mut lines = Lines::new(x, y);
+    for Tried { name, day } in tried {
+        lines = lines.line(*name, day.deep_waits().into_iter().map(|(at, wait)| (at, ms(wait))));
+    }
+    let [from, to] = tried[0].day.plan.slow.map(|at| at.as_secs_f64());
+    let lines = lines.moment(from, "D becomes slow").moment(to, "D is well");
+    Chart::new("How long users wait who need D, for an answer or an error", lines)
+        .note("Each step of the axis is ten times the one before.")
 }
 
 /// Rows of the services that ran out of threads at all.

@@ -126,7 +126,7 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     report.parameter("event loop threads", 1u64);
     report.parameter("store fails", percent(FAILING));
     report.parameter("breaker opens after failures in a row", 3u64);
-    report.parameter("rounds, median told", rounds);
+    report.parameter("rounds (the median is told)", rounds);
     report.tables.push(shown::speed(&pairs, workers));
     report.tables.push(shown::stage_times(&pairs));
     report.tables.push(shown::batches(&scenes));

@@ -50,9 +50,13 @@ async fn fetch(sensor: Sensor) -> f64 {
     sensor.raw
 }
 
-/// Computes.
+/// Computes: how far a value is from the usual, with a ripple that takes many rounds of sine and cosine.
 fn normalise(raw: f64) -> f64 {
-    (0..ROUNDS).fold(raw, |value, round| black_box(value.sin() + (value + f64::from(round)).cos()))
+    let waves = (0..ROUNDS).map(|round| {
+        let at = black_box(raw + f64::from(round));
+        at.sin() * at.cos()
+    });
+    (raw - VALUE_MEAN) / VALUE_SPREAD + waves.sum::<f64>() / f64::from(ROUNDS)
 }
 
 /// Blocks, as a client of a database does.
@@ -210,6 +214,14 @@ mod tests {
         assert!((failing - 0.15).abs() < 0.02, "{failing}");
         let range = Duration::from_millis(80)..=Duration::from_millis(120);
         assert!(all.iter().all(|sensor| range.contains(&sensor.fetch)));
+    }
+
+    #[test]
+    fn normalised_values_keep_what_tells_sensors_apart() {
+        let values: Vec<f64> =
+            sensors(500, 0.0, 6).iter().map(|sensor| normalise(sensor.raw)).collect();
+        let found = aggregate(&values);
+        assert!(found.mean.abs() < 0.2 && (found.deviation - 1.0).abs() < 0.2, "{found:?}");
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     report.parameter("blocking threads", THREADS);
     report.parameter("processes", PROCESSES);
     report.parameter("event loop threads", 1u64);
-    report.parameter("rounds, median told", rounds);
+    report.parameter("rounds (the median is told)", rounds);
     report.tables.push(ways(&timed));
     report.tables.push(requests_table(&timed[3]));
     report.tables.push(shares_table(&timed));
