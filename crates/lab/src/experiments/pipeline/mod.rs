@@ -161,9 +161,9 @@ fn scenes() -> [Scene; 3] {
         opened: 0,
     };
     [
-        scene("15% fail, open for 2 s", false, 2_000),
-        scene("down in batch 3, open for 2 s", true, 2_000),
-        scene("down in batch 3, open for 0.1 s", true, 100),
+        scene("15% fail (open 2 s)", false, 2_000),
+        scene("batch 3 down (open 2 s)", true, 2_000),
+        scene("batch 3 down (open 0.1 s)", true, 100),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use super::stages::Timed;
 use super::{Pair, Scene};
-use crate::chart::{Axis, Bars, Chart, Lines};
+use crate::chart::{Axis, Bars, Chart, Lines, Timeline};
 use crate::experiments::paused::ms;
 use crate::report::Table;
 
@@ -91,14 +91,21 @@ pub(super) fn speedup_chart(pairs: &[Pair], workers: usize) -> Chart {
     Chart::new("The speedup, by the number of sensors", lines)
 }
 
+/// The three counts of a batch one after the other: a timeline over readings.
 pub(super) fn batch_chart(scenes: &[Scene]) -> Chart {
-    let names = scenes.iter().flat_map(|scene| {
-        (1..=scene.batches.len()).map(move |batch| format!("{}: batch {batch}", scene.name))
-    });
-    let all = || scenes.iter().flat_map(|scene| &scene.batches);
-    let bars = Bars::new(Axis::new("readings", "").precision(0), names)
-        .series("stored", all().map(|stored| Some(stored.successes as f64)))
-        .series("failed", all().map(|stored| Some(stored.failures as f64)))
-        .series("refused at once", all().map(|stored| Some(stored.fast_fails as f64)));
-    Chart::new("What became of each batch of twelve readings", bars)
+    let kinds = ["stored", "failed", "refused at once"];
+    let mut timeline = Timeline::new(Axis::new("readings", "").precision(0), kinds);
+    for scene in scenes {
+        for (batch, stored) in scene.batches.iter().enumerate() {
+            let counts = [stored.successes, stored.failures, stored.fast_fails];
+            let spans = counts.into_iter().enumerate().scan(0, |from, (kind, count)| {
+                let span = (*from as f64, (*from + count) as f64, kind, count.to_string());
+                *from += count;
+                Some(span)
+            });
+            let spans: Vec<_> = spans.filter(|span| span.1 > span.0).collect();
+            timeline = timeline.row(format!("{}: {}", scene.name, batch + 1), spans);
+        }
+    }
+    Chart::new("What became of each batch of twelve readings", timeline)
 }
