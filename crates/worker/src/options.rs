@@ -85,9 +85,9 @@ fn check(field: &'static str, name: &str, len_max: usize) -> Result<(), Error> {
 pub struct Slots {
     /// Futures on the async runtime.
     pub async_: u32,
-    /// Threads that may block.
+    /// Threads that may block, at most 1,024.
     pub blocking: u32,
-    /// Threads that compute.
+    /// Threads that compute, at most 1,024.
     pub cpu: u32,
     /// Child processes.
     pub process: u32,
