@@ -134,3 +134,20 @@ pub fn all() -> &'static [Experiment] {
 pub fn find(name: &str) -> Option<&'static Experiment> {
     all().iter().find(|experiment| experiment.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unlike_and_lines_fit_beside_them_on_a_narrow_terminal() {
+        let mut names: Vec<&str> = all().iter().map(|experiment| experiment.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all().len());
+        for experiment in all() {
+            let (name, line) = (experiment.name, experiment.summary);
+            assert!(name.len() <= 13 && line.chars().count() <= 52, "{name}: {line}");
+        }
+    }
+}

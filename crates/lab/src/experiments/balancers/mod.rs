@@ -25,7 +25,7 @@ use crate::sim::Setup;
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "balancers",
-    summary: "all policies at 85 % load: equal, unequal, slow and failing targets",
+    summary: "all policies with equal, slow and failing targets",
     timing: Timing::Simulated,
     run,
 };

@@ -20,7 +20,7 @@ use crate::report::number::{brief, count, counted, percent};
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "breaker",
-    summary: "30 calls of a flaky service: outcomes, states, time lost",
+    summary: "30 calls of a flaky service: outcomes and states",
     timing: Timing::Simulated,
     run,
 };

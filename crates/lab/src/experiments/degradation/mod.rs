@@ -20,7 +20,7 @@ use crate::report::number::{brief, count, counted, percent};
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "degradation",
-    summary: "A→B→C→D→E and D is slow: what users see, guard by guard",
+    summary: "A→B→C→D→E and D is slow: what users see",
     timing: Timing::Simulated,
     run,
 };

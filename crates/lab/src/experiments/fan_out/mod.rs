@@ -18,7 +18,7 @@ use crate::report::{Report, Table};
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "fan-out",
-    summary: "15 queries to 6 shards: partial results, a timeout that learns",
+    summary: "15 queries to 6 shards: a timeout that learns",
     timing: Timing::Simulated,
     run,
 };

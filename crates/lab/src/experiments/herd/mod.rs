@@ -20,7 +20,7 @@ use crate::report::{Report, Table};
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "herd",
-    summary: "10,000 idle workers and one task: who is woken, at what cost",
+    summary: "10,000 idle workers and one task: who is woken",
     timing: Timing::Simulated,
     run,
 };

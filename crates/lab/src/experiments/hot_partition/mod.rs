@@ -27,7 +27,7 @@ use crate::report::number::{brief, count, decimal, percent};
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "hot-partition",
-    summary: "90 % of the requests on 1 % of the keys: bound, replicate or split",
+    summary: "90 % of the requests on 1 % of the keys",
     timing: Timing::Simulated,
     run,
 };

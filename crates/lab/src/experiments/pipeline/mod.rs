@@ -23,7 +23,7 @@ use crate::report::number::{brief, counted, percent};
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "pipeline",
-    summary: "12, 24, 48 sensors: all in place against each stage on its tier",
+    summary: "12 to 48 sensors: inline against a tier per stage",
     timing: Timing::Measured,
     run,
 };

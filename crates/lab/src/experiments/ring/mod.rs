@@ -20,7 +20,7 @@ use crate::report::{Cell, Report, Table};
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "ring",
-    summary: "10,000 keys on servers of weight 1, 2 and 0.5; one leaves, one comes",
+    summary: "10,000 keys on servers of weight 1, 2 and 0.5",
     timing: Timing::Simulated,
     run,
 };

@@ -22,7 +22,7 @@ pub(crate) use handler::parse;
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "three-tier",
-    summary: "10 requests on async, thread and process tiers, and in sequence",
+    summary: "10 requests on three tiers, and one after the other",
     timing: Timing::Measured,
     run,
 };
