@@ -152,8 +152,8 @@ fn find(report: &mut Report, data: &Data) {
     let times: Vec<f64> = found.found.iter().filter_map(|key| key.after_s).collect();
     report.finding(format!(
         "How is it detected? By counting the most frequent keys in fixed memory: {} of {} keys above the limit were \
-         found in every run, the hottest {} s after the heat began and the last after {} s; {} below the limit were \
-         called hot, {} of them below half of it.",
+         found in every run, the hottest {} s after the heat began and the last after {} s on average; {} keys per \
+         run below the limit were called hot, {} of them below half of it.",
         times.len(),
         found.found.len(),
         times.first().map_or_else(|| "–".into(), |first| decimal(*first, 1)),
