@@ -82,8 +82,8 @@ impl Contender {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Policy(kind) => kind.name(),
-            Self::IdleByWord => "join-idle, by word",
-            Self::SpeedsKnown => "weighted, told speeds",
+            Self::IdleByWord => "join-idle by word",
+            Self::SpeedsKnown => "weighted by speed",
             Self::TrueQueues => "(true queues)",
         }
     }

@@ -3,8 +3,8 @@
 use super::adaptive::{BACKENDS, Trial};
 use super::contest::{Scenario, Score, Standing};
 use super::ranking::Ranking;
-use crate::chart::{Axis, Bars, Chart, Heat, Lines};
-use crate::report::number::decimal;
+use crate::chart::{Axis, Bars, Chart, Heat, Lines, Mark};
+use crate::report::number::{counted, decimal};
 use crate::report::{Cell, Table};
 
 const UNSTABLE: &str = "unstable";
@@ -28,23 +28,31 @@ pub(super) fn summary(standings: &[Standing], ranking: &Ranking, which: usize, w
 }
 
 /// One scenario in full.
-pub(super) fn scenario(standings: &[Standing], at: usize, names: &[String; 2]) -> Table {
-    let caption = format!("Targets: {}. Response in mean service times", Scenario::ALL[at].name());
+pub(super) fn scenario(standings: &[Standing], at: usize, balancers: [usize; 2]) -> Table {
+    let fails = Scenario::ALL[at] == Scenario::Fails;
+    let caption = format!(
+        "Targets: {}. Response in mean service times with {} and with {}",
+        Scenario::ALL[at].name(),
+        counted(balancers[0] as u64, "balancer"),
+        counted(balancers[1] as u64, "balancer")
+    );
     let mut table = Table::new(caption).text("policy");
-    for name in names {
+    for count in balancers {
         for figure in ["p50", "mean", "p99"] {
-            table = table.number(format!("{figure}, {name}"), "", 1);
+            table = table.number(format!("{figure} with {count}"), "", 1);
         }
-        if Scenario::ALL[at] == Scenario::Fails {
-            table = table.number(format!("errors, {name}"), "%", 1);
+        if fails {
+            table = table.number(format!("errors with {count}"), "%", 1);
         }
     }
     for standing in standings {
         let mut cells = vec![Cell::from(standing.contender.name())];
         for scores in &standing.scores {
             let score = &scores[at];
-            cells.extend([score.p50, score.mean, score.p99].map(|value| time(score, value)));
-            if Scenario::ALL[at] == Scenario::Fails {
+            let known = score.is_stable;
+            cells.extend([score.p50, score.mean].map(|time| Cell::from(known.then_some(time))));
+            cells.push(time(score, score.p99));
+            if fails {
                 cells.push((score.errors * 100.0).into());
             }
         }
@@ -69,7 +77,7 @@ pub(super) fn bars(standings: &[Standing], at: usize, names: &[String; 2]) -> Ch
         bars = bars.series(name.clone(), values);
     }
     Chart::new(format!("p99 response: {}", Scenario::ALL[at].name()), bars.missing(UNSTABLE))
-        .note("Each step of the axis is ten times the one before; unstable means that a queue grew without end.")
+        .note("The axis grows by ratio; unstable means that a queue grew without end.")
 }
 
 /// All scenarios at a glance, with one number of balancers.
@@ -85,16 +93,15 @@ pub(super) fn heat(standings: &[Standing], which: usize, name: &str) -> Chart {
         .note("In brackets: what no balancer can know.")
 }
 
-/// What the balancer knew of each backend at the end.
-pub(super) fn backends(trials: &[Trial]) -> Table {
+/// What the balancer knew of each backend when the last request came, after one mishap.
+pub(super) fn backends(trials: &[&Trial], mishap: &str) -> Table {
     let mut table =
-        Table::new("Three backends, as the balancer saw them when the last request came")
-            .text("mishap")
+        Table::new(format!("Three backends as the balancer saw them at the end: {mishap}"))
             .text("policy")
             .text("backend")
-            .number("share of requests since", "%", 0)
+            .number("requests since", "%", 1)
             .number("recent errors", "%", 1)
-            .number("p95", "ms", 0)
+            .number("recent p95", "ms", 0)
             .number("in flight", "", 0)
             .number("health", "", 2)
             .text("because of");
@@ -105,7 +112,6 @@ pub(super) fn backends(trials: &[Trial]) -> Table {
             let (worst, term) = health.worst();
             let p95 = load.statistics.p95.map(|time| time.as_secs_f64() * 1e3);
             table.row([
-                trial.mishap.name.into(),
                 trial.algorithm.name().into(),
                 backend.into(),
                 (share_since(trial, at) * 100.0).into(),
@@ -114,7 +120,7 @@ pub(super) fn backends(trials: &[Trial]) -> Table {
                 load.in_flight.into(),
                 health.score.into(),
                 // A term that is perfect takes nothing away.
-                Cell::from(if term.score < 1.0 { worst } else { "" }),
+                if term.score < 1.0 { worst.into() } else { Cell::Empty },
             ]);
         }
     }
@@ -122,7 +128,7 @@ pub(super) fn backends(trials: &[Trial]) -> Table {
 }
 
 /// The share of requests after the mishap that went to a backend.
-pub(super) fn share_since(trial: &Trial, backend: usize) -> f64 {
+fn share_since(trial: &Trial, backend: usize) -> f64 {
     let upset = trial.outcome.sent_to_upset;
     if backend == 0 {
         return upset;
@@ -135,7 +141,8 @@ pub(super) fn share_since(trial: &Trial, backend: usize) -> f64 {
 /// Health over time.
 pub(super) fn health(trial: &Trial) -> Chart {
     let x = Axis::new("time", "s").precision(0);
-    let mut lines = Lines::new(x, Axis::new("health", "").precision(2).to(1.0));
+    let mut lines =
+        Lines::new(x, Axis::new("health", "").precision(2).to(1.0)).mark(Mark::new(0.0, "ill"));
     for (at, backend) in BACKENDS.into_iter().enumerate() {
         let points = trial.health.iter().map(|(when, scores)| (when.as_secs_f64(), scores[at]));
         lines = lines.line(backend, points);

@@ -30,8 +30,11 @@ fn score(standings: &[Standing], contender: Contender, which: usize, scenario: S
 fn a_run_repeats_whatever_the_threads_do_and_another_seed_differs() {
     let first = quick(7);
     assert_eq!(first, quick(7));
-    assert_ne!(standings(7), standings(8));
-    assert_eq!(first.tables.len(), 2 + Scenario::ALL.len() + 1);
+    let response =
+        |seed| adaptive::play(Kind::Weighted, MISHAPS[0], 500, seed).unwrap().outcome.response;
+    assert_eq!(response(7), response(7));
+    assert_ne!(response(7), response(8));
+    assert_eq!(first.tables.len(), 2 + Scenario::ALL.len() + MISHAPS.len());
     assert!(first.tables[..2].iter().all(|table| table.rows.len() == Kind::ALL.len() + 3));
 }
 
@@ -50,7 +53,7 @@ fn what_follows_from_the_design_holds_for_several_seeds() {
         let least = score(Kind::LeastConnections, 0, Scenario::Equal);
         assert!(least.is_stable && least.p99 < score(Kind::Random, 0, Scenario::Equal).p99 / 2.0);
         // Many balancers see less than one.
-        assert!(score(Kind::LeastConnections, 1, Scenario::Equal).p99 > 1.5 * least.p99);
+        assert!(score(Kind::LeastConnections, 1, Scenario::Equal).mean > 1.4 * least.mean);
         // True queues are seen by all alike.
         let seeing = [0, 1].map(|which| of(Contender::TrueQueues, which, Scenario::Equal).p99);
         assert!((seeing[0] / seeing[1] - 1.0).abs() < 0.25, "{seeing:?}");
@@ -76,6 +79,11 @@ fn the_backend_with_the_mishap_is_the_ill_one_and_is_left_by_the_one_that_learns
             for kind in ALGORITHMS {
                 let trial = play(kind);
                 let [ill, others @ ..] = trial.last_health.as_slice() else { unreachable!() };
+                if !is_seen(&trial) {
+                    // Nobody asks it any more, which is better than any score.
+                    assert_eq!(kind, Kind::AdaptiveP2c);
+                    continue;
+                }
                 assert!(others.iter().all(|other| other.score > ill.score + 0.1), "{kind}");
                 let calm = trial.outcome.upset_at.unwrap();
                 let before = trial.health.iter().filter(|(when, _)| *when < calm);

@@ -42,9 +42,9 @@ const FULL: Times = Times {
     end: Duration::from_secs(150),
 };
 const QUICK: Times = Times {
-    heat_from: Duration::from_secs(10),
+    heat_from: Duration::from_secs(5),
     heat_to: Duration::from_secs(30),
-    end: Duration::from_secs(90),
+    end: Duration::from_secs(75),
 };
 /// How much longer than in the calm the slowest answers may take once the hot keys are known.
 const SETTLED_WANTED: f64 = 2.0;
@@ -78,7 +78,7 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
         "heat",
         format!("from {} s to {} s", times.heat_from.as_secs(), times.heat_to.as_secs()),
     );
-    report.parameter("a key is hot above", format!("{} of all requests", percent(hot.share)));
+    report.parameter("a key is hot above", format!("{} of all requests", whole_percent(hot.share)));
     report.tables.push(show::answers(&data));
     report.tables.push(show::costs(&data));
     report.tables.push(show::detection(&data));
@@ -137,7 +137,7 @@ impl Data {
 }
 
 fn find(report: &mut Report, data: &Data) {
-    let reads = |mix: usize| percent(data.mixes[mix].0);
+    let reads = |mix: usize| whole_percent(data.mixes[mix].0);
     let plain = data.trial(0, Way::Plain);
     report.finding(format!(
         "On a plain ring the busiest node gets {} times the mean work, and its queue {}: the p99 goes from {} to {} \
@@ -149,14 +149,17 @@ fn find(report: &mut Report, data: &Data) {
         percent(LOAD)
     ));
     let found = data.trial(0, Way::Replicated);
+    let times: Vec<f64> = found.found.iter().filter_map(|key| key.after_s).collect();
     report.finding(format!(
-        "Detection: counting the most frequent keys in fixed memory found all but {} of {} keys above the limit, {} s \
-         after the heat began on average and {} s at the latest; {} keys below the limit were called hot.",
-        brief(found.missed),
-        trial::keys_above_limit(Profile::Celebrities),
-        decimal(found.found_mean_s, 1),
-        decimal(found.found_worst_s, 1),
+        "How is it detected? By counting the most frequent keys in fixed memory: {} of {} keys above the limit were \
+         found in every run, the hottest {} s after the heat began and the last after {} s on average; {} keys per \
+         run below the limit were called hot, {} of them below half of it.",
+        times.len(),
+        found.found.len(),
+        times.first().map_or_else(|| "–".into(), |first| decimal(*first, 1)),
+        decimal(times.iter().copied().fold(0.0, f64::max), 1),
         brief(found.false_alarms),
+        brief(found.gross_alarms),
     ));
     for mix in 0..READS.len() {
         let Some((way, best)) = data.best(mix) else {
@@ -164,8 +167,8 @@ fn find(report: &mut Report, data: &Data) {
             continue;
         };
         report.finding(format!(
-            "With {} reads, \"{}\" settles best without a person: a p99 of {} against {} in the calm, with {} \
-             operations per request and {} copies.",
+            "How is it handled without a person? With {} reads, \"{}\" settles best: a p99 of {} against {} in \
+             the calm, with {} operations per request and {} copies.",
             reads(mix),
             way.name(),
             decimal(best.p99_settled, 1),
@@ -174,9 +177,33 @@ fn find(report: &mut Report, data: &Data) {
             count(best.copies as u64),
         ));
     }
+    find_price(report, data);
+    report.lesson(
+        "Detect by counting keys, not by watching nodes: a loaded node does not say which key to spread. Bound every \
+         node's load as the net beneath, because it needs no detection and works at once.",
+    );
+    report.lesson(
+        "Copy what is read, split what is written and can be added up; where both are frequent, neither helps much. \
+         Spread only what is hot, and only while it is hot: every copy and every part is paid for by each write or read.",
+    );
+}
+
+fn find_price(report: &mut Report, data: &Data) {
+    let reads = |mix: usize| whole_percent(data.mixes[mix].0);
+    let found = data.trial(0, Way::Replicated);
+    let bounded = data.trial(0, Way::Bounded);
+    report.finding(format!(
+        "With {} reads, a bound needs no detection: its p99 over the whole heat is {} against {} with copies of hot \
+         keys. It makes {} copies for that where the other makes {}.",
+        reads(0),
+        decimal(bounded.p99, 1),
+        decimal(found.p99, 1),
+        count(bounded.copies as u64),
+        count(found.copies as u64),
+    ));
     let last = READS.len() - 1;
     report.finding(format!(
-        "Copies make writes dear: with {} reads, replicating takes {} operations per request, splitting {}. Parts make \
+        "What is the trade-off? Copies make writes dear: with {} reads, replicating takes {} operations per request, splitting {}. Parts make \
          reads dear: with {} reads it is {} against {}.",
         reads(last),
         decimal(data.trial(last, Way::Replicated).operations, 2),
@@ -207,14 +234,11 @@ fn find(report: &mut Report, data: &Data) {
             decimal(cooled, 0)
         ));
     }
-    report.lesson(
-        "Detect by counting keys, not by watching nodes: a loaded node does not say which key to spread. Bound every \
-         node's load as the net beneath, because it needs no detection and works at once.",
-    );
-    report.lesson(
-        "Copy what is read, split what is written and can be added up; where both are frequent, neither helps much. \
-         Spread only what is hot, and only while it is hot: every copy and every part is paid for by each write or read.",
-    );
+}
+
+/// A share that is a whole number of percent.
+fn whole_percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
 }
 
 fn judge(report: &mut Report, data: &Data) {
@@ -243,7 +267,10 @@ fn judge(report: &mut Report, data: &Data) {
         let best = data.best(mix);
         let ratio = best.map(|(_, trial)| trial.p99_settled / trial.p99_calm);
         report.verdict(
-            format!("p99 of the best way over the p99 in the calm, {} reads", percent(*reads)),
+            format!(
+                "p99 of the best way over the p99 in the calm, {} reads",
+                whole_percent(*reads)
+            ),
             format!("at most {}", decimal(SETTLED_WANTED, 1)),
             best.zip(ratio).map_or_else(
                 || "every way drowns".into(),

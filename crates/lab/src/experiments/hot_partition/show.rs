@@ -1,11 +1,10 @@
 //! Decides how the ways are shown: tables and charts.
 
-use super::traffic::Times;
+use super::traffic::{self, Times};
 use super::trial::Trial;
 use super::ways::Way;
-use super::{Data, READS};
+use super::{Data, READS, whole_percent};
 use crate::chart::{Axis, Bars, Chart, Lines, Mark};
-use crate::report::number::percent;
 use crate::report::{Cell, Table};
 
 const DROWNS: &str = "drowns";
@@ -23,7 +22,7 @@ pub(super) fn answers(data: &Data) -> Table {
     for (reads, trials) in &data.mixes {
         for (way, trial) in trials {
             table.row([
-                percent(*reads).into(),
+                whole_percent(*reads).into(),
                 way.name().into(),
                 trial.p50.into(),
                 trial.p99.into(),
@@ -42,17 +41,19 @@ pub(super) fn costs(data: &Data) -> Table {
         .text("reads")
         .text("way")
         .number("operations per request", "", 2)
-        .number("served away from the owner", "%", 1)
+        .number("read away from the owner", "%", 1)
         .number("copies made", "", 0)
+        .number("copies renewed", "", 0)
         .number("keys folded after", "", 0);
     for (reads, trials) in &data.mixes {
         for (way, trial) in trials {
             table.row([
-                percent(*reads).into(),
+                whole_percent(*reads).into(),
                 way.name().into(),
                 trial.operations.into(),
                 (trial.away * 100.0).into(),
                 trial.copies.into(),
+                trial.refills.into(),
                 trial.folds.into(),
             ]);
         }
@@ -60,42 +61,32 @@ pub(super) fn costs(data: &Data) -> Table {
     table
 }
 
-/// How well hot keys are found.
+/// How well hot keys are found: the same for all ways that look for them, since all see the same requests.
 pub(super) fn detection(data: &Data) -> Table {
-    let mut table = Table::new("How hot keys are found")
-        .text("reads")
-        .text("way")
-        .number("found after, mean", "s", 1)
-        .number("at the latest", "s", 1)
-        .number("never found", "", 0)
-        .number("false alarms", "", 1)
-        .number("below half the limit", "", 1)
-        .number("cool again after", "s", 0);
-    for (reads, trials) in &data.mixes {
-        for (way, trial) in trials.iter().filter(|each| each.0.detects()) {
-            table.row([
-                percent(*reads).into(),
-                way.name().into(),
-                trial.found_mean_s.into(),
-                trial.found_worst_s.into(),
-                trial.missed.into(),
-                trial.false_alarms.into(),
-                trial.gross_alarms.into(),
-                trial.cooled_s.map_or_else(|| "not yet".into(), Cell::from),
-            ]);
-        }
+    let mut table = Table::new("How the keys above the limit are found")
+        .text("key")
+        .number("share of all requests", "%", 1)
+        .number("found after", "s", 1)
+        .number("spread over at most", "nodes", 0);
+    for (at, key) in data.trial(0, Way::Replicated).found.iter().enumerate() {
+        table.row([
+            traffic::name(at).into(),
+            (key.share * 100.0).into(),
+            key.after_s.map_or_else(|| "never".into(), Cell::from),
+            key.spread.into(),
+        ]);
     }
     table
 }
 
 /// Heat that no single key is to blame for.
 pub(super) fn even(data: &Data) -> Table {
-    let mut table = Table::new("The same heat spread evenly over the hot keys, 99 % reads")
+    let mut table = Table::new("The same heat spread evenly over the hot keys, 99% reads")
         .text("way")
         .number("p99 in the heat", "", 1)
         .number("p99 once known", "", 1)
         .number("busiest node/mean", "", 2)
-        .number("served away from the owner", "%", 1)
+        .number("read away from the owner", "%", 1)
         .text("queues");
     for (way, trial) in &data.even {
         table.row([
@@ -113,13 +104,13 @@ pub(super) fn even(data: &Data) -> Table {
 /// Which way for which mix, computed: the p99 in the settled heat, and the price.
 pub(super) fn choices(data: &Data) -> Table {
     let mut table =
-        Table::new("Trade-offs: p99 once the heat is known, and operations per request")
+        Table::new("Trade-offs: p99 once the heat is known, and work in operations per request")
             .text("way");
     for reads in READS {
-        table = table.number(format!("p99, {} reads", percent(reads)), "", 1);
+        table = table.number(format!("p99, {} reads", whole_percent(reads)), "", 1);
     }
     for reads in READS {
-        table = table.number(format!("operations, {} reads", percent(reads)), "", 2);
+        table = table.number(format!("work, {} reads", whole_percent(reads)), "", 2);
     }
     table = table.text("best at");
     for way in Way::ALL {
@@ -129,7 +120,7 @@ pub(super) fn choices(data: &Data) -> Table {
             .extend(trials().map(|trial| settled(trial).map_or_else(|| DROWNS.into(), Cell::from)));
         cells.extend(trials().map(|trial| Cell::from(trial.operations)));
         let best = (0..READS.len()).filter(|mix| data.best(*mix).is_some_and(|best| best.0 == way));
-        let best: Vec<String> = best.map(|mix| percent(READS[mix])).collect();
+        let best: Vec<String> = best.map(|mix| whole_percent(READS[mix])).collect();
         cells.push(if best.is_empty() { "–".into() } else { best.join(", ").into() });
         table.row(cells);
     }
@@ -149,9 +140,8 @@ pub(super) fn over_time(mix: &(f64, Vec<(Way, Trial)>), times: Times) -> Chart {
     for (way, trial) in &mix.1 {
         lines = lines.line(way.name(), trial.slices.iter().copied());
     }
-    Chart::new(format!("p99 over time, {} reads", percent(mix.0)), lines).note(
-        "By the moment of arrival; one run. Each step of the axis is ten times the one before.",
-    )
+    Chart::new(format!("p99 over time, {} reads", whole_percent(mix.0)), lines)
+        .note("By the moment of arrival, in one run. The axis grows by ratio.")
 }
 
 /// The p99 in the settled heat.
@@ -182,7 +172,7 @@ fn series(data: &Data, axis: Axis, value: fn(&Trial) -> Option<f64>) -> Bars {
     let mut bars = Bars::new(axis, Way::ALL.map(Way::name));
     for (mix, reads) in READS.into_iter().enumerate() {
         let values = Way::ALL.map(|way| value(data.trial(mix, way)));
-        bars = bars.series(format!("{} reads", percent(reads)), values);
+        bars = bars.series(format!("{} reads", whole_percent(reads)), values);
     }
     bars
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use divvy_placement::hashing::hot;
 
-use super::traffic::{self, HOT_KEYS, Profile, Times, Traffic};
+use super::traffic::{self, Profile, Times, Traffic};
 use super::ways::{Cost, Operations, Service, Way};
 use crate::sim::QUEUE_OVERLOADED;
 
@@ -42,13 +42,14 @@ pub(super) struct Trial {
     pub(super) peak: f64,
     /// Operations per request in the heat.
     pub(super) operations: f64,
-    /// The share of all requests that were served by a node that does not own the key.
+    /// The share of all requests that were reads by a node that does not own the key.
     pub(super) away: f64,
+    /// Copies that were made, and copies that were brought up to date, in the heat.
     pub(super) copies: f64,
+    pub(super) refills: f64,
     pub(super) folds: f64,
-    /// Until a hot key was found, on average and at worst; the keys are those above the limit.
-    pub(super) found_mean_s: f64,
-    pub(super) found_worst_s: f64,
+    /// Each key above the limit, hottest first: its share, when it was found, and how far it was spread at most.
+    pub(super) found: Vec<Found>,
     /// Keys above the limit that were never found.
     pub(super) missed: f64,
     /// Keys below the limit that were called hot, and those of them below half of it.
@@ -61,6 +62,17 @@ pub(super) struct Trial {
     pub(super) is_complete: bool,
     /// Moments in seconds and the p99 of requests that came then.
     pub(super) slices: Vec<(f64, f64)>,
+}
+
+/// A key above the limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Found {
+    /// Its share of all requests in the heat.
+    pub(super) share: f64,
+    /// From the beginning of the heat; none if it was never found.
+    pub(super) after_s: Option<f64>,
+    /// The most nodes over which it was spread.
+    pub(super) spread: usize,
 }
 
 /// Runs a case.
@@ -91,8 +103,11 @@ struct Watch {
     /// Work given to each node in the heat.
     work: Vec<Duration>,
     operations_in_heat: u64,
-    found: BTreeMap<usize, Duration>,
+    /// When a key above the limit was first called hot, and how far it was spread at most.
+    found: BTreeMap<usize, (Duration, usize)>,
     alarms: BTreeSet<usize>,
+    /// What was paid before the heat, and until its end.
+    cost_before: Cost,
     cost_at_end: Cost,
     longest_at_end: Option<u32>,
     cooled_at: Option<Duration>,
@@ -109,6 +124,7 @@ impl Watch {
             operations_in_heat: 0,
             found: BTreeMap::new(),
             alarms: BTreeSet::new(),
+            cost_before: Cost::default(),
             cost_at_end: Cost::default(),
             longest_at_end: None,
             cooled_at: None,
@@ -117,6 +133,9 @@ impl Watch {
 
     /// Looks at the state before a request.
     fn look(&mut self, service: &Service, now: Duration) {
+        if now < self.times.heat_from {
+            self.cost_before = service.cost;
+        }
         if now < self.times.heat_to {
             return;
         }
@@ -151,12 +170,14 @@ impl Watch {
 
     /// Notes whether the key that was just asked for is called hot, rightly or not.
     fn find(&mut self, service: &Service, key: usize, now: Duration) {
-        if service.spread(key) < 2 {
+        let spread = service.spread(key);
+        if spread < 2 {
             return;
         }
         let limit = hot::Settings::default().share;
         if self.shares.get(key).is_some_and(|share| *share > limit) {
-            self.found.entry(key).or_insert(now);
+            let most = &mut self.found.entry(key).or_insert((now, spread)).1;
+            *most = spread.max(*most);
         } else {
             self.alarms.insert(key);
         }
@@ -168,12 +189,16 @@ impl Watch {
         let settled = heat_from + (heat_to - heat_from) / 2;
         let in_heat = self.between(heat_from, heat_to);
         let requests = in_heat.len().max(1) as f64;
+        let (before, paid) = (self.cost_before, self.cost_at_end);
         let work: Vec<f64> = self.work.iter().map(Duration::as_secs_f64).collect();
         let mean_work = work.iter().sum::<f64>() / NODES as f64;
-        let waits: Vec<f64> =
-            self.found.values().map(|at| at.saturating_sub(heat_from).as_secs_f64()).collect();
-        let hot_keys = self.shares.iter().filter(|share| **share > limit).count();
-        let missed = if self.detects { hot_keys - self.found.len() } else { 0 };
+        let hot_keys = self.shares.iter().enumerate().filter(|(_, share)| **share > limit);
+        let found = hot_keys.filter(|_| self.detects).map(|(key, share)| {
+            let seen = self.found.get(&key);
+            let after_s = seen.map(|(at, _)| at.saturating_sub(heat_from).as_secs_f64());
+            Found { share: *share, after_s, spread: seen.map_or(1, |(_, spread)| *spread) }
+        });
+        let found: Vec<Found> = found.collect();
         let share = |key: &usize| self.shares.get(*key).copied().unwrap_or_default();
         let gross = self.alarms.iter().filter(|key| share(key) < limit / 2.0).count();
         let slices = (0..end.as_nanos() / SLICE.as_nanos()).map(|slice| {
@@ -189,12 +214,12 @@ impl Watch {
             is_overloaded: self.longest_at_end.is_some_and(|q| q as usize >= QUEUE_OVERLOADED),
             peak: work.iter().copied().fold(0.0, f64::max) / mean_work,
             operations: self.operations_in_heat as f64 / requests,
-            away: self.cost_at_end.away as f64 / requests,
-            copies: self.cost_at_end.copies as f64,
+            away: (paid.away - before.away) as f64 / requests,
+            copies: (paid.copies - before.copies) as f64,
+            refills: (paid.refills - before.refills) as f64,
             folds: service.cost.folds as f64,
-            found_mean_s: waits.iter().sum::<f64>() / waits.len().max(1) as f64,
-            found_worst_s: waits.iter().copied().fold(0.0, f64::max),
-            missed: missed as f64,
+            missed: found.iter().filter(|key| key.after_s.is_none()).count() as f64,
+            found,
             false_alarms: self.alarms.len() as f64,
             gross_alarms: gross as f64,
             cooled_s: self.cooled_at.map(|at| (at - heat_to).as_secs_f64()),
@@ -229,9 +254,13 @@ impl Trial {
             operations: mean(&|trial| trial.operations),
             away: mean(&|trial| trial.away),
             copies: mean(&|trial| trial.copies),
+            refills: mean(&|trial| trial.refills),
             folds: mean(&|trial| trial.folds),
-            found_mean_s: mean(&|trial| trial.found_mean_s),
-            found_worst_s: trials.iter().map(|trial| trial.found_worst_s).fold(0.0, f64::max),
+            found: trials.first().map_or_else(Vec::new, |first| {
+                let keys = first.found.iter().enumerate();
+                keys.map(|(at, key)| Found::mean_of(*key, trials.iter().map(|t| t.found[at])))
+                    .collect()
+            }),
             missed: mean(&|trial| trial.missed),
             false_alarms: mean(&|trial| trial.false_alarms),
             gross_alarms: mean(&|trial| trial.gross_alarms),
@@ -240,6 +269,16 @@ impl Trial {
             is_complete: trials.iter().all(|trial| trial.is_complete),
             slices: trials.into_iter().next().map(|trial| trial.slices).unwrap_or_default(),
         }
+    }
+}
+
+impl Found {
+    /// The means of one key in several runs; not found in one is not found.
+    fn mean_of(first: Self, all: impl Iterator<Item = Self> + Clone) -> Self {
+        let times: Option<Vec<f64>> = all.clone().map(|key| key.after_s).collect();
+        let mean = |times: Vec<f64>| times.iter().sum::<f64>() / times.len().max(1) as f64;
+        let spread = all.map(|key| key.spread).max().unwrap_or(first.spread);
+        Self { share: first.share, after_s: times.map(mean), spread }
     }
 }
 
@@ -254,7 +293,5 @@ fn quantile(mut times: Vec<f64>, share: f64) -> f64 {
 /// How many keys are hotter than the limit.
 pub(super) fn keys_above_limit(profile: Profile) -> usize {
     let limit = hot::Settings::default().share;
-    let above = traffic::shares(profile).iter().filter(|share| **share > limit).count();
-    debug_assert!(above <= HOT_KEYS);
-    above
+    traffic::shares(profile).iter().filter(|share| **share > limit).count()
 }

@@ -1,15 +1,18 @@
 //! Decides which operations a request becomes: the ways to deal with keys that are too hot for one node.
 //!
 //! - **plain**: the owner does it.
-//! - **bounded**: the owner, or the next one if it has more in flight than its share allows.
-//! - **replicated**: a hot key has copies on its first owners. A read goes to one of them, a write to all. A copy that
-//!   is new is filled from the owner first, which costs the owner one operation.
+//! - **bounded**: a read goes to the owner, or to the next node if that has more in flight than its share allows. A
+//!   write always goes to the owner, for it alone may say what is true.
+//! - **replicated**: a hot key has copies on its first owners. A read goes to one of them, a write to all.
 //! - **split**: a hot key is written to one of several parts, and all parts are read. When it has cooled, the parts
 //!   are read once more and folded into one.
 //!
+//! A node that is to read a key which it does not own asks the owner first, unless it has a copy that no write has made
+//! stale: one more operation, at the owner.
+//!
 //! The ring, the bound, the detection and the splits are the library's; here is only what a service adds around them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use divvy_placement::Request;
@@ -67,12 +70,10 @@ impl Way {
 pub(super) struct Cost {
     /// Copies of keys on nodes that do not own them.
     pub(super) copies: u64,
-    /// Requests that a node served which does not own the key.
+    /// Copies that were brought up to date: by a write to all of them, or by a read that found its copy stale.
+    pub(super) refills: u64,
+    /// Reads that a node served which does not own the key.
     pub(super) away: u64,
-    /// Writes beyond the first, to keep copies alike.
-    pub(super) copy_writes: u64,
-    /// Reads beyond the first, to see all parts.
-    pub(super) part_reads: u64,
     /// Keys whose parts were folded into one.
     pub(super) folds: u64,
 }
@@ -90,10 +91,11 @@ pub(super) struct Service {
     hot: HotKeys,
     splits: Splits,
     stored: Vec<Vec<u64>>,
-    /// Writes to each key, to see that reads find them all.
+    /// Writes to each key: they make copies stale, and reads of parts must find them all.
     written: Vec<u64>,
     pub(super) reads_short: u64,
-    copied: BTreeSet<(usize, usize)>,
+    /// Which writes each copy has seen, by key and node.
+    copied: BTreeMap<(usize, usize), u64>,
     fold_next: Duration,
     random: fastrand::Rng,
 }
@@ -117,7 +119,7 @@ impl Service {
             stored: vec![vec![0]; KEYS],
             written: vec![0; KEYS],
             reads_short: 0,
-            copied: BTreeSet::new(),
+            copied: BTreeMap::new(),
             fold_next: FOLD_PERIOD,
             random: seeds.fork(),
         }
@@ -160,32 +162,31 @@ impl Service {
     fn plan_whole(&mut self, ask: &Ask) -> Operations {
         let hash = self.hash(ask.key);
         let chosen = self.pick(hash, ask.at);
-        let spread = self.spread(ask.key);
         let owner = self.owner(hash);
-        if spread > 1 && !ask.is_read {
-            let copies = self.first_owners(hash, spread);
-            self.cost.copy_writes += copies.len() as u64 - 1;
-            let all = copies.iter().map(|node| (*node, true));
-            for node in &copies[1..] {
+        if !ask.is_read {
+            let copies = self.first_owners(hash, self.spread(ask.key));
+            self.written[ask.key] += 1;
+            for node in copies.iter().filter(|node| **node != owner) {
                 self.note_copy(ask.key, *node);
             }
-            return Operations(all.collect());
+            return Operations(copies.into_iter().map(|node| (node, true)).collect());
         }
         let mut operations = vec![(chosen, true)];
         if chosen != owner {
             self.cost.away += 1;
-            if self.note_copy(ask.key, chosen) {
-                operations.push((owner, false));
+            if self.copied.get(&(ask.key, chosen)) != Some(&self.written[ask.key]) {
+                self.note_copy(ask.key, chosen);
+                operations.push((owner, true));
             }
         }
         Operations(operations)
     }
 
-    /// Notes that a node has a copy; says whether it is new.
-    fn note_copy(&mut self, key: usize, node: usize) -> bool {
-        let is_new = self.copied.insert((key, node));
-        self.cost.copies += u64::from(is_new);
-        is_new
+    /// Notes that a node has a copy of what is written now.
+    fn note_copy(&mut self, key: usize, node: usize) {
+        let old = self.copied.insert((key, node), self.written[key]);
+        self.cost.copies += u64::from(old.is_none());
+        self.cost.refills += u64::from(old.is_some());
     }
 
     fn plan_split(&mut self, ask: &Ask) -> Operations {
@@ -195,7 +196,6 @@ impl Service {
             let parts = self.splits.read(hash);
             let found: u64 = self.stored[ask.key].iter().take(parts).sum();
             self.reads_short += u64::from(found != self.written[ask.key]);
-            self.cost.part_reads += parts as u64 - 1;
             let nodes = (0..parts).map(|part| (self.part_node(ask, part), true));
             return Operations(nodes.collect());
         }
@@ -248,8 +248,11 @@ impl Service {
         self.splits.iter().count()
     }
 
-    /// Whether every write is in some part.
+    /// Whether every write is in some part, if keys are split.
     pub(super) fn is_complete(&self) -> bool {
+        if self.way != Way::Split {
+            return true;
+        }
         let sums = self.stored.iter().map(|parts| parts.iter().sum::<u64>());
         sums.eq(self.written.iter().copied())
     }

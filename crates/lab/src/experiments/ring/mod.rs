@@ -5,6 +5,10 @@
 
 mod evenness;
 mod schemes;
+mod show;
+
+#[cfg(test)]
+mod tests;
 
 use divvy_placement::hashing::{
     Change, Distribution, Redistribution, Ring, ring, simulate_redistribution,
@@ -12,10 +16,9 @@ use divvy_placement::hashing::{
 use evenness::{Capped, Evenness};
 use schemes::{Named, Scheme, Shift};
 
-use crate::chart::{Axis, Bars, Chart, Lines, Mark};
 use crate::experiment::{Error, Experiment, Progress, Settings, Timing};
+use crate::report::Report;
 use crate::report::number::{brief, count, decimal, percent};
-use crate::report::{Cell, Report, Table};
 
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -66,15 +69,16 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     report.parameter("keys", "user_0 to user_9999");
     report.parameter("servers", "server1 (1), server2 (2), server3 (0.5)");
     report.parameter("rings per number of points", rings);
-    report.tables.push(distribution_table(&data));
-    report.tables.push(moves_table(&data));
-    report.tables.push(schemes_table(&data));
-    report.tables.push(evenness_table(&data));
-    report.tables.push(capped_table(&data));
-    report.charts.push(moved_chart(&data));
-    report.charts.push(evenness_chart(&data));
-    report.charts.push(variation_chart(&data));
-    report.charts.push(capped_chart(&data));
+    report.tables.push(show::distribution_table(&data));
+    report.tables.push(show::fairness_table(&data));
+    report.tables.push(show::moves_table(&data));
+    report.tables.push(show::schemes_table(&data));
+    report.tables.push(show::evenness_table(&data));
+    report.tables.push(show::capped_table(&data));
+    report.charts.push(show::moved_chart(&data));
+    report.charts.push(show::evenness_chart(&data));
+    report.charts.push(show::variation_chart(&data));
+    report.charts.push(show::capped_chart(&data));
     find(&mut report, &data);
     judge(&mut report, &data);
     Ok(report)
@@ -120,192 +124,6 @@ fn measure(settings: &Settings, rings: u64, progress: &mut Progress<'_>) -> Resu
     Ok(data)
 }
 
-fn distribution_table(data: &Data) -> Table {
-    let mut table = Table::new("Where 10,000 keys lie")
-        .number("points per weight", "", 0)
-        .text("server")
-        .number("weight", "", 1)
-        .number("keys", "", 0)
-        .number("expected", "", 0)
-        .number("off by", "%", 1);
-    for (points, distribution, _) in &data.rings {
-        for share in distribution.shares() {
-            table.row([
-                (*points).into(),
-                share.name.as_str().into(),
-                share.weight.into(),
-                share.keys.into(),
-                share.expected.into(),
-                ((share.ratio() - 1.0) * 100.0).into(),
-            ]);
-        }
-        table.row([
-            (*points).into(),
-            "all".into(),
-            Cell::Text(format!("peak/mean {}", decimal(distribution.peak_to_mean(), 3))),
-            distribution.total().into(),
-            distribution.total().into(),
-            Cell::Text(format!("cv {}", decimal(distribution.variation(), 3))),
-        ]);
-    }
-    table
-}
-
-fn moves_table(data: &Data) -> Table {
-    let mut table = Table::new("Which keys move")
-        .text("change")
-        .number("points per weight", "", 0)
-        .text("from")
-        .text("to")
-        .number("keys", "", 0)
-        .number("of all", "%", 1);
-    for (index, change) in ["server1 leaves", "server4 (1) comes"].into_iter().enumerate() {
-        for (points, _, simulated) in &data.rings {
-            for each in &simulated[index].moves {
-                let name = |node: &Option<String>| Cell::from(node.clone());
-                table.row([
-                    change.into(),
-                    (*points).into(),
-                    name(&each.from),
-                    name(&each.to),
-                    each.keys.into(),
-                    (each.keys as f64 / KEYS as f64 * 100.0).into(),
-                ]);
-            }
-        }
-    }
-    table
-}
-
-fn schemes_table(data: &Data) -> Table {
-    let mut table = Table::new("The same changes under other ways to place keys")
-        .text("way")
-        .text("change")
-        .number("moved", "%", 1)
-        .number("least possible", "%", 1)
-        .number("between servers that stay", "%", 1)
-        .number("peak/mean after", "", 3);
-    for (scheme, shifts) in &data.shifts {
-        for (change, shift) in ["server1 leaves", "server4 comes"].into_iter().zip(shifts) {
-            let share = |keys: u64| Cell::from(keys as f64 / KEYS as f64 * 100.0);
-            table.row([
-                scheme.name().into(),
-                change.into(),
-                share(shift.moved),
-                share(shift.minimum),
-                share(shift.needless),
-                shift.after.peak_to_mean().into(),
-            ]);
-        }
-    }
-    table
-}
-
-fn evenness_table(data: &Data) -> Table {
-    let mut table = Table::new("Shares of ten equal nodes, by points per node")
-        .number("points", "", 0)
-        .number("fullest/mean", "", 3)
-        .number("at worst", "", 3)
-        .number("emptiest/mean", "", 3)
-        .number("variation (cv)", "%", 2)
-        .number("1/√points", "%", 2);
-    for row in &data.evenness {
-        table.row([
-            row.points.into(),
-            row.peak.into(),
-            row.peak_worst.into(),
-            row.least.into(),
-            (row.variation * 100.0).into(),
-            (theory(row.points) * 100.0).into(),
-        ]);
-    }
-    table
-}
-
-fn capped_table(data: &Data) -> Table {
-    let mut table = Table::new("Ten equal nodes, 150 points, with a cap on each node's keys")
-        .text("cap above the fair share")
-        .number("most keys allowed", "", 0)
-        .number("most keys", "", 0)
-        .number("fullest/mean", "", 3)
-        .number("keys away from their owner", "%", 1);
-    for row in &data.capped {
-        table.row([
-            cap_name(row).into(),
-            row.cap.into(),
-            row.most.into(),
-            row.peak.into(),
-            (row.displaced * 100.0).into(),
-        ]);
-    }
-    table
-}
-
-fn cap_name(row: &Capped) -> String {
-    row.epsilon.map_or_else(|| "no cap".into(), percent)
-}
-
-/// The variation of shares that v points per node should give.
-fn theory(points: u32) -> f64 {
-    1.0 / f64::from(points).sqrt()
-}
-
-fn moved_chart(data: &Data) -> Chart {
-    let percent_of = |keys: u64| Some(keys as f64 / KEYS as f64 * 100.0);
-    let mut bars = Bars::new(
-        Axis::new("keys that move", "%"),
-        data.shifts.iter().map(|(scheme, _)| scheme.name()),
-    );
-    for (index, name) in ["server1 leaves", "server4 comes"].into_iter().enumerate() {
-        let moved = data.shifts.iter().map(|(_, shifts)| percent_of(shifts[index].moved));
-        bars = bars.series(name, moved);
-    }
-    let fair = NEWCOMER.1 / (SERVERS.iter().map(|server| server.1).sum::<f64>() + NEWCOMER.1);
-    bars = bars.mark(Mark::new(fair * 100.0, "server4's fair share"));
-    Chart::new("Keys that move on a change", bars)
-        .note("A way that is right moves only the keys of the server that leaves or comes.")
-}
-
-fn evenness_chart(data: &Data) -> Chart {
-    let line = |value: fn(&Evenness) -> f64| {
-        data.evenness.iter().map(move |row| (f64::from(row.points), value(row)))
-    };
-    let x = Axis::new("points per node", "").log().precision(0);
-    let lines = Lines::new(x, Axis::new("share per fair share", "").precision(2))
-        .line("fullest, at worst", line(|row| row.peak_worst))
-        .line("fullest", line(|row| row.peak))
-        .line("emptiest", line(|row| row.least))
-        .mark(Mark::new(PEAK_WANTED, "1.1 × the fair share"));
-    Chart::new("More points, evener shares", lines)
-        .note("Ten equal nodes; means over many rings with other names, and the worst of them.")
-}
-
-fn variation_chart(data: &Data) -> Chart {
-    let points = |value: &dyn Fn(&Evenness) -> f64| -> Vec<(f64, f64)> {
-        data.evenness.iter().map(|row| (f64::from(row.points), value(row) * 100.0)).collect()
-    };
-    let x = Axis::new("points per node", "").log().precision(0);
-    let lines = Lines::new(x, Axis::new("variation of shares", "%").log().precision(2))
-        .line("measured", points(&|row| row.variation))
-        .line("1/√points", points(&|row| theory(row.points)));
-    Chart::new("Variation of shares against theory", lines).note("Both axes grow by ratio.")
-}
-
-fn capped_chart(data: &Data) -> Chart {
-    let axis = Axis::new("share", "%");
-    let bars = Bars::new(axis, data.capped.iter().map(cap_name))
-        .series(
-            "fullest node above its share",
-            data.capped.iter().map(|row| Some((row.peak - 1.0) * 100.0)),
-        )
-        .series(
-            "keys away from their owner",
-            data.capped.iter().map(|row| Some(row.displaced * 100.0)),
-        );
-    Chart::new("What a cap gives and takes", bars)
-        .note("Ten equal nodes with 150 points each; the cap is how far a node may go above its fair share.")
-}
-
 fn find(report: &mut Report, data: &Data) {
     for (points, distribution, [removed, added]) in &data.rings {
         let shares: Vec<String> = distribution
@@ -313,11 +131,15 @@ fn find(report: &mut Report, data: &Data) {
             .iter()
             .map(|share| format!("{} on {} ({})", count(share.keys), share.name, off(share)))
             .collect();
+        let points = count((*points).into());
         report.finding(format!("With {points} points: {}.", shares.join(", ")));
+        let own = removed.moves.iter().filter(|each| each.from.as_deref() == Some(SERVERS[0].0));
+        let own: u64 = own.map(|each| each.keys).sum();
         report.finding(format!(
-            "With {points} points, the loss of server1 moves {} keys, all its own; the arrival of server4 moves {} \
-             where its fair share is {}.",
+            "With {points} points, the loss of server1 moves {} keys, {} of them its own; the arrival of server4 \
+             moves {} where its fair share is {}.",
             count(removed.moved),
+            if own == removed.moved { "all".into() } else { count(own) },
             count(added.moved),
             count(added.minimum)
         ));
@@ -325,13 +147,13 @@ fn find(report: &mut Report, data: &Data) {
     for (scheme, [removed, added]) in &data.shifts {
         if removed.needless + added.needless > 0 {
             report.finding(format!(
-                "{} moves {} of all keys when server1 leaves and {} when server4 comes; {} and {} go between servers \
-                 that did not change.",
+                "{} moves {} of all keys when server1 leaves and {} when server4 comes; {} and {} keys go between \
+                 servers that did not change.",
                 scheme.name(),
                 percent(removed.moved as f64 / KEYS as f64),
                 percent(added.moved as f64 / KEYS as f64),
-                percent(removed.needless as f64 / KEYS as f64),
-                percent(added.needless as f64 / KEYS as f64),
+                count(removed.needless),
+                count(added.needless),
             ));
         }
     }
@@ -350,7 +172,7 @@ fn find(report: &mut Report, data: &Data) {
             "Without a cap the fullest node has {} times its share; a cap of {} holds it at {} and takes {} of the \
              keys away from their owners.",
             decimal(plain.peak, 2),
-            cap_name(tight),
+            show::cap_name(tight),
             decimal(tight.peak, 2),
             percent(tight.displaced)
         ));
@@ -390,7 +212,8 @@ fn judge(report: &mut Report, data: &Data) {
         decimal(dense.peak_to_mean(), 3),
         dense.peak_to_mean() <= PEAK_WANTED,
     );
-    let strays = data.evenness.iter().map(|row| (row.variation / theory(row.points) - 1.0).abs());
+    let strays =
+        data.evenness.iter().map(|row| (row.variation / show::theory(row.points) - 1.0).abs());
     let worst = strays.fold(0.0, f64::max);
     report.verdict(
         "variation of shares against 1/√points",
@@ -402,6 +225,3 @@ fn judge(report: &mut Report, data: &Data) {
     let words = if within { "under every cap" } else { "a cap was broken" };
     report.verdict("no node above its cap", "under every cap", words, within);
 }
-
-#[cfg(test)]
-mod tests;

@@ -10,6 +10,8 @@ use divvy_placement::hashing::{
     Change, Distribution, Error, Maglev, Node, Ring, hash_of, jump, maglev, ring,
 };
 
+use crate::report::number::count;
+
 /// Slots of a node of weight 1, so that every weight here is a whole number of slots.
 const SLOTS_PER_WEIGHT: f64 = 2.0;
 
@@ -30,7 +32,7 @@ impl Scheme {
     /// Its name.
     pub(super) fn name(self) -> String {
         match self {
-            Self::Ring(points) => format!("ring, {points} points"),
+            Self::Ring(points) => format!("ring, {} points", count(points.into())),
             Self::Maglev => "Maglev".into(),
             Self::Jump => "jump".into(),
             Self::Modulo => "modulo".into(),
