@@ -73,6 +73,13 @@ impl Kind {
         Self::BestFit,
     ];
 
+    /// The best choice for targets whose speeds are not known, in front of which there are so many balancers: with one,
+    /// counting what is in flight is all that is needed; with more, each sees only its own share of it and must learn
+    /// the rest from latencies.
+    pub fn for_balancers(count: usize) -> Self {
+        if count <= 1 { Self::LeastConnections } else { Self::LoadAware }
+    }
+
     /// The name by which it is set and shown.
     pub fn name(self) -> &'static str {
         match self {
@@ -186,6 +193,12 @@ mod tests {
             let row = format!("| `{kind}` | {} |", kind.description());
             assert!(guide.contains(&row), "the guide lacks: {row}");
         }
+    }
+
+    #[test]
+    fn the_default_is_the_best_choice_of_a_single_balancer() {
+        assert_eq!(Kind::default(), Kind::for_balancers(1));
+        assert_ne!(Kind::for_balancers(1), Kind::for_balancers(20));
     }
 
     #[test]
