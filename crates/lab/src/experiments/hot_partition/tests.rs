@@ -1,3 +1,5 @@
+//! What the report on hot partitions must say, whatever the seed.
+
 use std::sync::atomic::AtomicBool;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! What the report on rings must say, whatever the seed.
+
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
