@@ -1,6 +1,6 @@
 //! Decides how many workers a pool should have, from what was measured.
 //!
-//! [`Decision`] is a pure function of its samples; [`Monitor`] is the thread that takes them and obeys. Rules: a pool
+//! [`Decision`] is a pure function of its samples; `Monitor` is the thread that takes them and obeys. Rules: a pool
 //! whose workers are busy and which has tasks waiting grows by a quarter (at least one); a pool whose workers are
 //! mostly idle shrinks by one. Both need several samples in a row (hysteresis), more for shrinking, because a missing
 //! worker costs more than an idle one. At first start nothing is known, so nothing changes before the first runs of

@@ -1,7 +1,7 @@
 //! Consistent hashing: equal keys stay together, and few of them move when targets come and go.
 //!
 //! Reading order: [`ring`] (nodes with weights on a circle: the choice for almost everything), [`bounded`] (the same
-//! with a cap on each node's load), [`maglev`] and [`jump`] (the alternatives, each with its reason), [`distribution`]
+//! with a cap on each node's load), [`maglev`] and [`jump()`] (the alternatives, each with its reason), [`distribution`]
 //! and [`redistribution`] (what a placement does to real keys, before and after a change), [`hot`] (keys that are too
 //! heavy for one node), [`policy`] (the ring as a [`crate::Policy`]).
 //!

@@ -1,6 +1,6 @@
 //! Decides what a move or a swap changes in the objective, in constant time, and keeps who is where.
 //!
-//! Searches nothing: [`super::greedy`] and [`super::anneal`] do.
+//! Searches nothing: [`super::greedy()`] and [`super::anneal()`] do.
 //!
 //! The balance term needs no mean that changes: with `L` a target's load and `w` its weight, the weighted variance of
 //! `L/w` over its squared mean is `W/total² · Σ L²/w − 1`, so that a change touches only the two targets of the move.

@@ -1,6 +1,6 @@
 //! Decides by the best single move, again and again, until none helps.
 //!
-//! Looks at one move at a time, so it finds no gain that only a swap brings: [`super::anneal`] does.
+//! Looks at one move at a time, so it finds no gain that only a swap brings: [`super::anneal()`] does.
 //!
 //! In three phases: what is on closed targets leaves, largest item first (longest processing time first, Graham,
 //! SIAM J. Appl. Math. 1969); where targets cost something while they are on, whole targets are emptied if that pays

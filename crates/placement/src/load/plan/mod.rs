@@ -15,7 +15,7 @@
 //! None of them has a unit, so the weights hold for small and large problems alike: with the default weight of moving,
 //! 0.05, an average item moves if its two targets differ by more than 2.5 % of the mean load.
 //!
-//! Three ways to a plan: [`greedy`] (the default: fast, and good as long as items are many and small), [`anneal`]
+//! Three ways to a plan: [`greedy()`] (the default: fast, and good as long as items are many and small), [`anneal()`]
 //! (simulated annealing on top of it, for plans where the greedy result is not good enough), and [`Planner`], which
 //! decides whether a plan is worth it at all, and not too often.
 //!
