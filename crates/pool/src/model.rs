@@ -135,89 +135,66 @@ impl World {
     }
 }
 
-fn explore(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
+const WORKER_0: fn(&World) = |world| world.work(0);
+const WORKER_1: fn(&World) = |world| world.work(1);
+
+/// Tries every order of steps, up to this many preemptions, of these threads and of what is done `here` beside them.
+fn explore(
+    preemptions: usize,
+    world: fn() -> Arc<World>,
+    threads: &'static [fn(&World)],
+    here: fn(&World),
+) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
-    builder.check(run);
+    builder.check(move || {
+        let world = world();
+        let start = |run: &'static fn(&World)| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || run(&world))
+        };
+        let threads: Vec<_> = threads.iter().map(start).collect();
+        here(&world);
+        for thread in threads {
+            thread.join().unwrap();
+        }
+    });
+}
+
+fn submit_two(world: &World) {
+    world.submit();
+    world.submit();
 }
 
 #[test]
 fn one_worker_and_one_submitter_lose_no_wake_up() {
-    explore(4, || {
-        let world = World::new(1, 2);
-        let worker = thread::spawn({
-            let world = Arc::clone(&world);
-            move || world.work(0)
-        });
-        world.submit();
-        world.submit();
-        worker.join().unwrap();
-    });
+    explore(4, || World::new(1, 2), &[WORKER_0], submit_two);
 }
 
 #[test]
 fn one_worker_and_two_submitters_lose_no_wake_up() {
-    explore(3, || {
-        let world = World::new(1, 2);
-        let start = |run: fn(&World)| {
-            let world = Arc::clone(&world);
-            thread::spawn(move || run(&world))
-        };
-        let threads = [start(|world| world.work(0)), start(World::submit)];
-        world.submit();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-    });
+    explore(3, || World::new(1, 2), &[WORKER_0, World::submit], World::submit);
 }
 
 #[test]
 fn two_workers_and_one_submitter_lose_no_wake_up() {
-    explore(2, || {
-        let world = World::new(2, 2);
-        let start = |run: fn(&World)| {
-            let world = Arc::clone(&world);
-            thread::spawn(move || run(&world))
-        };
-        let threads = [start(|world| world.work(0)), start(|world| world.work(1))];
-        world.submit();
-        world.submit();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-    });
+    explore(2, || World::new(2, 2), &[WORKER_0, WORKER_1], submit_two);
 }
 
 #[test]
 fn a_task_that_only_one_worker_may_take_wakes_that_one() {
-    explore(2, || {
-        let world = World::new(2, 2);
-        let start = |run: fn(&World)| {
-            let world = Arc::clone(&world);
-            thread::spawn(move || run(&world))
-        };
-        let threads = [start(|world| world.work(0)), start(|world| world.work(1))];
-        world.submit_to(1);
-        world.submit_to(0);
-        for thread in threads {
-            thread.join().unwrap();
-        }
-    });
+    explore(
+        2,
+        || World::new(2, 2),
+        &[WORKER_0, WORKER_1],
+        |world| {
+            world.submit_to(1);
+            world.submit_to(0);
+        },
+    );
 }
 
 #[test]
 fn a_wake_up_goes_on_like_a_chain() {
-    explore(2, || {
-        let world = World::with_meeting(2, 2, 2);
-        let start = |run: fn(&World)| {
-            let world = Arc::clone(&world);
-            thread::spawn(move || run(&world))
-        };
-        let threads = [start(|world| world.work(0)), start(|world| world.work(1))];
-        world.submit();
-        world.submit();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-    });
+    explore(2, || World::with_meeting(2, 2, 2), &[WORKER_0, WORKER_1], submit_two);
 }
