@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::chart::{Axis, Bars, Chart, Lines, Mark};
 use crate::experiment::{Error, Experiment, Progress, Settings, Timing};
+use crate::experiments::measured::broken;
 use crate::patterns::{Amount, Figures, Pattern, measure};
 use crate::report::number::{brief, counted, decimal};
 use crate::report::{Report, Table};
@@ -39,7 +40,7 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
             let what = format!("{}, {}", pattern.name(), counted(workers as u64, "worker"));
             progress.step(&what, done, total)?;
             let seed = settings.seed_of(done);
-            row.push(measure(pattern, workers, &amount, seed).map_err(std::io::Error::other)?);
+            row.push(measure(pattern, workers, &amount, seed).map_err(broken)?);
         }
         rows.push(row.try_into().expect("one figure per number of workers"));
     }

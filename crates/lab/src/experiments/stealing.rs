@@ -12,6 +12,7 @@ use divvy_pool::{Options, Pool, Shutdown, Stats, Victim};
 
 use crate::chart::{Axis, Bars, Chart, Mark, Timeline};
 use crate::experiment::{Error, Experiment, Progress, Settings, Timing};
+use crate::experiments::measured::broken;
 use crate::report::number::{brief, counted, percent};
 use crate::report::{Report, Table};
 
@@ -121,7 +122,7 @@ fn play(
         on_start: Some(Arc::new(|worker| WORKER.set(worker))),
         ..Options::with_workers(WORKERS)
     })
-    .map_err(std::io::Error::other)?;
+    .map_err(broken)?;
     let ran = Arc::new(Mutex::new(Vec::with_capacity(work.len())));
     let begin = Instant::now();
     for Work { home, length } in work.iter().copied() {

@@ -117,16 +117,10 @@ impl Policy for BestFit {
     }
 
     fn pick(&mut self, request: &Request<'_>, view: &View<'_>, _now: Duration) -> Pick {
-        let mut cursor = self.cursor;
-        let pick = choose::each(request, view, |candidates| {
-            let score = |target: &Target| -self.score(request, target);
-            let (position, target) = candidates.lowest(self.cursor, f64::NEG_INFINITY, score)?;
-            if candidates.is_first() {
-                cursor = position + 1;
-            }
-            Some(target.id)
-        });
-        self.cursor = cursor;
+        let score = |target: &Target| -self.score(request, target);
+        let (pick, next) =
+            choose::lowest_in_turn(request, view, self.cursor, f64::NEG_INFINITY, score);
+        self.cursor = next;
         pick
     }
 

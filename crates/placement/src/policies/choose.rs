@@ -45,6 +45,26 @@ pub(super) fn each(
     Pick::Ranked(candidates.chosen)
 }
 
+/// The lowest scores, of equal ones in turn: `cursor` is the position where the next look begins. A score of `floor` or
+/// less is taken without looking further. Also says where the next look begins then.
+pub(super) fn lowest_in_turn(
+    request: &Request<'_>,
+    view: &View<'_>,
+    cursor: usize,
+    floor: f64,
+    mut score: impl FnMut(&Target) -> f64,
+) -> (Pick, usize) {
+    let mut next = cursor;
+    let pick = each(request, view, |candidates| {
+        let (position, target) = candidates.lowest(cursor, floor, &mut score)?;
+        if candidates.is_first() {
+            next = position + 1;
+        }
+        Some(target.id)
+    });
+    (pick, next)
+}
+
 /// How loaded a target would be with one more request, relative to its weight.
 pub(super) fn load_with_one_more(target: &Target) -> f64 {
     (f64::from(target.in_flight) + 1.0) / target.spec.weight

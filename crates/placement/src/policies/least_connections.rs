@@ -47,15 +47,10 @@ impl Policy for LeastConnections {
 
     fn pick(&mut self, request: &Request<'_>, view: &View<'_>, _now: Duration) -> Pick {
         self.follow(view);
-        let start = self.cursor;
-        choose::each(request, view, |candidates| {
-            let (position, target) =
-                candidates.lowest(start, self.floor, choose::load_with_one_more)?;
-            if candidates.is_first() {
-                self.cursor = position + 1;
-            }
-            Some(target.id)
-        })
+        let score = choose::load_with_one_more;
+        let (pick, next) = choose::lowest_in_turn(request, view, self.cursor, self.floor, score);
+        self.cursor = next;
+        pick
     }
 }
 

@@ -76,16 +76,9 @@ impl Policy for LeastResponseTime {
     }
 
     fn pick(&mut self, request: &Request<'_>, view: &View<'_>, now: Duration) -> Pick {
-        let mut cursor = self.cursor;
-        let pick = choose::each(request, view, |candidates| {
-            let score = |target: &Target| self.score(target, now);
-            let (position, target) = candidates.lowest(self.cursor, 0.0, score)?;
-            if candidates.is_first() {
-                cursor = position + 1;
-            }
-            Some(target.id)
-        });
-        self.cursor = cursor;
+        let score = |target: &Target| self.score(target, now);
+        let (pick, next) = choose::lowest_in_turn(request, view, self.cursor, 0.0, score);
+        self.cursor = next;
         pick
     }
 
