@@ -43,6 +43,7 @@ fn scheduler_life(bencher: Bencher<'_, '_>, backlog: usize) {
         kinds: vec![Name::const_new("noop")],
         capabilities: vec![],
         credit: 64,
+        slots: 64,
         held: vec![],
     };
     scheduler.handle(Timestamp(2), Input::WorkerJoined(joined));

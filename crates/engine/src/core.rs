@@ -85,6 +85,21 @@ impl Core {
                 self.group.disconnects.push(worker);
                 Ok(())
             }
+            Request::Checkpoint { worker, saved } => {
+                self.take_checkpoints(worker, saved);
+                Ok(())
+            }
+            Request::ApplySettings { settings, reply } => {
+                self.feed(Input::SettingsChanged(settings));
+                self.park(reply, Ok(()));
+                Ok(())
+            }
+            Request::Rebalance { reply } => {
+                let moves = self.scheduler.plan_rebalance(self.now);
+                self.feed(Input::RebalanceRequested);
+                self.park(reply, Ok(moves));
+                Ok(())
+            }
             Request::Cancel { id, reason, reply } => self.cancel(id, reason, reply),
             Request::Retry { id, reply } => self.retry(id, reply),
             Request::DropDead { id, reply } => self.drop_dead(id, reply),
@@ -168,6 +183,11 @@ impl Core {
         &self.scheduler
     }
 
+    /// The present time of the machines.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
     /// The number of an open task.
     pub fn seq_of(&self, id: TaskId) -> Option<Seq> {
         self.ids.get(&id).map(|known| known.seq)
@@ -224,6 +244,9 @@ impl Core {
             Action::StopAttempt { worker, task, token, reason, .. } => {
                 self.group.stops.push((worker, task, token, reason));
             }
+            Action::Recall { worker, task, token, begun_too, .. } => {
+                self.group.recalls.push((worker, task, token, begun_too));
+            }
             Action::DropWorker { worker } => self.group.disconnects.push(worker),
             Action::LoadSpilled { lane, after, rows } => {
                 self.group.loads.push(Load { lane, after, rows })
@@ -268,6 +291,8 @@ impl Core {
             submitted_at: open.submitted_at,
             spawned_by: open.spawned_by,
             attempts: open.attempts,
+            lost: open.lost,
+            checkpointed: open.checkpointed,
             retry_at: open.retry_at,
             held: open.held,
             replayed: open.replayed,

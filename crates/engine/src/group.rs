@@ -26,6 +26,7 @@ pub struct Group {
     pub(crate) grants: Vec<Grant>,
     pub(crate) answers: Vec<(WorkerKey, TaskId, Token, bool)>,
     pub(crate) stops: Vec<(WorkerKey, TaskId, Token, Name)>,
+    pub(crate) recalls: Vec<(WorkerKey, TaskId, Token, bool)>,
     pub(crate) drains: Vec<WorkerKey>,
     pub(crate) disconnects: Vec<WorkerKey>,
     pub(crate) replies: Vec<Box<dyn FnOnce() + Send>>,
@@ -49,6 +50,7 @@ impl Group {
             && self.grants.is_empty()
             && self.answers.is_empty()
             && self.stops.is_empty()
+            && self.recalls.is_empty()
             && self.drains.is_empty()
             && self.disconnects.is_empty()
             && self.replies.is_empty()
@@ -92,6 +94,9 @@ impl Outlet {
         }
         for (worker, task, token, reason) in group.stops {
             messages.of(worker).stops.push((task, token, reason));
+        }
+        for (worker, task, token, begun_too) in group.recalls {
+            messages.of(worker).recalls.push((task, token, begun_too));
         }
         for grant in group.grants {
             let granted = self.granted(&grant)?;
@@ -138,12 +143,14 @@ impl Outlet {
             [] => Family::default(),
             parents => self.reader.upstream(parents, UPSTREAM_ROWS_MAX, UPSTREAM_BYTES_MAX)?,
         };
+        let checkpoint = if grant.checkpointed { self.reader.checkpoint(grant.seq)? } else { None };
         Ok(GrantedTask {
             spec: Arc::clone(&grant.spec),
             token: grant.token,
             attempt: grant.attempt,
             upstream: family.ends,
             upstream_cut: family.cut,
+            checkpoint,
         })
     }
 
@@ -160,6 +167,9 @@ impl Outlet {
         if !message.stops.is_empty() {
             put(ToWorker::Stops(message.stops));
         }
+        if !message.recalls.is_empty() {
+            put(ToWorker::Recalls(message.recalls));
+        }
         if !message.grants.is_empty() {
             put(ToWorker::Grants(message.grants));
         }
@@ -174,6 +184,7 @@ impl Outlet {
 struct Message {
     answers: Vec<(TaskId, Token, bool)>,
     stops: Vec<(TaskId, Token, Name)>,
+    recalls: Vec<(TaskId, Token, bool)>,
     grants: Vec<GrantedTask>,
     drain: bool,
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_scheduler::admit;
-use divvy_types::view::{QueueView, TaskChange, WorkerView};
-use divvy_types::{Name, TaskId, TaskSpec, TaskState, WorkerKey};
+use divvy_types::view::{LoadMetrics, Move, QueueView, TaskChange, WorkerView};
+use divvy_types::{Name, Payload, Settings, TaskId, TaskSpec, TaskState, Token, WorkerKey};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::core::Core;
@@ -59,6 +59,40 @@ impl Handle {
         progress: Vec<ProgressUpdate>,
     ) -> Result<(), Error> {
         self.tell(Request::Heartbeat { worker, progress }).await
+    }
+
+    /// Takes data that running attempts saved.
+    pub async fn checkpoint(
+        &self,
+        worker: WorkerKey,
+        saved: Vec<(TaskId, Token, Payload)>,
+    ) -> Result<(), Error> {
+        self.tell(Request::Checkpoint { worker, saved }).await
+    }
+
+    /// Uses these settings from now on; refused whole if one makes no sense.
+    pub async fn apply_settings(&self, settings: Settings) -> Result<(), Error> {
+        settings.check()?;
+        let settings = Box::new(settings);
+        self.ask(|reply| Request::ApplySettings { settings, reply }).await
+    }
+
+    /// The settings that hold.
+    pub async fn settings(&self) -> Result<Settings, Error> {
+        self.look(|core| core.scheduler().settings().clone()).await
+    }
+
+    /// Evens the load of the workers out now, or says what that would move.
+    pub async fn rebalance(&self, dry_run: bool) -> Result<Vec<Move>, Error> {
+        if dry_run {
+            return self.look(|core| core.scheduler().plan_rebalance(core.now())).await;
+        }
+        self.ask(|reply| Request::Rebalance { reply }).await
+    }
+
+    /// How tasks moved between workers so far.
+    pub async fn load_metrics(&self) -> Result<LoadMetrics, Error> {
+        self.look(|core| core.scheduler().load_metrics()).await
     }
 
     /// A worker takes no more tasks.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use divvy_store::{AttemptRecord, PageQuery, Reader, TaskRecord};
 use divvy_types::limits::PAGE_ROWS_MAX;
-use divvy_types::view::{Attempt, DeadGroup, Page, Progress, TaskDetail, TaskSummary};
+use divvy_types::view::{Attempt, DeadGroup, Page, Progress, TaskDetail, TaskSummary, TermsView};
 use divvy_types::{Name, Seq, TaskId, TaskSpec, TaskState, WaitReason, WorkflowId};
 use tokio::sync::Semaphore;
 
@@ -380,17 +380,13 @@ fn detail(record: TaskRecord, present: Option<Present>, spawned_by: Option<TaskI
         error,
         submitted_at,
         ended_at,
-        workflow: spec.workflow.map(|workflow| *workflow),
+        workflow: spec.terms.workflow.as_deref().cloned(),
     };
     TaskDetail {
         summary,
         payload: spec.payload,
         result,
-        needs: spec.needs,
-        after: spec.after,
-        run_at: spec.run_at,
-        timeout_ms: spec.timeout_ms,
-        retry: spec.retry,
+        terms: TermsView::from(&*spec.terms),
         spawned_by,
         history,
     }

@@ -41,6 +41,7 @@ impl Core {
         let mut found = Found::default();
         store.recover(&mut |recovered| match recovered {
             Recovered::PausedQueue(queue) => found.paused.push(queue),
+            Recovered::Setting { .. } | Recovered::UniqueKey { .. } => {}
             Recovered::Open(task) => found.open.push(task),
             Recovered::Spilled(lane) => found.lanes.push(lane),
             Recovered::End { last_seq, last_ordered_id } => {

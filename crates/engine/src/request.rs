@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
-use divvy_types::view::{Progress, Upstream};
-use divvy_types::{AttemptOutcome, Name, SpecError, TaskId, TaskSpec, TaskState, Token, WorkerKey};
+use divvy_types::settings::InvalidSetting;
+use divvy_types::view::{Move, Progress, Upstream};
+use divvy_types::{
+    AttemptOutcome, Name, Payload, Settings, SpecError, TaskId, TaskSpec, TaskState, Token,
+    WorkerKey,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::Core;
@@ -65,6 +69,25 @@ pub enum Request {
         /// Where it is then: still leased while its worker is being told.
         reply: Reply<TaskState>,
     },
+    /// A worker saved data of running attempts.
+    Checkpoint {
+        /// Who.
+        worker: WorkerKey,
+        /// Of which task, under which token, and the data.
+        saved: Vec<(TaskId, Token, Payload)>,
+    },
+    /// Use these settings from now on. They passed their own check.
+    ApplySettings {
+        /// The settings.
+        settings: Box<Settings>,
+        /// Sent when they hold.
+        reply: Reply<()>,
+    },
+    /// Even the load of the workers out now.
+    Rebalance {
+        /// What is moved.
+        reply: Reply<Vec<Move>>,
+    },
     /// Run a dead, cancelled or waiting-for-a-time task now.
     Retry {
         /// Which.
@@ -124,8 +147,10 @@ pub struct WorkerHello {
     pub kinds: Vec<Name>,
     /// What it has.
     pub capabilities: Vec<Name>,
-    /// Tasks that it takes at once.
+    /// Tasks that it takes at once, those included that wait there for a slot.
     pub credit: u32,
+    /// Tasks that it runs at once; 0 for as many as it takes.
+    pub slots: u32,
     /// Attempts that it still runs from an earlier connection.
     pub held: Vec<(TaskId, Token)>,
 }
@@ -165,6 +190,8 @@ pub enum ToWorker {
     Answers(Vec<(TaskId, Token, bool)>),
     /// Attempts to stop, and why.
     Stops(Vec<(TaskId, Token, Name)>),
+    /// Attempts to give back if they have not begun; the last says whether to give them back even then.
+    Recalls(Vec<(TaskId, Token, bool)>),
     /// Take no more tasks.
     Drain,
 }
@@ -182,6 +209,8 @@ pub struct GrantedTask {
     pub upstream: Vec<Upstream>,
     /// Whether there was more than can travel: rows or results are missing.
     pub upstream_cut: bool,
+    /// What an earlier attempt saved.
+    pub checkpoint: Option<Payload>,
 }
 
 /// Why the engine refuses. Each variant is something that the caller can act on.
@@ -191,6 +220,9 @@ pub enum Error {
     /// The tasks are not acceptable.
     #[error(transparent)]
     Spec(#[from] SpecError),
+    /// A setting makes no sense.
+    #[error(transparent)]
+    Setting(#[from] InvalidSetting),
     /// No task has this id.
     #[error("no task {0}; it may have been dropped by retention, or the id is wrong")]
     NotFound(String),
@@ -240,6 +272,7 @@ impl Error {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Spec(error) => error.code(),
+            Self::Setting(_) => "invalid_setting",
             Self::NotFound(_) => "not_found",
             Self::Ambiguous { .. } => "ambiguous_id",
             Self::NoSuchWorker(_) => "no_such_worker",

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use divvy_scheduler::Input;
 use divvy_scheduler::input::{RecoveredTask, Submission};
+use divvy_types::fact::Replay;
 use divvy_types::{Fact, Lane, Name, TaskId, TaskSpec, TaskState};
 
 use crate::core::{Core, Known, Unresolved};
@@ -100,12 +101,14 @@ impl Core {
                         submitted_at: record.submitted_at,
                         spawned_by: record.spawned_by,
                         attempts: 0,
+                        lost: 0,
+                        checkpointed: false,
                         retry_at: None,
                         held: None,
                         replayed: true,
                     };
                     self.ids.insert(id, Known::open(seq));
-                    self.feed(Input::TaskReplayed(task));
+                    self.feed(Input::TaskReplayed(task, Replay::default()));
                     if self.scheduler.state(seq) == Some(TaskState::Scheduled) {
                         self.feed(Input::RunNowRequested { seq });
                     }

@@ -3,7 +3,8 @@
 use divvy_scheduler::input::{AttemptEnd, AttemptEnded, WorkerJoined};
 use divvy_scheduler::{Input, ReportAnswer};
 use divvy_types::{
-    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Seq, TaskError, WorkerKey,
+    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, Seq, TaskError, TaskId,
+    Token, WorkerKey,
 };
 
 use crate::core::{Core, Unresolved};
@@ -35,7 +36,8 @@ impl Core {
                 }
             }
         }
-        let WorkerHello { name, queues, kinds, capabilities, credit, .. } = hello;
+        let WorkerHello { name, queues, kinds, capabilities, credit, slots, .. } = hello;
+        let slots = if slots == 0 { credit } else { slots };
         self.park(reply, Ok(worker));
         self.feed(Input::WorkerJoined(WorkerJoined {
             worker,
@@ -44,6 +46,7 @@ impl Core {
             kinds,
             capabilities,
             credit,
+            slots,
             held,
         }));
         Ok(())
@@ -114,6 +117,19 @@ impl Core {
             let current = self.scheduler.lease_token(seq);
             if current == Some(update.token) {
                 self.live.update(seq, update.token, update.progress, &update.log);
+            }
+        }
+    }
+
+    pub(crate) fn take_checkpoints(
+        &mut self,
+        worker: WorkerKey,
+        saved: Vec<(TaskId, Token, Payload)>,
+    ) {
+        self.feed(Input::WorkerSeen { worker });
+        for (task, token, data) in saved {
+            if let Some(seq) = self.seq_of(task) {
+                self.feed(Input::CheckpointSaved { worker, seq, token, data });
             }
         }
     }

@@ -6,7 +6,7 @@ use divvy_types::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE};
 use divvy_types::view::Upstream;
 use divvy_types::{
     Dependency, Name, Payload, RetryPolicy, TaskId, TaskSpec, TaskState, Timestamp, Workflow,
-    WorkflowId,
+    WorkflowId, WorkflowRole,
 };
 
 use crate::v1;
@@ -73,12 +73,14 @@ pub fn granted_spec_from_wire(wire: v1::TaskSpec) -> Result<TaskSpec, WireError>
             base_ms: retry.base_ms,
             cap_ms: retry.cap_ms,
             jitter_percent: u8::try_from(retry.jitter_percent).unwrap_or(u8::MAX),
+            rules: Vec::new(),
         };
     }
     if let Some(workflow) = wire.workflow {
         let id = WorkflowId::from_slice(&workflow.id);
         let id = id.ok_or_else(|| WireError::new("workflow.id", "is not 16 bytes"))?;
-        spec.workflow = Some(Box::new(Workflow { id, name: workflow.name.into() }));
+        spec.workflow =
+            Some(Box::new(Workflow { id, name: workflow.name.into(), role: WorkflowRole::Member }));
     }
     Ok(spec)
 }
@@ -172,7 +174,11 @@ mod tests {
         spec.run_at = Some(Timestamp(77));
         spec.timeout_ms = Some(5);
         spec.retry.limit = 0;
-        spec.workflow = Some(Box::new(Workflow { id: WorkflowId(3), name: "clip".into() }));
+        spec.workflow = Some(Box::new(Workflow {
+            id: WorkflowId(3),
+            name: "clip".into(),
+            role: WorkflowRole::Member,
+        }));
         assert_eq!(spec_from_wire(spec_to_wire(&spec)).unwrap(), spec);
     }
 

@@ -51,6 +51,7 @@ fn measure(waiting: u64) {
             kinds: vec!["noop".into()],
             capabilities: Vec::new(),
             credit: 256,
+            slots: 256,
             held: Vec::new(),
         }));
     }

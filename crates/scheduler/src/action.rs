@@ -36,6 +36,20 @@ pub enum Action {
         /// Why, in words for people.
         reason: Name,
     },
+    /// Ask a worker to give a task back that it was given and has not begun. It reports `Released` if it does, and
+    /// says nothing if it has begun.
+    Recall {
+        /// The worker.
+        worker: WorkerKey,
+        /// The task.
+        seq: Seq,
+        /// Its id.
+        task: TaskId,
+        /// The attempt.
+        token: Token,
+        /// Whether to stop it and give it back even if it has begun.
+        begun_too: bool,
+    },
     /// The worker was silent for a lease time: its connection is to be closed.
     DropWorker {
         /// The worker.
@@ -76,6 +90,8 @@ pub struct Grant {
     pub spec: Arc<TaskSpec>,
     /// Dependencies whose results the handler may want.
     pub parents: Vec<Seq>,
+    /// Whether an earlier attempt saved data for this one.
+    pub checkpointed: bool,
 }
 
 /// What a worker hears of its report.

@@ -33,9 +33,9 @@ impl Scheduler {
             let holder = self.tasks[row].worker;
             self.workers.get_mut(holder).failed += 1;
         }
-        let retry = self.tasks[row].spec.retry;
         match verdict {
             FailureVerdict::Retry => {
+                let retry = self.tasks[row].spec.retry.for_error(&error);
                 let wait = retry.wait_ms(self.tasks[row].attempts + 1);
                 let wait =
                     spread(&mut self.random, wait, retry.jitter_percent).min(RETRY_WAIT_MS_MAX);
@@ -107,10 +107,10 @@ impl Scheduler {
         }
         let message =
             format!("the attempt took longer than its {limit} ms and its worker did not stop it");
-        let retry = self.tasks[row].spec.retry;
+        let error = TaskError::new(ErrorClass::Timeout, message);
+        let retry = self.tasks[row].spec.retry.for_error(&error);
         let wait = retry.wait_ms(self.tasks[row].attempts + 1);
         let wait = spread(&mut self.random, wait, retry.jitter_percent);
-        let error = TaskError::new(ErrorClass::Timeout, message);
         self.count_failure(now, row, error, None, Next::AfterMs(wait.min(RETRY_WAIT_MS_MAX)));
     }
 
@@ -124,7 +124,7 @@ impl Scheduler {
     ) {
         let task = &mut self.tasks[row];
         task.attempts += 1;
-        if task.attempts > task.spec.retry.limit {
+        if task.attempts > task.spec.retry.for_error(&error).limit {
             self.die(now, row, error, log);
         } else {
             self.try_again(now, row, error, log, next, true);

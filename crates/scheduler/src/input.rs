@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use divvy_types::fact::Replay;
 use divvy_types::{
-    AttemptOutcome, Lane, Name, Payload, Seq, TaskId, TaskSpec, Timestamp, Token, WorkerKey,
+    AttemptOutcome, Lane, Name, Payload, Seq, Settings, TaskId, TaskSpec, Timestamp, Token,
+    WorkerKey,
 };
 
 /// Something that happened.
@@ -89,9 +91,24 @@ pub enum Input {
         /// The task.
         seq: Seq,
     },
-    /// A dead or cancelled task was put back: recorded as `Fact::Replayed`. Its attempts start anew, its dependencies
-    /// count as met.
-    TaskReplayed(RecoveredTask),
+    /// A dead or cancelled task is put back: recorded as `Fact::Replayed`. Its attempts start anew. The task comes
+    /// with its new payload, if it has one.
+    TaskReplayed(RecoveredTask, Replay),
+    /// The settings are these from now on. They passed their own check.
+    SettingsChanged(Box<Settings>),
+    /// Someone wants the load to be evened out now, as at the end of a rebalance interval.
+    RebalanceRequested,
+    /// A running attempt saved data for a later one.
+    CheckpointSaved {
+        /// Who says so.
+        worker: WorkerKey,
+        /// Of which task.
+        seq: Seq,
+        /// Under which token.
+        token: Token,
+        /// The data.
+        data: Payload,
+    },
     /// A queue was paused or resumed.
     QueuePaused {
         /// The queue.
@@ -149,6 +166,10 @@ pub struct RecoveredTask {
     pub spawned_by: Option<Seq>,
     /// Attempts that count.
     pub attempts: u32,
+    /// Attempts whose worker went away.
+    pub lost: u32,
+    /// Whether an attempt saved data for a later one.
+    pub checkpointed: bool,
     /// When the next attempt is due.
     pub retry_at: Option<Timestamp>,
     /// The attempt that was running when the server stopped: leased to nobody in particular until its worker
@@ -172,8 +193,10 @@ pub struct WorkerJoined {
     pub kinds: Vec<Name>,
     /// What it has.
     pub capabilities: Vec<Name>,
-    /// Tasks that it takes at once.
+    /// Tasks that it takes at once, those included that wait there for a slot.
     pub credit: u32,
+    /// Tasks that it runs at once.
+    pub slots: u32,
     /// Attempts that it still runs from an earlier connection. The token is the proof: a lease with that very token
     /// moves to this connection even if another connection still seems to hold it.
     pub held: Vec<(Seq, Token)>,

@@ -26,7 +26,9 @@ impl Scheduler {
         if new {
             self.find_classes(group);
         }
-        let worker = Worker::new(joined.worker, joined.name, group, joined.credit, now);
+        let mut worker = Worker::new(joined.worker, joined.name, group, now);
+        worker.credit = joined.credit;
+        worker.slots = joined.slots;
         let index = self.workers.add(worker);
         for (seq, token) in joined.held {
             if !self.take_over(now, seq, token, index) {

@@ -22,23 +22,32 @@ pub mod view;
 
 mod bits;
 mod cancel;
+mod checkpoint;
 mod classes;
+mod explain;
 mod fail;
 mod finish;
 mod knot;
 mod lanes;
+mod learn;
 mod lease;
+mod limits;
 mod pick;
 mod queues;
 mod recover;
+mod reload;
 mod scheduler;
+mod score;
 mod settle;
+mod shares;
 mod spill;
 mod spread;
+mod steal;
 mod submit;
 mod table;
 mod timers;
 mod workers;
+mod workflows;
 
 pub use action::{Action, Grant, ReportAnswer};
 pub use input::{

@@ -11,8 +11,6 @@ pub struct Options {
     pub lease_ms: u64,
     /// An attempt that has run for this long is recorded as held, so that a restart leaves it alone.
     pub held_after_ms: u64,
-    /// How much waiting makes up for one step of priority.
-    pub ageing_ms: u64,
     /// How long a worker has to stop an attempt after it was told to.
     pub stop_grace_ms: u64,
     /// How long a task rests that a handler gave up although nobody asked it to.
@@ -37,7 +35,6 @@ impl Default for Options {
             seed: 0,
             lease_ms: 30_000,
             held_after_ms: 2_000,
-            ageing_ms: 60_000,
             stop_grace_ms: 10_000,
             give_up_pause_ms: 1_000,
             window_tasks: 500_000,

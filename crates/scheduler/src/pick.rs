@@ -60,7 +60,7 @@ impl Scheduler {
             .links
             .as_ref()
             .map_or_else(Vec::new, |links| links.parents.iter().map(|e| e.seq).collect());
-        let (seq, attempt) = (task.seq, task.attempts + 1);
+        let (seq, attempt, checkpointed) = (task.seq, task.attempts + 1, task.checkpointed);
         let holder = self.workers.get(worker);
         let (key, name) = (holder.key, holder.name.clone());
         self.actions.push_back(Action::Grant(Grant {
@@ -70,6 +70,7 @@ impl Scheduler {
             attempt,
             spec: spec.clone(),
             parents,
+            checkpointed,
         }));
         self.announce(now, &spec, TaskState::Leased, Some(name), None);
         true
@@ -78,7 +79,7 @@ impl Scheduler {
     /// The head of lane with the smallest `ready_at + (5 − priority) × ageing`, among the lanes that the worker serves.
     fn best_for(&mut self, worker: u32) -> Option<(u32, usize, Row)> {
         let group = self.workers.group(self.workers.get(worker).group);
-        let ageing = self.options.ageing_ms.saturating_mul(1_000);
+        let ageing = (self.settings.ordering.ageing_sec * 1e6) as u64;
         let mut best: Option<((u64, Seq), u32, usize, Row)> = None;
         for block in 0..group.classes.blocks() {
             for index in group.classes.common_block(&self.classes.runnable, block) {

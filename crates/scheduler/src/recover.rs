@@ -3,6 +3,7 @@
 //! Everything that was submitted and is not final is open again. An attempt that is recorded as held stays leased,
 //! to nobody, until its worker announces it or a lease time has passed.
 
+use divvy_types::fact::Replay;
 use divvy_types::{Fact, Lane, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token};
 
 use crate::settle::cause;
@@ -80,14 +81,19 @@ impl Scheduler {
     }
 
     /// Someone put a dead or cancelled task back.
-    pub(crate) fn task_replayed(&mut self, now: Timestamp, mut task: RecoveredTask) {
+    pub(crate) fn task_replayed(
+        &mut self,
+        now: Timestamp,
+        mut task: RecoveredTask,
+        replay: Replay,
+    ) {
         let seq = task.task.seq;
         if self.tasks.row_of(seq).is_some() {
             return;
         }
-        self.record(Fact::Replayed { seq, at: now });
         task.attempts = 0;
-        task.retry_at = None;
+        task.lost = 0;
+        task.retry_at = replay.due;
         task.held = None;
         task.spawned_by = task.spawned_by.filter(|spawner| match self.settling.get_mut(spawner) {
             Some(settling) => {
@@ -99,7 +105,13 @@ impl Scheduler {
         });
         task.submitted_at = now;
         let spec = task.task.spec.clone();
-        self.take_in_ready(now, task);
+        let keep_edges = replay.keep_edges;
+        self.record(Fact::Replayed { seq, at: now, replay });
+        if keep_edges {
+            self.take_in(now, task);
+        } else {
+            self.take_in_ready(now, task);
+        }
         if let Some(row) = self.tasks.row_of(seq) {
             self.tasks[row].recovered = false;
             self.announce(now, &spec, self.tasks[row].state, None, None);
@@ -116,8 +128,17 @@ impl Scheduler {
 
     /// Takes a task of the store into memory.
     fn take_in(&mut self, now: Timestamp, recovered: RecoveredTask) {
-        let RecoveredTask { task, submitted_at, spawned_by, attempts, retry_at, held, .. } =
-            recovered;
+        let RecoveredTask {
+            task,
+            submitted_at,
+            spawned_by,
+            attempts,
+            lost,
+            checkpointed,
+            retry_at,
+            held,
+            ..
+        } = recovered;
         let standing = self.standing(&task.spec, &task.parents, spawned_by, &mut Batch::default());
         let class = self.class_of(&task.spec);
         let due = submitted_at
@@ -139,6 +160,8 @@ impl Scheduler {
             class,
             worker: NOBODY,
             attempts,
+            lost: u16::try_from(lost).unwrap_or(u16::MAX),
+            checkpointed,
             state,
             retried: retry_at.is_some(),
             held: held.is_some(),

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use divvy_types::view::TaskChange;
-use divvy_types::{Fact, Lane, Machine, Name, Seq, TaskError, TaskSpec, TaskState, Timestamp};
+use divvy_types::{
+    Fact, Lane, Machine, Name, Seq, Settings, TaskError, TaskSpec, TaskState, Timestamp,
+};
 
 use crate::classes::Classes;
 use crate::queues::Queues;
@@ -21,6 +23,7 @@ use crate::{Action, Input, Options};
 #[derive(Debug)]
 pub struct Scheduler {
     pub(crate) options: Options,
+    pub(crate) settings: Settings,
     pub(crate) random: fastrand::Rng,
     pub(crate) tasks: Tasks,
     pub(crate) queues: Queues,
@@ -57,6 +60,7 @@ impl Scheduler {
         let random = fastrand::Rng::with_seed(options.seed);
         Self {
             options,
+            settings: Settings::default(),
             random,
             tasks: Tasks::default(),
             queues: Queues::default(),
@@ -194,7 +198,12 @@ impl Machine for Scheduler {
             Input::WorkerLeft { worker } => self.worker_left(now, worker),
             Input::CancelRequested { seq, reason } => self.cancel_requested(now, seq, reason),
             Input::RunNowRequested { seq } => self.run_now_requested(now, seq),
-            Input::TaskReplayed(task) => self.task_replayed(now, task),
+            Input::TaskReplayed(task, replay) => self.task_replayed(now, task, replay),
+            Input::SettingsChanged(settings) => self.settings_changed(now, *settings),
+            Input::RebalanceRequested => self.rebalance(now),
+            Input::CheckpointSaved { worker, seq, token, data } => {
+                self.checkpoint_saved(now, worker, seq, token, data);
+            }
             Input::QueuePaused { queue, paused } => self.queue_paused(queue, paused),
             Input::ServerStopping => self.server_stopping(now),
         }

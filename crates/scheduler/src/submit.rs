@@ -85,6 +85,8 @@ impl Scheduler {
             class,
             worker: NOBODY,
             attempts: 0,
+            lost: 0,
+            checkpointed: false,
             state,
             retried: false,
             held: false,

@@ -36,6 +36,8 @@ pub(crate) struct Task {
     pub(crate) worker: u32,
     /// Attempts that failed and count.
     pub(crate) attempts: u32,
+    /// Attempts whose worker went away.
+    pub(crate) lost: u16,
     pub(crate) state: TaskState,
     /// Whether an attempt has failed or was put off.
     pub(crate) retried: bool,
@@ -45,6 +47,8 @@ pub(crate) struct Task {
     pub(crate) stopping: bool,
     /// Whether it is from before this server start.
     pub(crate) recovered: bool,
+    /// Whether an attempt saved data for a later one.
+    pub(crate) checkpointed: bool,
 }
 
 /// Ties to other tasks, and rare things.

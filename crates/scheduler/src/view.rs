@@ -150,6 +150,10 @@ impl Scheduler {
                 seen_at: worker.seen_at,
                 finished: worker.finished,
                 failed: worker.failed,
+                slots: worker.slots,
+                queue_length: worker.leased.saturating_sub(worker.slots),
+                success_rate: 1.0,
+                skills: Vec::new(),
             }
         });
         views.collect()

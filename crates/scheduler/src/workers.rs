@@ -24,6 +24,7 @@ pub(crate) struct Worker {
     pub(crate) name: Name,
     pub(crate) group: u32,
     pub(crate) credit: u32,
+    pub(crate) slots: u32,
     pub(crate) leased: u32,
     pub(crate) draining: bool,
     pub(crate) connected_at: Timestamp,
@@ -56,12 +57,13 @@ pub(crate) struct Note {
 }
 
 impl Worker {
-    pub(crate) fn new(key: WorkerKey, name: Name, group: u32, credit: u32, now: Timestamp) -> Self {
+    pub(crate) fn new(key: WorkerKey, name: Name, group: u32, now: Timestamp) -> Self {
         Self {
             key,
             name,
             group,
-            credit,
+            credit: 0,
+            slots: 0,
             leased: 0,
             draining: false,
             connected_at: now,

@@ -3,6 +3,7 @@
 mod support;
 
 use divvy_scheduler::{Action, Input, ReportAnswer};
+use divvy_types::fact::Replay;
 use divvy_types::{Fact, FailureVerdict, Seq, TaskState, WaitReason};
 use support::*;
 
@@ -98,7 +99,7 @@ fn a_dead_task_that_is_put_back_starts_anew() {
     task.retry.limit = 1;
     let mut task = recovered(task);
     task.attempts = 7;
-    world.feed(Input::TaskReplayed(task));
+    world.feed(Input::TaskReplayed(task, Replay::default()));
     assert_eq!((world.fact_names(), world.grants()), (vec!["Replayed 1".to_owned()], vec![(1, 1)]));
     world.end(1, 1, failure(FailureVerdict::Retry));
     assert_eq!(world.fact_names(), ["AttemptFailed 1"]);

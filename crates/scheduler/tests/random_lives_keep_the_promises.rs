@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use divvy_scheduler::*;
+use divvy_types::fact::Replay;
 use divvy_types::{
     AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, Payload,
     Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
@@ -396,6 +397,8 @@ impl Model {
             submitted_at: task.submitted_at,
             spawned_by: task.spawned_by,
             attempts: task.attempts,
+            lost: 0,
+            checkpointed: false,
             retry_at: task.retry_at,
             held: task.held.clone(),
             replayed: task.replayed,
@@ -421,6 +424,7 @@ impl Model {
             kinds: vec!["noop".into()],
             capabilities: Vec::new(),
             credit: process.credit,
+            slots: process.credit,
             held: process.running.iter().map(|(seq, token)| (*seq, *token)).collect(),
         };
         self.feed(Input::WorkerJoined(joined));
@@ -573,7 +577,7 @@ impl Model {
                 self.tasks[&seq].spec.after.iter().map(|edge| Seq(edge.task.0 as u64)).collect();
             self.settled.extend(parents);
             let task = self.stored(seq);
-            self.feed(Input::TaskReplayed(task));
+            self.feed(Input::TaskReplayed(task, Replay::default()));
         }
     }
 

@@ -16,7 +16,13 @@ impl Task for Parse {
     const KIND: &'static str = "example.parse";
     type Output = i64;
     fn options() -> TaskOptions {
-        let retry = RetryPolicy { limit: 2, base_ms: 10, cap_ms: 100, jitter_percent: 20 };
+        let retry = RetryPolicy {
+            limit: 2,
+            base_ms: 10,
+            cap_ms: 100,
+            jitter_percent: 20,
+            ..RetryPolicy::default()
+        };
         TaskOptions::new().retry(retry).timeout(Duration::from_secs(5))
     }
 }

@@ -34,6 +34,7 @@ impl Task for Trouble {
             base_ms: 1_000,
             cap_ms: 60_000,
             jitter_percent: 0,
+            ..RetryPolicy::default()
         })
     }
 }

@@ -55,6 +55,9 @@ pub trait Reader: Send {
     /// `rows`, whose results have at most `bytes` in all; results beyond are left empty, so 0 asks for states only.
     fn upstream(&mut self, tasks: &[Seq], rows: usize, bytes: usize) -> Result<Family, Error>;
 
+    /// What an attempt of this task saved last.
+    fn checkpoint(&mut self, task: Seq) -> Result<Option<Payload>, Error>;
+
     /// The next spilled tasks of a lane after `after`, in order: at most `rows` and about `bytes` of payload.
     /// Tasks that are final are left out.
     fn spilled(
@@ -120,6 +123,24 @@ pub struct PageQuery {
 pub enum Recovered {
     /// A queue that is paused.
     PausedQueue(Name),
+    /// Something that was set and not removed.
+    Setting {
+        /// What.
+        key: Name,
+        /// JSON.
+        value: Name,
+    },
+    /// A unique key whose task is open or whose window has not passed when it was last looked at.
+    UniqueKey {
+        /// The key.
+        key: Name,
+        /// The task that has it.
+        task: TaskId,
+        /// When that was submitted.
+        at: Timestamp,
+        /// Until when its window lasts.
+        until: Option<Timestamp>,
+    },
     /// A task that is not final and not spilled.
     Open(OpenTask),
     /// A lane with tasks that wait in the store.
@@ -146,6 +167,10 @@ pub struct OpenTask {
     pub spawned_by: Option<Seq>,
     /// Attempts that count against the retry limit.
     pub attempts: u32,
+    /// Attempts whose worker went away.
+    pub lost: u32,
+    /// Whether an attempt saved data for a later one.
+    pub checkpointed: bool,
     /// When the next attempt is due, if one failed.
     pub retry_at: Option<Timestamp>,
     /// The attempt that was running when the server stopped, if it had run for a while.

@@ -91,6 +91,8 @@ pub enum Fact {
         seq: Seq,
         /// When.
         at: Timestamp,
+        /// How.
+        replay: Replay,
     },
     /// A dead letter was given up: it counts as cancelled from now on.
     Dropped {
@@ -117,6 +119,24 @@ pub enum Fact {
         /// All of the lane up to and including this one.
         upto: Seq,
     },
+    /// A running attempt saved data that a later attempt shall get. Only the last of a task counts.
+    Checkpoint {
+        /// The task.
+        seq: Seq,
+        /// The attempt.
+        token: Token,
+        /// When.
+        at: Timestamp,
+        /// The data.
+        data: Payload,
+    },
+    /// Something that was set: settings, schedules. The store does not look inside.
+    Setting {
+        /// What, such as `schedule/nightly`.
+        key: Name,
+        /// JSON, or nothing if it was removed.
+        value: Option<Name>,
+    },
     /// A queue was paused or resumed.
     QueuePaused {
         /// The queue.
@@ -137,16 +157,29 @@ impl Fact {
             | Self::Cancelled { seq, .. }
             | Self::Replayed { seq, .. }
             | Self::Dropped { seq, .. }
+            | Self::Checkpoint { seq, .. }
             | Self::Held { seq, .. } => Some(*seq),
-            Self::Unspilled { .. } | Self::QueuePaused { .. } => None,
+            Self::Unspilled { .. } | Self::QueuePaused { .. } | Self::Setting { .. } => None,
         }
     }
 }
 
-/// Where a ready task waits in the store: tasks of one lane have equal class and priority, and leave in order.
+/// How a dead or cancelled task is put back.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Replay {
+    /// Not before this time, so that many replays can be spread.
+    pub due: Option<Timestamp>,
+    /// A payload instead of its own.
+    pub payload: Option<Payload>,
+    /// Whether it waits for its dependencies again; otherwise they count as met.
+    pub keep_edges: bool,
+}
+
+/// Where a ready task waits in the store: tasks of one lane have equal class, fair key, limits
+/// and priority, and leave in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Lane {
-    /// A stable hash of queue, kind and needs; see [`Lane::of`].
+    /// A stable hash of everything but the priority; see [`Lane::of`].
     pub class: u64,
     /// The priority.
     pub priority: u8,
@@ -167,6 +200,18 @@ impl Lane {
         needs.sort_unstable();
         needs.dedup();
         needs.into_iter().for_each(|need| feed(need));
+        if let Some(key) = &spec.fair_key {
+            feed("\u{1}fair");
+            feed(key);
+        }
+        for limit in &spec.limits {
+            feed("\u{1}limit");
+            feed(limit);
+        }
+        if let Some(matching) = spec.matching {
+            feed("\u{1}matching");
+            feed(matching.as_str());
+        }
         Self { class: hash, priority: spec.priority }
     }
 }

@@ -1,6 +1,7 @@
 //! The words of divvy: data that every layer speaks, and nothing that acts.
 //!
-//! Reading order: [`id`], [`time`], [`spec`] (what a task is), [`limits`], [`state`] (where it is),
+//! Reading order: [`id`], [`time`], [`spec`] (what a task is), [`terms`], [`retry`] and [`need`]
+//! (what may be said about it), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
 //! [`wait`] (why it is not running), [`cut`] (texts that are too long), [`fact`] (what is written down), [`report`] (how an attempt ended),
 //! [`view`] (what people see), [`machine`] (how the pure machines are driven).
 //!
@@ -11,10 +12,14 @@ pub mod fact;
 pub mod id;
 pub mod limits;
 pub mod machine;
+pub mod need;
 pub mod payload;
 pub mod report;
+pub mod retry;
+pub mod settings;
 pub mod spec;
 pub mod state;
+pub mod terms;
 pub mod time;
 pub mod view;
 pub mod wait;
@@ -25,7 +30,10 @@ pub use id::{Seq, TaskId, Token, WorkerKey, WorkflowId};
 pub use machine::Machine;
 pub use payload::Payload;
 pub use report::{AttemptOutcome, ErrorClass, Failure, FailureVerdict, TaskError};
-pub use spec::{Dependency, RetryPolicy, SpecError, TaskSpec, Workflow};
+pub use retry::{RetryPolicy, RetryRule, RetryTerms};
+pub use settings::Settings;
+pub use spec::{Dependency, SpecError, TaskSpec, Workflow, WorkflowRole};
 pub use state::TaskState;
+pub use terms::{Matching, OnConflict, Terms, Unique};
 pub use time::Timestamp;
 pub use wait::WaitReason;

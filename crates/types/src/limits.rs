@@ -9,6 +9,22 @@ pub const QUEUE_LEN_MAX: usize = 128;
 pub const CAPABILITY_LEN_MAX: usize = 128;
 /// Capabilities that one task may need.
 pub const NEEDS_MAX: usize = 16;
+/// Limits that one task may run under.
+pub const LIMITS_MAX: usize = 8;
+/// Characters of a limit with its key.
+pub const LIMIT_LEN_MAX: usize = 192;
+/// Characters of a fair key or an affinity key.
+pub const KEY_LEN_MAX: usize = 128;
+/// Characters of a unique key.
+pub const UNIQUE_KEY_LEN_MAX: usize = 256;
+/// The longest window of a unique key: 30 days.
+pub const UNIQUE_WINDOW_MS_MAX: u64 = 30 * 86_400_000;
+/// Rules of one retry policy.
+pub const RETRY_RULES_MAX: usize = 16;
+/// Bytes of the text that a retry rule looks for.
+pub const RULE_TEXT_LEN_MAX: usize = 256;
+/// Bytes of a checkpoint, checked where it arrives.
+pub const CHECKPOINT_BYTES_MAX: usize = 256 << 10;
 /// Dependencies of one task.
 pub const AFTER_MAX: usize = 1_000;
 /// Dependencies of all tasks of one batch together.

@@ -2,12 +2,15 @@
 //!
 //! A spec is data and never changes after it was accepted. A bad one is refused whole, with the field named.
 
+use std::ops::{Deref, DerefMut};
+
 use serde::{Deserialize, Serialize};
 
 use crate::limits::*;
-use crate::{Name, Payload, TaskId, Timestamp, WorkflowId};
+use crate::terms::{Sparse, Terms};
+use crate::{Name, Payload, TaskId, WorkflowId};
 
-/// One unit of work.
+/// One unit of work. What most tasks leave alone is in its [`Terms`], whose fields are read and set like its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskSpec {
@@ -24,24 +27,22 @@ pub struct TaskSpec {
     /// 1 to 5; 5 goes first.
     #[serde(default = "default_priority")]
     pub priority: u8,
-    /// Capabilities that the worker must have.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub needs: Vec<Name>,
-    /// Tasks that must settle first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub after: Vec<Dependency>,
-    /// Not before this time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_at: Option<Timestamp>,
-    /// How long one attempt may take, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-    /// What happens after a failed attempt.
-    #[serde(default)]
-    pub retry: RetryPolicy,
-    /// The workflow that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub workflow: Option<Box<Workflow>>,
+    /// Everything else.
+    #[serde(flatten)]
+    pub terms: Sparse<Terms>,
+}
+
+impl Deref for TaskSpec {
+    type Target = Terms;
+    fn deref(&self) -> &Terms {
+        &self.terms
+    }
+}
+
+impl DerefMut for TaskSpec {
+    fn deref_mut(&mut self) -> &mut Terms {
+        &mut self.terms
+    }
 }
 
 /// The queue of a task that names none.
@@ -68,12 +69,7 @@ impl TaskSpec {
             queue: default_queue(),
             payload: Payload::null(),
             priority: DEFAULT_PRIORITY,
-            needs: Vec::new(),
-            after: Vec::new(),
-            run_at: None,
-            timeout_ms: None,
-            retry: RetryPolicy::default(),
-            workflow: None,
+            terms: Sparse::default(),
         }
     }
 
@@ -90,25 +86,11 @@ impl TaskSpec {
                 format!("is {}, expected 1 to {PRIORITY_MAX}", self.priority),
             ));
         }
-        if self.needs.len() > NEEDS_MAX {
-            return Err(SpecError::field(
-                "needs",
-                format!("lists {}, at most {NEEDS_MAX}", self.needs.len()),
-            ));
+        if self.terms.is_untouched() {
+            return Ok(());
         }
-        for need in &self.needs {
-            check_name("needs", need, CAPABILITY_LEN_MAX)?;
-        }
+        self.terms.validate()?;
         self.validate_edges()?;
-        if let Some(timeout) = self.timeout_ms
-            && !(1..=TIMEOUT_MS_MAX).contains(&timeout)
-        {
-            return Err(SpecError::field(
-                "timeout_ms",
-                format!("is {timeout}, expected 1 to {TIMEOUT_MS_MAX}"),
-            ));
-        }
-        self.retry.validate()?;
         if let Some(workflow) = &self.workflow {
             check_text("workflow.name", &workflow.name, WORKFLOW_NAME_LEN_MAX)?;
         }
@@ -163,56 +145,6 @@ impl From<DependencyForm> for Dependency {
     }
 }
 
-/// Retries with exponential backoff: `base_ms`, doubled each time up to `cap_ms`, each wait spread by `jitter`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct RetryPolicy {
-    /// Attempts after the first; 0 means that the first failure is final.
-    pub limit: u32,
-    /// The first wait, in milliseconds.
-    pub base_ms: u64,
-    /// The longest wait, in milliseconds.
-    pub cap_ms: u64,
-    /// How far a wait may be spread around its value, in percent of it.
-    pub jitter_percent: u8,
-}
-
-impl Default for RetryPolicy {
-    fn default() -> Self {
-        Self { limit: 5, base_ms: 1_000, cap_ms: 300_000, jitter_percent: 20 }
-    }
-}
-
-impl RetryPolicy {
-    /// The wait before attempt number `attempt + 1`, before jitter.
-    pub fn wait_ms(&self, attempt: u32) -> u64 {
-        let doublings = attempt.saturating_sub(1).min(62);
-        self.base_ms.saturating_mul(1 << doublings).min(self.cap_ms)
-    }
-
-    fn validate(&self) -> Result<(), SpecError> {
-        let too_large =
-            |field, value, max| SpecError::field(field, format!("is {value}, at most {max}"));
-        if self.limit > RETRY_LIMIT_MAX {
-            return Err(too_large(
-                "retry.limit",
-                u64::from(self.limit),
-                u64::from(RETRY_LIMIT_MAX),
-            ));
-        }
-        if self.base_ms > RETRY_WAIT_MS_MAX {
-            return Err(too_large("retry.base_ms", self.base_ms, RETRY_WAIT_MS_MAX));
-        }
-        if self.cap_ms > RETRY_WAIT_MS_MAX {
-            return Err(too_large("retry.cap_ms", self.cap_ms, RETRY_WAIT_MS_MAX));
-        }
-        if self.jitter_percent > 100 {
-            return Err(too_large("retry.jitter_percent", u64::from(self.jitter_percent), 100));
-        }
-        Ok(())
-    }
-}
-
 /// A label that ties tasks together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -222,6 +154,29 @@ pub struct Workflow {
     /// What people call it.
     #[serde(default)]
     pub name: Name,
+    /// What the task is to the workflow.
+    #[serde(default, skip_serializing_if = "WorkflowRole::is_member")]
+    pub role: WorkflowRole,
+}
+
+/// What a task is to its workflow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkflowRole {
+    /// Part of the work.
+    #[default]
+    Member,
+    /// Runs when every member has settled and none has failed; cancelled if one has.
+    OnSuccess,
+    /// Runs when every member has settled and one has failed; cancelled if none has.
+    OnFailure,
+}
+
+impl WorkflowRole {
+    /// Whether it is part of the work.
+    pub fn is_member(&self) -> bool {
+        *self == Self::Member
+    }
 }
 
 /// Why a spec or a batch of specs is refused. Nothing of a refused batch is kept.
@@ -411,14 +366,5 @@ mod tests {
         assert_eq!((short.task, short.optional), (TaskId(9), false));
         assert!(full.optional);
         assert!(serde_json::from_str::<Dependency>(r#"{"task":"x"}"#).is_err());
-    }
-
-    #[test]
-    fn waits_double_up_to_the_cap() {
-        let retry = RetryPolicy { limit: 9, base_ms: 100, cap_ms: 1_000, jitter_percent: 0 };
-        assert_eq!(
-            [1, 2, 3, 4, 5, 1_000].map(|n| retry.wait_ms(n)),
-            [100, 200, 400, 800, 1_000, 1_000]
-        );
     }
 }

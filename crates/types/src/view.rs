@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Dependency, ErrorClass, Name, Payload, RetryPolicy, TaskError, TaskId, TaskState, Timestamp,
-    Token, WaitReason, Workflow,
+    Dependency, ErrorClass, Matching, Name, Payload, RetryPolicy, TaskError, TaskId, TaskState,
+    Terms, Timestamp, Token, Unique, WaitReason, Workflow,
 };
 
 /// A task in a list.
@@ -58,23 +58,72 @@ pub struct TaskDetail {
     /// What it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
-    /// Capabilities it needs.
-    pub needs: Vec<Name>,
-    /// What it waits or waited for.
-    pub after: Vec<Dependency>,
-    /// Not before this time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub run_at: Option<Timestamp>,
-    /// How long one attempt may take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-    /// What follows a failure.
-    pub retry: RetryPolicy,
+    /// Under which terms it runs.
+    #[serde(flatten)]
+    pub terms: TermsView,
     /// The task whose finish spawned it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<TaskId>,
     /// Attempts that ended, oldest first.
     pub history: Vec<Attempt>,
+}
+
+/// The terms of a task without its workflow, which a list shows too. What was not said is left out, except `retry`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TermsView {
+    /// What the worker must have.
+    pub needs: Vec<Name>,
+    /// What to do when no worker has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matching: Option<Matching>,
+    /// What it waits or waited for.
+    pub after: Vec<Dependency>,
+    /// Not before this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Timestamp>,
+    /// When it should be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// How long one attempt may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// What follows a failure.
+    pub retry: RetryPolicy,
+    /// What makes it unique.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    /// Limits that it runs under.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Name>,
+    /// Whose share it uses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_key: Option<Name>,
+    /// What it is kept together with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Name>,
+    /// How large it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_hint: Option<u64>,
+}
+
+impl From<&Terms> for TermsView {
+    fn from(terms: &Terms) -> Self {
+        Self {
+            needs: terms.needs.clone(),
+            matching: terms.matching,
+            after: terms.after.clone(),
+            run_at: terms.run_at,
+            deadline: terms.deadline,
+            timeout_ms: terms.timeout_ms,
+            retry: terms.retry.clone(),
+            unique: terms.unique.clone(),
+            limits: terms.limits.clone(),
+            fair_key: terms.fair_key.clone(),
+            affinity: terms.affinity.clone(),
+            cost_hint: terms.cost_hint,
+        }
+    }
 }
 
 /// An attempt that ended.
@@ -155,6 +204,181 @@ pub struct WorkerView {
     pub finished: u64,
     /// Attempts that failed on it since it connected.
     pub failed: u64,
+    /// Tasks that it runs at once.
+    #[serde(default)]
+    pub slots: u32,
+    /// Tasks that it was given and has presumably not begun.
+    #[serde(default)]
+    pub queue_length: u32,
+    /// The moving share of its attempts that worked, over all kinds; 1 before the first.
+    #[serde(default = "whole")]
+    pub success_rate: f64,
+    /// How it does, kind by kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<SkillView>,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+/// How a worker does with one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SkillView {
+    /// The kind.
+    pub kind: Name,
+    /// Attempts that were counted.
+    pub attempts: u64,
+    /// The moving share of them that worked.
+    pub success_rate: f64,
+    /// How long such a task is expected to run there, in milliseconds, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_ms: Option<f64>,
+    /// Until when it is not given this kind, because it keeps failing it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub benched_until: Option<Timestamp>,
+}
+
+/// How tasks move between workers, under the names that the work-stealing literature of agents uses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadMetrics {
+    /// Tasks that were asked back from a worker.
+    pub total_steals: u64,
+    /// Those that it gave back.
+    pub successful_steals: u64,
+    /// Those that it had begun already.
+    pub failed_steals: u64,
+    /// `successful_steals` over those that were answered; 1 before the first.
+    pub success_rate: f64,
+    /// Tasks that another worker got after they were given back.
+    pub tasks_migrated: u64,
+    /// Looks at which the scheduler moved something.
+    pub rebalance_cycles: u64,
+    /// The mean wait of a task from ready to granted, in seconds, since the start.
+    pub avg_task_wait_time: f64,
+    /// Connected workers.
+    pub agent_count: u64,
+    /// Tasks that wait for a worker or in a worker's queue.
+    pub total_queued: u64,
+    /// Workers above the busy threshold.
+    pub busy_agents: u64,
+    /// Workers below the idle threshold.
+    pub idle_agents: u64,
+}
+
+/// A task that a rebalance would move.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// The task.
+    pub task: TaskId,
+    /// Its kind.
+    pub kind: Name,
+    /// Who has it.
+    pub from: Name,
+    /// Who would get it.
+    pub to: Name,
+}
+
+/// Why a task is where it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// The task.
+    pub id: TaskId,
+    /// Where it is.
+    pub state: TaskState,
+    /// Why it does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<WaitReason>,
+    /// The same in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_text: Option<String>,
+    /// How many tasks are expected to start before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// When it is expected to start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimated_start: Option<Timestamp>,
+    /// How long it is expected to run, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimated_run_ms: Option<u64>,
+    /// When it should be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// Whether it is expected to be late.
+    #[serde(default)]
+    pub late: bool,
+    /// Who has it, and how that was decided; while it runs, or shortly after.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// Every worker, or the first ones of many, and what it would mean to give it the task now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Candidate>,
+}
+
+/// How a worker was chosen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Placement {
+    /// Who was chosen.
+    pub worker: Name,
+    /// When.
+    pub at: Timestamp,
+    /// Whether the worker had a place free and the task was the next for it, or the task came and this worker had the
+    /// best score.
+    pub by: PlacedBy,
+    /// Who else was compared, best first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compared: Vec<Scored>,
+}
+
+/// Which side waited for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlacedBy {
+    /// The worker waited less: it became free and this was the next task.
+    Turn,
+    /// The task found several free workers: the best score won.
+    Score,
+}
+
+/// A worker and its score at the time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scored {
+    /// The worker.
+    pub worker: Name,
+    /// The score.
+    pub score: f64,
+}
+
+/// What it would mean to give a task to a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// The worker.
+    pub worker: Name,
+    /// What it lacks; nothing if it could run the task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacks: Vec<Name>,
+    /// Whether it serves the kind and the queue.
+    pub serves: bool,
+    /// Whether it has a place free now.
+    pub free: bool,
+    /// Until when it is not given this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub benched_until: Option<Timestamp>,
+    /// The score, and its terms by name; absent if it cannot run the task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// What the score is made of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub terms: Vec<ScoreTerm>,
+}
+
+/// One term of a score.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScoreTerm {
+    /// Its name, such as `skill_match`.
+    pub name: Name,
+    /// What it adds.
+    pub value: f64,
 }
 
 /// A task changed its state: one server-sent event.

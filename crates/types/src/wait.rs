@@ -62,6 +62,31 @@ pub enum WaitReason {
         /// How many workers could run it.
         workers: u32,
     },
+    /// A limit lets no more of these start now.
+    Limit {
+        /// The limit with its key, such as `api/acme`.
+        limit: Name,
+        /// Tasks that run under it.
+        running: u32,
+        /// Tasks that may run under it at once, if that is what keeps it.
+        concurrency: Option<u32>,
+        /// When the next may start, if its rate keeps it.
+        until: Option<Timestamp>,
+    },
+    /// Every worker that could run it keeps failing this kind, and is not given it for a while.
+    Benched {
+        /// The kind.
+        kind: Name,
+        /// Such workers.
+        workers: u32,
+        /// When the first of them is tried again.
+        until: Timestamp,
+    },
+    /// It is to run when its workflow has ended, and members of that are open.
+    WorkflowOpen {
+        /// How many.
+        open: u64,
+    },
 }
 
 impl fmt::Display for WaitReason {
@@ -98,6 +123,20 @@ impl fmt::Display for WaitReason {
             }
             Self::WorkersBusy { position: None, workers } => {
                 write!(f, "waits for a slot in a long backlog, {workers} worker(s) serve it")
+            }
+            Self::Limit { limit, running, concurrency: Some(most), .. } => {
+                write!(f, "limit `{limit}` is reached: {running} of {most} run")
+            }
+            Self::Limit { limit, until: Some(until), .. } => {
+                write!(f, "limit `{limit}` is reached: the next may start at {until}")
+            }
+            Self::Limit { limit, .. } => write!(f, "limit `{limit}` is reached"),
+            Self::Benched { kind, workers, until } => write!(
+                f,
+                "all {workers} worker(s) that serve `{kind}` keep failing it; tried again at {until}"
+            ),
+            Self::WorkflowOpen { open } => {
+                write!(f, "runs when its workflow has ended; {open} task(s) of it are open")
             }
         }
     }

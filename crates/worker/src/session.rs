@@ -61,7 +61,8 @@ impl Connector {
             .into_iter()
             .filter(|tier| registry.uses(*tier))
             .map(|tier| options.slots.of(tier));
-        let credit = slots.fold(options.prefetch, u32::saturating_add).min(CREDIT_MAX);
+        let slots = slots.fold(0, u32::saturating_add);
+        let credit = slots.saturating_add(options.prefetch).min(CREDIT_MAX);
         let names = |list: &[divvy_types::Name]| list.iter().map(ToString::to_string).collect();
         let hello = v1::Hello {
             name: options.name.to_string(),
@@ -71,6 +72,7 @@ impl Connector {
             credit,
             held: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            slots,
         };
         Ok(Self {
             endpoint: endpoint(&options.server)?,
@@ -197,6 +199,7 @@ impl Connector {
                     }
                 }
             }
+            Message::Recalls(_) => {}
             Message::Drain(_) => drained(),
             Message::Welcome(_) => tracing::debug!("the server said welcome twice"),
         }

@@ -70,14 +70,14 @@ fn reasons(task: &TaskDetail) -> Vec<String> {
             .count()
             .max(summary.attempts as usize);
         let tries = words::count(counted as u64, "attempt");
-        lines.push(format!("last error: {error} ({tries} of {} used)", task.retry.limit + 1));
+        lines.push(format!("last error: {error} ({tries} of {} used)", task.terms.retry.limit + 1));
     }
     lines
 }
 
 async fn parents(api: &Api, task: &TaskDetail) -> Result<Vec<String>> {
     let mut lines = Vec::new();
-    for edge in task.after.iter().take(PARENTS_MAX) {
+    for edge in task.terms.after.iter().take(PARENTS_MAX) {
         let parent: TaskDetail = api.get(&["tasks", &edge.task.to_string()], &[]).await?.parse()?;
         let optional = if edge.optional { ", optional" } else { "" };
         let wait = parent.summary.wait_text.map(|text| format!(": {text}")).unwrap_or_default();
@@ -86,10 +86,10 @@ async fn parents(api: &Api, task: &TaskDetail) -> Result<Vec<String>> {
             parent.summary.kind, edge.task, parent.summary.state
         ));
     }
-    if task.after.len() > PARENTS_MAX {
+    if task.terms.after.len() > PARENTS_MAX {
         lines.push(format!(
             "and {} more: divvy task show {}",
-            task.after.len() - PARENTS_MAX,
+            task.terms.after.len() - PARENTS_MAX,
             task.summary.id
         ));
     }

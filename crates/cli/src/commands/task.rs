@@ -158,23 +158,26 @@ fn facts(task: &TaskDetail) -> Vec<(&'static str, String)> {
         summary.progress.as_ref().map(|p| format!("{}/{} {}", p.done, p.total, p.message)),
     );
     fact("worker", summary.worker.as_ref().map(ToString::to_string));
-    fact("attempts", Some(format!("{} of {}", summary.attempts, task.retry.limit + 1)));
+    fact("attempts", Some(format!("{} of {}", summary.attempts, task.terms.retry.limit + 1)));
     fact("error", summary.error.as_ref().map(ToString::to_string));
     fact(
         "submitted",
         Some(format!("{} ({})", words::relative(summary.submitted_at, now), summary.submitted_at)),
     );
-    fact("run at", task.run_at.map(|time| format!("{} ({time})", words::relative(time, now))));
+    fact(
+        "run at",
+        task.terms.run_at.map(|time| format!("{} ({time})", words::relative(time, now))),
+    );
     fact("ended", summary.ended_at.map(|time| format!("{} ({time})", words::relative(time, now))));
-    let timeout = task.timeout_ms.map(|ms| words::span(std::time::Duration::from_millis(ms)));
+    let timeout = task.terms.timeout_ms.map(|ms| words::span(std::time::Duration::from_millis(ms)));
     fact("timeout", timeout);
     fact(
         "workflow",
         summary.workflow.as_ref().map(|workflow| format!("{} ({})", workflow.name, workflow.id)),
     );
     fact("spawned by", task.spawned_by.map(|id| id.to_string()));
-    fact("needs", (!task.needs.is_empty()).then(|| task.needs.join(", ")));
-    for edge in &task.after {
+    fact("needs", (!task.terms.needs.is_empty()).then(|| task.terms.needs.join(", ")));
+    for edge in &task.terms.after {
         fact(
             "after",
             Some(format!("{}{}", edge.task, if edge.optional { " (optional)" } else { "" })),

@@ -10,7 +10,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use divvy_types::view::TaskDetail;
-use divvy_types::{Dependency, Name, Payload, TaskId, TaskSpec, TaskState, Workflow, WorkflowId};
+use divvy_types::{
+    Dependency, Name, Payload, TaskId, TaskSpec, TaskState, Workflow, WorkflowId, WorkflowRole,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -52,7 +54,11 @@ pub(crate) fn programs(this: &str) -> Vec<Program> {
 /// Submits the sample, shows it, and prints the result.
 pub(crate) async fn run(api: &Api, output: &Output, workers: u32) -> Result<()> {
     let started = Instant::now();
-    let workflow = Workflow { id: WorkflowId(fresh()), name: Name::from("sample") };
+    let workflow = Workflow {
+        id: WorkflowId(fresh()),
+        name: Name::from("sample"),
+        role: WorkflowRole::Member,
+    };
     let specs = specs(&workflow)?;
     let sum = specs.last().expect("the sample has a last task").id;
     let processes = if workers == 1 { "process" } else { "processes" };

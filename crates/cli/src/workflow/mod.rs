@@ -6,7 +6,7 @@ mod plan;
 use crate::output::ids::fresh;
 use anyhow::Result;
 use divvy_types::limits::BATCH_TASKS_MAX;
-use divvy_types::{Name, TaskId, TaskSpec, Workflow, WorkflowId};
+use divvy_types::{Name, TaskId, TaskSpec, Workflow, WorkflowId, WorkflowRole};
 
 /// A file larger than this belongs into several workflows.
 pub(crate) const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -34,7 +34,7 @@ pub(crate) fn parse(source: &str, yaml: &str, key: Option<&str>) -> Result<Parse
         None => TaskId(fresh()),
     };
     let name: Name = file.name.as_deref().unwrap_or("workflow").into();
-    let label = Workflow { id, name: name.clone() };
+    let label = Workflow { id, name: name.clone(), role: WorkflowRole::Member };
     let tasks = plan::specs(source, file, &label, task_id)?;
     if tasks.len() > BATCH_TASKS_MAX {
         let text =

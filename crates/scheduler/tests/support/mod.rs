@@ -37,6 +37,8 @@ pub(crate) fn recovered(spec: TaskSpec) -> RecoveredTask {
         submitted_at: Timestamp(1),
         spawned_by: None,
         attempts: 0,
+        lost: 0,
+        checkpointed: false,
         retry_at: None,
         held: None,
         replayed: false,
@@ -116,6 +118,7 @@ impl World {
             kinds: vec!["noop".into()],
             capabilities: Vec::new(),
             credit,
+            slots: credit,
             held: Vec::new(),
         };
         change(&mut worker);

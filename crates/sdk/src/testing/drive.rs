@@ -163,7 +163,10 @@ impl Drive {
                     return granted.pop();
                 }
                 // Answers to reports, and stops of attempts that have ended.
-                ToWorker::Answers(_) | ToWorker::Stops(_) | ToWorker::Drain => {}
+                ToWorker::Answers(_)
+                | ToWorker::Stops(_)
+                | ToWorker::Recalls(_)
+                | ToWorker::Drain => {}
             }
         }
     }

@@ -170,7 +170,11 @@ impl Workflow {
             })
             .collect();
         let id = key.as_deref().map_or_else(crate::task::fresh_id, TaskId::from_key);
-        let label = divvy_types::Workflow { id: WorkflowId(id.0), name: self.name.clone() };
+        let label = divvy_types::Workflow {
+            id: WorkflowId(id.0),
+            name: self.name.clone(),
+            role: divvy_types::WorkflowRole::Member,
+        };
         let mut specs = Vec::with_capacity(ids.len());
         for (place, entry) in self.nodes.into_iter().enumerate() {
             let mut spec = (entry.make)(ids[place], now)?;

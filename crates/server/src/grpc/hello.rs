@@ -40,6 +40,7 @@ pub(crate) fn read(hello: v1::Hello) -> Result<WorkerHello, Error> {
         .iter()
         .map(|lease| Ok((task_id("hello.held.task", &lease.task)?, Token(lease.token))));
     Ok(WorkerHello {
+        slots: hello.slots,
         name: hello.name.into(),
         queues: names("hello.queues", hello.queues, QUEUE_LEN_MAX)?,
         kinds,

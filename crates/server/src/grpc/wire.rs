@@ -79,6 +79,16 @@ pub(crate) fn to_wire(message: ToWorker, put: &mut impl Extend<v1::ToWorker>) {
                 })
                 .collect(),
         }),
+        ToWorker::Recalls(recalls) => Message::Recalls(v1::Recalls {
+            recalls: recalls
+                .into_iter()
+                .map(|(task, token, begun_too)| v1::Recall {
+                    task: id(task),
+                    token: token.0,
+                    begun_too,
+                })
+                .collect(),
+        }),
         ToWorker::Drain => Message::Drain(v1::Drain {}),
     };
     put.extend([v1::ToWorker { message: Some(message) }]);
@@ -141,6 +151,7 @@ mod tests {
             attempt: 1,
             upstream: vec![],
             upstream_cut: false,
+            checkpoint: None,
         };
         let mut messages = Vec::new();
         to_wire(ToWorker::Grants((0..7).map(grant).collect()), &mut messages);

@@ -10,7 +10,8 @@ use axum::extract::State;
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE};
 use divvy_types::{
-    Dependency, Name, Payload, RetryPolicy, SpecError, TaskId, TaskSpec, Timestamp, Workflow,
+    Dependency, Matching, Name, Payload, RetryPolicy, SpecError, TaskId, TaskSpec, Terms,
+    Timestamp, Unique, Workflow, WorkflowRole,
 };
 use http::StatusCode;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
@@ -45,6 +46,20 @@ struct SentTask {
     retry: RetryPolicy,
     #[serde(default)]
     workflow: Option<Box<Workflow>>,
+    #[serde(default)]
+    matching: Option<Matching>,
+    #[serde(default)]
+    deadline: Option<Timestamp>,
+    #[serde(default)]
+    unique: Option<Unique>,
+    #[serde(default)]
+    limits: Vec<Name>,
+    #[serde(default)]
+    fair_key: Option<Name>,
+    #[serde(default)]
+    affinity: Option<Name>,
+    #[serde(default)]
+    cost_hint: Option<u64>,
 }
 
 /// A batch as it is sent.
@@ -116,12 +131,22 @@ impl SentTask {
             queue: self.queue.unwrap_or(Name::const_new(DEFAULT_QUEUE)),
             payload: self.payload,
             priority: self.priority.unwrap_or(DEFAULT_PRIORITY),
-            needs: self.needs,
-            after: self.after,
-            run_at: self.run_at,
-            timeout_ms: self.timeout_ms,
-            retry: self.retry,
-            workflow: self.workflow,
+            terms: Terms {
+                needs: self.needs,
+                matching: self.matching,
+                after: self.after,
+                run_at: self.run_at,
+                deadline: self.deadline,
+                timeout_ms: self.timeout_ms,
+                retry: self.retry,
+                workflow: self.workflow,
+                unique: self.unique,
+                limits: self.limits,
+                fair_key: self.fair_key,
+                affinity: self.affinity,
+                cost_hint: self.cost_hint,
+            }
+            .into(),
         }
     }
 }
@@ -172,8 +197,11 @@ mod tests {
         spec.run_at = Some(Timestamp(1_000_000));
         spec.timeout_ms = Some(9);
         spec.retry.limit = 1;
-        spec.workflow =
-            Some(Box::new(Workflow { id: divvy_types::WorkflowId(8), name: "clip".into() }));
+        spec.workflow = Some(Box::new(Workflow {
+            id: divvy_types::WorkflowId(8),
+            name: "clip".into(),
+            role: WorkflowRole::Member,
+        }));
         assert_eq!(read(&serde_json::to_vec(&spec).unwrap()).unwrap(), vec![spec]);
     }
 

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use divvy_types::fact::Replay;
 use divvy_types::{
     ErrorClass, Fact, Lane, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token,
-    Workflow, WorkflowId,
+    Workflow, WorkflowId, WorkflowRole,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -158,7 +159,7 @@ fn fact() -> impl Strategy<Value = Fact> {
         2 => (seq(), time(), lane()).prop_map(|(seq, at, spilled)| {
             Fact::Cancelled { seq, at, reason: "why not".into(), spilled }
         }),
-        2 => (seq(), time()).prop_map(|(seq, at)| Fact::Replayed { seq, at }),
+        2 => (seq(), time()).prop_map(|(seq, at)| Fact::Replayed { seq, at, replay: Replay::default() }),
         1 => (seq(), time()).prop_map(|(seq, at)| Fact::Dropped { seq, at }),
         1 => (seq(), token(), time()).prop_map(|(seq, token, at)| Fact::Held { seq, token, at, worker: "h".into() }),
         1 => (prop::sample::select(lanes().to_vec()), seq()).prop_map(|(lane, upto)| Fact::Unspilled { lane, upto }),
@@ -203,7 +204,11 @@ fn submission() -> impl Strategy<Value = Fact> {
             if special {
                 spec.queue = "other".into();
                 spec.needs = vec!["gpu".into()];
-                spec.workflow = Some(Box::new(Workflow { id: WorkflowId(1), name: "w".into() }));
+                spec.workflow = Some(Box::new(Workflow {
+                    id: WorkflowId(1),
+                    name: "w".into(),
+                    role: WorkflowRole::Member,
+                }));
             }
             Fact::Submitted { seq: Seq(n), at, spec: Arc::new(spec), spawned_by, spilled }
         })

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use divvy_types::fact::Replay;
 use divvy_types::{
     Dependency, Fact, Lane, Payload, RetryPolicy, Seq, TaskId, TaskSpec, TaskState, Token, Verdict,
-    Workflow, WorkflowId,
+    Workflow, WorkflowId, WorkflowRole,
 };
 
 use super::{
@@ -145,7 +146,7 @@ fn unknown_tasks(bench: &mut Bench) {
     bench.apply(&[submitted(1), finished(1, 1)]);
     bench.between();
     let hold = Fact::Held { seq: Seq(9), token: Token(1), at: second(9), worker: worker() };
-    let replay = Fact::Replayed { seq: Seq(9), at: second(9) };
+    let replay = Fact::Replayed { seq: Seq(9), at: second(9), replay: Replay::default() };
     let drop = Fact::Dropped { seq: Seq(9), at: second(9) };
     for fact in [finished(9, 1), dead(9, 1), failed(9, 1, 60), cancelled(9), hold, replay, drop] {
         bench.expect(fact, Stale);
@@ -159,7 +160,7 @@ fn unknown_tasks(bench: &mut Bench) {
 }
 
 fn replayed_dead(bench: &mut Bench) {
-    let replay = |n| Fact::Replayed { seq: Seq(n), at: second(100) };
+    let replay = |n| Fact::Replayed { seq: Seq(n), at: second(100), replay: Replay::default() };
     bench.apply(&[
         submitted(1),
         failed(1, 1, 60),
@@ -200,7 +201,10 @@ fn replayed_dead(bench: &mut Bench) {
 fn replayed_cancelled(bench: &mut Bench) {
     bench.apply(&[submitted(1), failed(1, 3, 60), cancelled(1)]);
     bench.between();
-    bench.expect(Fact::Replayed { seq: Seq(1), at: second(100) }, Applied);
+    bench.expect(
+        Fact::Replayed { seq: Seq(1), at: second(100), replay: Replay::default() },
+        Applied,
+    );
     let task = bench.task(1);
     assert!(task.outcome.is_none(), "it is open again");
     bench.same(&(task.attempts.len(), task.counted), &(1, 0), "its attempts, and how many count");
@@ -281,7 +285,10 @@ fn held(bench: &mut Bench) {
     bench.expect(hold(4, 9), Stale);
     let held: Vec<_> = open_tasks(bench).into_iter().map(|task| (task.seq.0, task.held)).collect();
     bench.same(&held, &vec![(1, Some((Token(6), worker()))), (2, None)], "attempts that are held");
-    bench.apply(&[cancelled(1), Fact::Replayed { seq: Seq(1), at: second(90) }]);
+    bench.apply(&[
+        cancelled(1),
+        Fact::Replayed { seq: Seq(1), at: second(90), replay: Replay::default() },
+    ]);
     let held = open_tasks(bench)[0].held.clone();
     bench.same(&held, &None, "a replay forgets what was held");
 }
@@ -383,10 +390,24 @@ fn fields(bench: &mut Bench) {
     ];
     full.run_at = Some(second(77));
     full.timeout_ms = Some(1_234);
-    full.retry = RetryPolicy { limit: 9, base_ms: 8, cap_ms: 7, jitter_percent: 6 };
-    full.workflow = Some(Box::new(Workflow { id: WorkflowId(42), name: "night run".into() }));
+    full.retry = RetryPolicy {
+        limit: 9,
+        base_ms: 8,
+        cap_ms: 7,
+        jitter_percent: 6,
+        ..RetryPolicy::default()
+    };
+    full.workflow = Some(Box::new(Workflow {
+        id: WorkflowId(42),
+        name: "night run".into(),
+        role: WorkflowRole::Member,
+    }));
     let mut nameless = spec(2);
-    nameless.workflow = Some(Box::new(Workflow { id: WorkflowId(43), name: "".into() }));
+    nameless.workflow = Some(Box::new(Workflow {
+        id: WorkflowId(43),
+        name: "".into(),
+        role: WorkflowRole::Member,
+    }));
     nameless.payload = Payload::json("null").expect("JSON");
     let mut empty = spec(3);
     empty.payload = Payload::new("text/plain", "").expect("a payload");
@@ -417,8 +438,9 @@ fn pages(bench: &mut Bench) {
         let mut spec = spec(n);
         spec.kind = if n % 2 == 0 { "video.probe".into() } else { "mail".into() };
         spec.queue = if n > 8 { "late".into() } else { "default".into() };
-        spec.workflow =
-            (n % 3 == 0).then(|| Box::new(Workflow { id: WorkflowId(5), name: "w".into() }));
+        spec.workflow = (n % 3 == 0).then(|| {
+            Box::new(Workflow { id: WorkflowId(5), name: "w".into(), role: WorkflowRole::Member })
+        });
         bench.apply(&[submission(n, spec)]);
     }
     bench.apply(&[
@@ -546,7 +568,7 @@ fn counts(bench: &mut Bench) {
     let found = counts(bench);
     bench.same(&found, &vec![2, 2, 1], "done, dead, cancelled");
     let (replay, drop) = (
-        |n| Fact::Replayed { seq: Seq(n), at: second(9) },
+        |n| Fact::Replayed { seq: Seq(n), at: second(9), replay: Replay::default() },
         Fact::Dropped { seq: Seq(4), at: second(9) },
     );
     bench.apply(&[replay(3), drop, replay(5)]);

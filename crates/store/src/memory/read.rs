@@ -61,6 +61,10 @@ impl Reader for MemoryReader {
         Ok(family)
     }
 
+    fn checkpoint(&mut self, _task: Seq) -> Result<Option<Payload>, Error> {
+        Ok(None)
+    }
+
     fn spilled(
         &mut self,
         lane: Lane,

@@ -46,6 +46,8 @@ impl Task {
             spec: Arc::clone(&self.spec),
             spawned_by: self.spawned_by,
             attempts: counted(&self.attempts, None),
+            lost: 0,
+            checkpointed: false,
             retry_at: self.retry_at,
             held: self.held.clone().filter(|(token, _)| Some(*token) > self.last_failed()),
             replayed: self.replayed,
@@ -216,9 +218,13 @@ impl State {
                 )
             }
             Fact::Replayed { .. } => task.replay(),
+            Fact::Checkpoint { .. } => Verdict::Applied,
             Fact::Dropped { at, .. } => task.drop_dead(*at),
             Fact::Held { token, worker, .. } => task.hold(*token, worker),
-            Fact::Submitted { .. } | Fact::Unspilled { .. } | Fact::QueuePaused { .. } => {
+            Fact::Submitted { .. }
+            | Fact::Unspilled { .. }
+            | Fact::QueuePaused { .. }
+            | Fact::Setting { .. } => {
                 unreachable!("facts that are not about a known task were answered by the caller")
             }
         }

@@ -140,6 +140,8 @@ impl SqliteReader {
                 spec: task.spec.into(),
                 spawned_by: task.spawned_by,
                 attempts: counted(&attempts, None),
+                lost: 0,
+                checkpointed: false,
                 retry_at,
                 held: held(&self.hot, task.seq)?.filter(|(token, _)| Some(*token) > last),
                 replayed: is_replayed(&self.hot, task.seq)?,
@@ -213,6 +215,10 @@ impl Reader for SqliteReader {
             queue.extend(self.children(seq)?.into_iter().map(|child| (child, true)));
         }
         Ok(family)
+    }
+
+    fn checkpoint(&mut self, _task: Seq) -> Result<Option<Payload>, Error> {
+        Ok(None)
     }
 
     fn spilled(

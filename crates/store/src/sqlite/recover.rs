@@ -58,6 +58,8 @@ pub(super) fn recover(
             spec,
             spawned_by: task.spawned_by,
             attempts: made.counted,
+            lost: 0,
+            checkpointed: false,
             retry_at: made.retry_at,
             held: held.take(seq)?.filter(|(token, _)| Some(*token) > made.last),
             replayed: replayed.take(seq)?.is_some(),

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use divvy_types::spec::DEFAULT_QUEUE;
 use divvy_types::{
     Dependency, ErrorClass, Name, Payload, RetryPolicy, Seq, TaskError, TaskId, TaskSpec,
-    Timestamp, Token, Workflow, WorkflowId,
+    Timestamp, Token, Workflow, WorkflowId, WorkflowRole,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, Statement};
@@ -117,7 +117,7 @@ fn extra_of(spec: &TaskSpec) -> Outcome<Option<Vec<u8>>> {
         after: spec.after.clone(),
         run_at_us: spec.run_at.map(|t| t.0),
         timeout_ms: spec.timeout_ms,
-        retry: (!plain_retry).then_some(spec.retry),
+        retry: (!plain_retry).then(|| spec.retry.clone()),
         workflow_name: spec.workflow.as_ref().map(|w| w.name.clone()).unwrap_or_default(),
     };
     serde_json::to_vec(&extra)
@@ -191,7 +191,7 @@ fn read_extra(
     if let Some(bytes) = workflow {
         let id = WorkflowId::from_slice(bytes)
             .ok_or_else(|| Failure::row("task", seq, "workflow is not 16 bytes"))?;
-        spec.workflow = Some(Box::new(Workflow { id, name }));
+        spec.workflow = Some(Box::new(Workflow { id, name, role: WorkflowRole::Member }));
     }
     Ok(())
 }

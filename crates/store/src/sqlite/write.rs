@@ -140,6 +140,7 @@ impl Group<'_> {
                 self.conn.prepare_cached(sql)?.execute(bounds)?;
                 Ok(Verdict::Applied)
             }
+            Fact::Checkpoint { .. } | Fact::Setting { .. } => Ok(Verdict::Applied),
             Fact::QueuePaused { queue, paused } => {
                 let sql = "INSERT INTO queue VALUES(?1, ?2) ON CONFLICT(name) DO UPDATE SET paused = excluded.paused";
                 self.conn.prepare_cached(sql)?.execute(params![queue.as_str(), paused])?;

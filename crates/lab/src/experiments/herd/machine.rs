@@ -47,6 +47,7 @@ impl Server {
                 kinds: vec!["noop".into()],
                 capabilities: Vec::new(),
                 credit: 1,
+                slots: 1,
                 held: Vec::new(),
             }));
         }
@@ -112,6 +113,7 @@ impl Server {
                 Action::Grant(grant) => self.grants.push(grant),
                 Action::AnswerReport { .. }
                 | Action::StopAttempt { .. }
+                | Action::Recall { .. }
                 | Action::DropWorker { .. } => self.other_messages += 1,
                 Action::Record(_)
                 | Action::LoadSpilled { .. }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use divvy_types::fact::Replay;
 use divvy_types::{Fact, Payload, Seq, TaskState, Verdict};
 
 use super::{SqliteSubject, open, options};
@@ -277,7 +278,7 @@ fn a_revived_task_survives_a_crash_before_its_old_copy_is_removed() {
     let mut store = open(folder.path());
     commit(&mut store, &[submitted(1), cancelled(1)]);
     crate::conformance::maintain(&mut store, second(3_600));
-    let replay = Fact::Replayed { seq: Seq(1), at: second(4_000) };
+    let replay = Fact::Replayed { seq: Seq(1), at: second(4_000), replay: Replay::default() };
     assert_eq!(commit(&mut store, std::slice::from_ref(&replay)), [Verdict::Applied]);
     drop(store);
     let mut store = open(folder.path());

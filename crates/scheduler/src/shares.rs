@@ -1,0 +1,1 @@
+//! Fair shares: virtual time of queues and of keys in a queue.

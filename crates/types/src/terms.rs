@@ -1,0 +1,233 @@
+//! The terms under which a task runs: everything about it that most tasks leave at the default.
+//!
+//! A [`crate::TaskSpec`] keeps its terms in a [`Sparse`] box, which is empty while all of them are at their defaults,
+//! so that a waiting task costs memory only for what was said about it.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::limits::*;
+use crate::need::Need;
+use crate::spec::{Dependency, SpecError, Workflow, check_name};
+use crate::{Name, RetryPolicy, Timestamp};
+
+/// What may be said about a task besides what it is. Read as fields of [`crate::TaskSpec`].
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terms {
+    /// What the worker must have: `gpu`, `region=eu`, `memory_gb>=16`; see [`crate::need`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Name>,
+    /// What to do when no worker has all of that; the server's setting unless given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matching: Option<Matching>,
+    /// Tasks that must settle first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Dependency>,
+    /// Not before this time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Timestamp>,
+    /// When it should be done: of tasks with equal priority, the one with the least time to spare goes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// How long one attempt may take, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// What happens after a failed attempt.
+    #[serde(skip_serializing_if = "RetryPolicy::is_default")]
+    pub retry: RetryPolicy,
+    /// The workflow that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Box<Workflow>>,
+    /// Only one such task at a time, or within a window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    /// Limits that it runs under: `name` or `name/key`; `{field}` in a key stands for that field of the payload.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Name>,
+    /// Whose share of its queue it uses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_key: Option<Name>,
+    /// Tasks with the same key run on the same worker where that costs no waiting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Name>,
+    /// How large it is, in any unit that grows with its run time (bytes, frames); makes estimates better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_hint: Option<u64>,
+}
+
+/// What to do when no worker has all that a task needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Matching {
+    /// Wait; of the workers that have it all, any will do.
+    Exact,
+    /// Wait; of the workers that have it all, take the one with the best score.
+    #[default]
+    BestFit,
+    /// Like `best_fit`, but if no connected worker has it all, take the nearest one. Not for high priorities.
+    Fallback,
+}
+
+impl Matching {
+    /// The word for it, as in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::BestFit => "best_fit",
+            Self::Fallback => "fallback",
+        }
+    }
+}
+
+/// Only one such task at a time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unique {
+    /// What makes it the same.
+    pub key: Name,
+    /// For how long after its submission, in milliseconds, even if it ends sooner. Without: while it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ms: Option<u64>,
+    /// What becomes of a second one.
+    #[serde(default)]
+    pub on_conflict: OnConflict,
+}
+
+/// What becomes of a second task with a unique key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflict {
+    /// It is not taken, and its submitter is told of the first.
+    #[default]
+    Skip,
+    /// The first is cancelled.
+    Replace,
+    /// The whole batch is refused.
+    Refuse,
+}
+
+impl Terms {
+    /// Checks every field against its limit.
+    pub(crate) fn validate(&self) -> Result<(), SpecError> {
+        count("needs", self.needs.len(), NEEDS_MAX)?;
+        for need in &self.needs {
+            check_name("needs", need, CAPABILITY_LEN_MAX)?;
+            Need::parse(need).map_err(|problem| SpecError::field("needs", problem))?;
+        }
+        if let Some(timeout) = self.timeout_ms
+            && !(1..=TIMEOUT_MS_MAX).contains(&timeout)
+        {
+            let problem = format!("is {timeout}, expected 1 to {TIMEOUT_MS_MAX}");
+            return Err(SpecError::field("timeout_ms", problem));
+        }
+        self.retry.validate()?;
+        if let Some(unique) = &self.unique {
+            check_name("unique.key", &unique.key, UNIQUE_KEY_LEN_MAX)?;
+            if unique.window_ms.is_some_and(|window| window > UNIQUE_WINDOW_MS_MAX) {
+                let problem = format!("is more than {UNIQUE_WINDOW_MS_MAX}");
+                return Err(SpecError::field("unique.window_ms", problem));
+            }
+        }
+        count("limits", self.limits.len(), LIMITS_MAX)?;
+        for limit in &self.limits {
+            check_name("limits", limit, LIMIT_LEN_MAX)?;
+        }
+        for (field, key) in [("fair_key", &self.fair_key), ("affinity", &self.affinity)] {
+            if let Some(key) = key {
+                check_name(field, key, KEY_LEN_MAX)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count(field: &'static str, count: usize, max: usize) -> Result<(), SpecError> {
+    if count > max {
+        return Err(SpecError::field(field, format!("lists {count}, at most {max}")));
+    }
+    Ok(())
+}
+
+/// A box that is empty while what it holds is at its default.
+#[derive(Clone, Debug, Default)]
+pub struct Sparse<T>(Option<Box<T>>);
+
+/// A value that stands for all that were left at their default.
+pub trait SharedDefault: Default + 'static {
+    /// The one default.
+    fn shared() -> &'static Self;
+}
+
+static DEFAULT_TERMS: LazyLock<Terms> = LazyLock::new(Terms::default);
+
+impl SharedDefault for Terms {
+    fn shared() -> &'static Self {
+        &DEFAULT_TERMS
+    }
+}
+
+impl<T> Sparse<T> {
+    /// Whether nothing was ever changed.
+    pub fn is_untouched(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+impl<T: SharedDefault + PartialEq> From<T> for Sparse<T> {
+    fn from(value: T) -> Self {
+        Self((value != *T::shared()).then(|| Box::new(value)))
+    }
+}
+
+impl<T: SharedDefault> Deref for Sparse<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        match &self.0 {
+            Some(value) => value,
+            None => T::shared(),
+        }
+    }
+}
+
+impl<T: SharedDefault> DerefMut for Sparse<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl<T: SharedDefault + PartialEq> PartialEq for Sparse<T> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0.is_none() && other.0.is_none()) || **self == **other
+    }
+}
+
+impl<T: SharedDefault + Serialize> Serialize for Sparse<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (**self).serialize(serializer)
+    }
+}
+
+impl<'de, T: SharedDefault + PartialEq + Deserialize<'de>> Deserialize<'de> for Sparse<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize(deserializer).map(Self::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sparse_box_is_empty_until_something_differs_from_the_default() {
+        let mut terms = Sparse::<Terms>::default();
+        assert!(terms.needs.is_empty() && terms.is_untouched());
+        terms.needs.push("gpu".into());
+        assert!(!terms.is_untouched());
+        terms.needs.clear();
+        assert_eq!(terms, Sparse::default(), "all at the default is equal, boxed or not");
+        assert!(Sparse::from(Terms::default()).is_untouched());
+    }
+}
