@@ -200,7 +200,8 @@ impl Model {
                     process.running.remove(&seq);
                 }
             }
-            Action::Announce(_) | Action::Forget { .. } => {}
+            // A worker may say nothing to a recall: then it goes on.
+            Action::Recall { .. } | Action::Announce(_) | Action::Forget { .. } => {}
         }
     }
 
@@ -257,6 +258,7 @@ impl Model {
                 task.spilled = None;
                 task.replayed = true;
             }
+            Fact::Checkpoint { .. } | Fact::Setting { .. } => {}
             Fact::Held { seq, token, worker, .. } => {
                 self.tasks.get_mut(&seq).expect("a known task").held = Some((token, worker));
             }
