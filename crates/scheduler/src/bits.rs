@@ -31,15 +31,9 @@ impl Bits {
         self.words.iter().zip(&other.words).enumerate().flat_map(|(at, (a, b))| ones(at, a & b))
     }
 
-    /// How many blocks of 64 there are; see [`Bits::common_block`].
-    pub(crate) fn blocks(&self) -> usize {
-        self.words.len()
-    }
-
-    /// One block of the members of both sets, copied out so that both sets may change meanwhile.
-    pub(crate) fn common_block(&self, other: &Self, block: usize) -> Ones {
-        let word = |bits: &Self| bits.words.get(block).copied().unwrap_or(0);
-        ones(block, word(self) & word(other))
+    /// Whether the sets have a member in common.
+    pub(crate) fn intersects(&self, other: &Self) -> bool {
+        self.words.iter().zip(&other.words).any(|(a, b)| a & b != 0)
     }
 }
 
@@ -83,8 +77,8 @@ mod tests {
         a.set(63, false);
         assert_eq!(a.iter().collect::<Vec<_>>(), [0, 64, 200]);
         assert!(!a.contains(63) && !a.contains(9_999) && a.contains(200));
-        let blocks: Vec<u32> =
-            (0..a.blocks()).flat_map(|block| a.common_block(&b, block)).collect();
-        assert_eq!(blocks, [64]);
+        assert!(a.intersects(&b));
+        a.set(64, false);
+        assert!(!a.intersects(&b));
     }
 }

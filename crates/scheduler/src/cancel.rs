@@ -33,7 +33,7 @@ impl Scheduler {
         }
         self.set_state(row, TaskState::Blocked, now);
         if state == TaskState::Ready {
-            self.unqueue(row);
+            self.unqueue(row, now);
         }
     }
 

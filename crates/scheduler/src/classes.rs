@@ -1,20 +1,19 @@
-//! Classes: tasks with equal queue, kind and needs. They share five lanes, one per priority, each first in, first out.
+//! Classes: tasks with equal queue, kind, needs and matching. They have five bands, one per priority.
 //!
 //! A class knows which groups of workers can serve it, as a set of bits, and the list knows which classes have
-//! something to run. It does not know tasks beyond their rows. Classes that have been empty for a while are swept
+//! something to run in which band. It does not know tasks: those are in its streams. Classes that have been empty for a while are swept
 //! when new ones come, so that names made up on the fly do not pile up.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use divvy_types::{Lane, Name, Seq, TaskSpec, TaskState, Timestamp};
+use divvy_types::{Matching, Name, TaskSpec};
 
+use crate::bands::Band;
 use crate::bits::Bits;
-use crate::table::{Row, Tasks};
+use crate::streams::NONE;
 
 /// Below this many classes nothing is swept.
 const SWEEP_MIN: usize = 1_024;
-/// A lane is not worth tidying below this length.
-const TIDY_MIN: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Class {
@@ -24,8 +23,11 @@ pub(crate) struct Class {
     pub(crate) kind: Name,
     /// Sorted, each once.
     pub(crate) needs: Vec<Name>,
+    pub(crate) matching: Option<Matching>,
     /// Lowest priority first.
     pub(crate) bands: [Band; 5],
+    /// The streams without fair key and limits, which most tasks go to.
+    pub(crate) plain: [u32; 5],
     /// Groups of workers that serve it.
     pub(crate) groups: Bits,
     /// Tasks in memory and lanes in the store that refer to it.
@@ -35,86 +37,16 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    pub(crate) fn ready(&self) -> usize {
-        self.bands.iter().map(|band| band.live).sum()
-    }
-
     fn is_of(&self, spec: &TaskSpec) -> bool {
         let same_needs = if spec.needs.is_empty() {
             self.needs.is_empty()
         } else {
             self.needs == sorted(&spec.needs)
         };
-        same_needs && self.kind == spec.kind && self.queue_name == spec.queue
-    }
-}
-
-/// The ready tasks of one class and priority. Entries of tasks that left are skipped when they come up.
-#[derive(Debug, Default)]
-pub(crate) struct Band {
-    entries: VecDeque<Entry>,
-    /// Tasks in it, without entries that are void.
-    pub(crate) live: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    pub(crate) ready_at: Timestamp,
-    pub(crate) seq: Seq,
-    pub(crate) row: Row,
-}
-
-impl Entry {
-    fn holds(&self, tasks: &Tasks) -> bool {
-        tasks.at(self.row).is_some_and(|task| {
-            task.seq == self.seq && task.state == TaskState::Ready && task.ready_at == self.ready_at
-        })
-    }
-}
-
-impl Band {
-    pub(crate) fn push_back(&mut self, entry: Entry) {
-        self.entries.push_back(entry);
-        self.live += 1;
-    }
-
-    pub(crate) fn push_front(&mut self, entry: Entry) {
-        self.entries.push_front(entry);
-        self.live += 1;
-    }
-
-    /// The first task, after void entries before it were dropped.
-    pub(crate) fn head(&mut self, tasks: &Tasks) -> Option<Entry> {
-        while let Some(entry) = self.entries.front() {
-            if entry.holds(tasks) {
-                return Some(*entry);
-            }
-            self.entries.pop_front();
-        }
-        None
-    }
-
-    /// Takes the first entry off; the caller has seen it as [`Band::head`].
-    pub(crate) fn pop_head(&mut self) {
-        self.entries.pop_front();
-        self.live -= 1;
-        if self.entries.is_empty() && self.entries.capacity() > TIDY_MIN {
-            self.entries = VecDeque::new();
-        }
-    }
-
-    /// Notes that a task somewhere in the lane left it; its entry is void from now on.
-    pub(crate) fn left(&mut self, tasks: &Tasks) {
-        self.live -= 1;
-        if self.entries.len() > TIDY_MIN && self.entries.len() > 2 * self.live {
-            self.entries.retain(|entry| entry.holds(tasks));
-            self.entries.shrink_to(2 * self.live);
-        }
-    }
-
-    /// Entries in order, void ones left out.
-    pub(crate) fn iter<'a>(&'a self, tasks: &'a Tasks) -> impl Iterator<Item = &'a Entry> {
-        self.entries.iter().filter(|entry| entry.holds(tasks))
+        same_needs
+            && self.kind == spec.kind
+            && self.queue_name == spec.queue
+            && self.matching == spec.matching
     }
 }
 
@@ -125,8 +57,8 @@ pub(crate) struct Classes {
     free: Vec<u32>,
     /// More than one only if two classes have the same hash.
     by_hash: BTreeMap<u64, Vec<u32>>,
-    /// Classes with ready tasks in queues that are not paused.
-    pub(crate) runnable: Bits,
+    /// Classes that may be served, by band: with streams that may, in queues that are not paused.
+    pub(crate) runnable: [Bits; 5],
     last: u32,
     sweep_at: usize,
 }
@@ -146,19 +78,21 @@ impl Classes {
 
     /// The same without a note of it.
     pub(crate) fn peek(&self, spec: &TaskSpec) -> Option<u32> {
-        let list = self.by_hash.get(&Lane::of(spec).class)?;
+        let list = self.by_hash.get(&hash(spec))?;
         list.iter().copied().find(|index| self.get(*index).is_of(spec))
     }
 
     /// A new class for a spec that has none.
     pub(crate) fn add(&mut self, spec: &TaskSpec, queue: u32) -> u32 {
         let class = Class {
-            hash: Lane::of(spec).class,
+            hash: hash(spec),
             queue,
             queue_name: spec.queue.clone(),
             kind: spec.kind.clone(),
             needs: sorted(&spec.needs),
+            matching: spec.matching,
             bands: Default::default(),
+            plain: [NONE; 5],
             groups: Bits::default(),
             uses: 0,
             dirty: false,
@@ -205,7 +139,9 @@ impl Classes {
 
     pub(crate) fn remove(&mut self, index: u32) -> Class {
         let class = self.list[index as usize].take().expect("a class in use");
-        self.runnable.set(index, false);
+        for band in &mut self.runnable {
+            band.set(index, false);
+        }
         self.free.push(index);
         if let Some(list) = self.by_hash.get_mut(&class.hash) {
             list.retain(|other| *other != index);
@@ -215,6 +151,23 @@ impl Classes {
         }
         class
     }
+}
+
+/// A number for the class of a spec; two classes may have the same.
+fn hash(spec: &TaskSpec) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut feed = |text: &str| {
+        for byte in text.bytes().chain([0xff]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    feed(&spec.queue);
+    feed(&spec.kind);
+    if !spec.terms.is_untouched() {
+        sorted(&spec.needs).iter().for_each(|need| feed(need));
+        feed(spec.matching.map_or("", Matching::as_str));
+    }
+    hash
 }
 
 /// Needs in a fixed order, each once.

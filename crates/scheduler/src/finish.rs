@@ -18,6 +18,7 @@ impl Scheduler {
         let Some(row) = self.reported_row(now, worker, seq, token) else {
             return self.answer(worker, seq, token, ReportAnswer::Refused);
         };
+        self.correct_share(now, row);
         match end {
             AttemptEnd::Finished { result, spawned } => {
                 self.finished(now, row, worker, result, spawned, log)

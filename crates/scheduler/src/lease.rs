@@ -107,7 +107,7 @@ impl Scheduler {
         let (state, due, seq) = (task.state, task.ready_at, task.seq);
         self.lease(now, row, index, token);
         if state == TaskState::Ready {
-            self.unqueue(row);
+            self.unqueue(row, now);
         } else {
             self.timers.remove(due, Timer::Due(seq));
             self.tasks[row].ready_at = due.min(now);
@@ -166,6 +166,9 @@ impl Scheduler {
             links.cancel = None;
             let stop_by = links.stop_by;
             self.timers.remove(stop_by, Timer::StopGrace(seq));
+        }
+        if !task.spec.limits.is_empty() {
+            self.limits.end(&task.spec.limits);
         }
         if index == NOBODY {
             self.timers.remove(since.plus_ms(self.options.lease_ms), Timer::Unclaimed(seq));

@@ -20,6 +20,7 @@ pub mod input;
 pub mod options;
 pub mod view;
 
+mod bands;
 mod bits;
 mod cancel;
 mod checkpoint;
@@ -43,6 +44,7 @@ mod shares;
 mod spill;
 mod spread;
 mod steal;
+mod streams;
 mod submit;
 mod table;
 mod timers;

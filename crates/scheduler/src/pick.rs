@@ -1,16 +1,59 @@
 //! Who gets what: the best task for a worker, and the best worker for a task.
 //!
-//! A task that becomes ready goes into its lane; at the end of the step, lanes that got something are matched with
+//! A task that becomes ready goes into its stream; at the end of the step, classes that got something are matched with
 //! waiting workers. So after every step no worker waits that could run a ready task, a flood of submissions never
-//! searches for workers in vain, and an idle worker causes no action. The cost of a pick grows with the lanes that
-//! the worker serves and that are not empty, never with tasks.
+//! searches for workers in vain, and an idle worker causes no action. The cost of a pick grows with the classes that
+//! the worker serves and that have something to run, never with tasks.
+//!
+//! **Order.** Of the tasks that a worker can run:
+//! 1. *Priority.* The highest goes first. A lower one whose oldest task has waited one ageing time for each step
+//!    between them takes part: then starts are divided 16 : 8 : 4 : 2 : 1 between priorities 5 to 1. So nothing
+//!    starves: after `4 × ageing`, priority 1 gets at least one of 31 starts, however much of priority 5 comes in.
+//! 2. *Queue.* By weight if any queue has one, else the queue with the most urgent task.
+//! 3. *Slack.* The task whose deadline leaves the least time to spare. One without a deadline counts as if it had to
+//!    start within the patience time after it became ready.
+//! 4. *Fair share.* The key that is the furthest behind its share of the queue.
+//! 5. *Age.* First in, first out.
 
-use divvy_types::{Seq, TaskState, Timestamp, Token};
+use divvy_types::settings::FairBy;
+use divvy_types::{TaskState, Timestamp, Token};
 
+use crate::bands::Front;
+use crate::shares::TASK_COST;
+use crate::streams::NONE;
 use crate::table::Row;
 use crate::timers::Timer;
 use crate::workers::Note;
 use crate::{Action, Grant, Scheduler};
+
+/// How far each priority has got, lowest first, where they compete.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    pass: [u64; 5],
+    time: u64,
+    /// No task that may be served is older than this, by band.
+    oldest: [Timestamp; 5],
+}
+
+/// What a start costs the highest priority; each step below costs twice as much.
+const TURN_COST: u64 = 1;
+
+impl Turns {
+    /// Something of this age may be served in this band.
+    pub(crate) fn seen(&mut self, band: usize, oldest: Timestamp) {
+        self.oldest[band] = self.oldest[band].min(oldest);
+    }
+
+    /// The band whose turn it is among these.
+    fn next(&mut self, bands: &[bool; 5]) -> usize {
+        let contenders = (0..5).rev().filter(|band| bands[*band]);
+        let time = self.time;
+        let chosen = contenders.min_by_key(|band| self.pass[*band].max(time)).unwrap_or(0);
+        self.time = self.pass[chosen].max(time);
+        self.pass[chosen] = self.time + (TURN_COST << (4 - chosen));
+        chosen
+    }
+}
 
 impl Scheduler {
     /// Matches what the step left to be matched.
@@ -18,23 +61,26 @@ impl Scheduler {
         if self.recovering || self.stopping {
             return;
         }
-        while let Some(index) = self.dirty_classes.pop() {
-            self.classes.get_mut(index).dirty = false;
-            while self.classes.runnable.contains(index) {
-                let Some(worker) = self.workers.least_loaded(&self.classes.get(index).groups)
-                else {
-                    break;
-                };
-                if !self.grant_next(now, worker) {
-                    break;
+        loop {
+            while let Some(index) = self.dirty_classes.pop() {
+                self.classes.get_mut(index).dirty = false;
+                while let Some(row) = self.head_of(index, now) {
+                    let Some(worker) = self.choose_worker(now, row) else { break };
+                    if !self.grant_next(now, worker) {
+                        break;
+                    }
                 }
             }
-        }
-        while let Some(index) = self.dirty_workers.pop() {
-            // A worker that left within the step may still be listed.
-            let Some(worker) = self.workers.at_mut(index) else { continue };
-            worker.dirty = false;
-            while self.workers.get(index).is_waiting() && self.grant_next(now, index) {}
+            while let Some(index) = self.dirty_workers.pop() {
+                // A worker that left within the step may still be listed.
+                let Some(worker) = self.workers.at_mut(index) else { continue };
+                worker.dirty = false;
+                while self.workers.get(index).is_waiting() && self.grant_next(now, index) {}
+            }
+            if !self.limits.any_freed() {
+                return;
+            }
+            self.wake_limited(now);
         }
     }
 
@@ -48,12 +94,21 @@ impl Scheduler {
 
     /// Grants the worker the best task that it can run, if there is one.
     fn grant_next(&mut self, now: Timestamp, worker: u32) -> bool {
-        let Some((class, band, row)) = self.best_for(worker) else { return false };
-        self.classes.get_mut(class).bands[band].pop_head();
-        self.left_lane(row);
+        let Some(index) = self.best_for(now, worker) else { return false };
+        let patience = self.patience_us();
+        let stream = self.streams.get_mut(index);
+        let Some((entry, is_timed)) = stream.head(patience) else { return false };
+        stream.pop(is_timed);
+        let (id, row) = (stream.id, entry.row);
+        if id.limits != NONE {
+            self.limits.take(id.limits, now);
+        }
+        self.charge(row, id.key);
         self.grants += 1;
         let token = Token::new(self.options.epoch, self.grants);
         self.lease(now, row, worker, token);
+        self.relist(index, now);
+        self.left_stream(row);
         let task = &self.tasks[row];
         let spec = task.spec.clone();
         let parents = task
@@ -76,27 +131,160 @@ impl Scheduler {
         true
     }
 
-    /// The head of lane with the smallest `ready_at + (5 − priority) × ageing`, among the lanes that the worker serves.
-    fn best_for(&mut self, worker: u32) -> Option<(u32, usize, Row)> {
-        let group = self.workers.group(self.workers.get(worker).group);
+    pub(crate) fn patience_us(&self) -> u64 {
+        (self.settings.ordering.patience_sec * 1e6) as u64
+    }
+
+    /// Charges queue and fair key for a start.
+    fn charge(&mut self, row: Row, key: u32) {
+        let queue = self.shares.get(key).queue;
+        self.queues.charge(queue);
+        if !self.shares.is_shared(queue) {
+            return;
+        }
+        let cost = match self.queues.get(queue).fair_by {
+            FairBy::Tasks => TASK_COST,
+            FairBy::Time => {
+                let expected = self.estimate_us(&self.tasks[row].spec).unwrap_or(TASK_COST).max(1);
+                let charged_ms = u32::try_from(expected.div_ceil(1_000)).unwrap_or(u32::MAX);
+                self.tasks[row].charged_ms = charged_ms;
+                u64::from(charged_ms) * 1_000
+            }
+        };
+        self.shares.charge(key, cost);
+    }
+
+    /// Corrects what a fair key was charged, now that the run time is known.
+    pub(crate) fn correct_share(&mut self, now: Timestamp, row: Row) {
+        let charged_ms = std::mem::take(&mut self.tasks[row].charged_ms);
+        if charged_ms == 0 {
+            return;
+        }
+        let task = &self.tasks[row];
+        let queue = self.classes.get(task.class).queue;
+        if let Some(key) = self.shares.find(queue, task.spec.fair_key.as_ref()) {
+            let ran_us = now.0.saturating_sub(task.since.0);
+            self.shares.correct(key, u64::from(charged_ms) * 1_000, ran_us);
+        }
+    }
+
+    /// The stream whose turn it is, among those that the worker can serve.
+    fn best_for(&mut self, now: Timestamp, worker: u32) -> Option<u32> {
+        let mut open = [true; 5];
+        loop {
+            let band = self.choose_band(now, worker, &open)?;
+            if let Some(stream) = self.choose_stream(now, worker, band) {
+                return Some(stream);
+            }
+            open[band] = false;
+        }
+    }
+
+    /// The priority whose turn it is, among those in which the worker has something to do.
+    fn choose_band(&mut self, now: Timestamp, worker: u32, open: &[bool; 5]) -> Option<usize> {
+        let group = self.workers.get(worker).group;
+        let served = &self.workers.group(group).classes;
+        let has = |band: usize| open[band] && served.intersects(&self.classes.runnable[band]);
+        let top = (0..5).rev().find(|band| has(*band))?;
         let ageing = (self.settings.ordering.ageing_sec * 1e6) as u64;
-        let mut best: Option<((u64, Seq), u32, usize, Row)> = None;
-        for block in 0..group.classes.blocks() {
-            for index in group.classes.common_block(&self.classes.runnable, block) {
-                for (band, lane) in self.classes.get_mut(index).bands.iter_mut().enumerate() {
-                    if lane.live == 0 {
-                        continue;
-                    }
-                    let Some(head) = lane.head(&self.tasks) else { continue };
-                    let handicap = (4 - band as u64).saturating_mul(ageing);
-                    let rank = (head.ready_at.0.saturating_add(handicap), head.seq);
-                    if best.as_ref().is_none_or(|(least, ..)| rank < *least) {
-                        best = Some((rank, index, band, head.row));
-                    }
-                }
+        let mut contenders = [false; 5];
+        let mut several = false;
+        for band in 0..top {
+            let patience = (top - band) as u64 * ageing;
+            let waited = |oldest: Timestamp| now.0.saturating_sub(oldest.0) >= patience;
+            if !waited(self.turns.oldest[band]) || !has(band) {
+                continue;
+            }
+            let runnable = &self.classes.runnable[band];
+            let front = |class: u32| self.classes.get(class).bands[band].front();
+            let oldest = runnable.iter().filter_map(|class| Some(front(class)?.oldest)).min();
+            self.turns.oldest[band] = oldest.unwrap_or(now);
+            let mut own = served.common(runnable).filter_map(|class| Some(front(class)?.oldest));
+            if waited(self.turns.oldest[band]) && own.any(waited) {
+                contenders[band] = true;
+                several = true;
             }
         }
-        best.map(|(_, class, band, row)| (class, band, row))
+        if !several {
+            return Some(top);
+        }
+        contenders[top] = true;
+        Some(self.turns.next(&contenders))
+    }
+
+    fn choose_stream(&mut self, now: Timestamp, worker: u32, band: usize) -> Option<u32> {
+        loop {
+            let stream = self.first_stream(worker, band)?;
+            let found = self.streams.get(stream);
+            let queue = self.classes.get(found.id.class).queue;
+            if found.id.limits == NONE && !self.shares.is_shared(queue) {
+                return Some(stream);
+            }
+            // Since it was listed, its key may have been served elsewhere, or its limit may have filled up.
+            let before = found.listed;
+            self.relist(stream, now);
+            if self.streams.get(stream).listed == before {
+                return Some(stream);
+            }
+        }
+    }
+
+    /// The stream that is first by what is listed.
+    fn first_stream(&self, worker: u32, band: usize) -> Option<u32> {
+        let served = &self.workers.group(self.workers.get(worker).group).classes;
+        let runnable = &self.classes.runnable[band];
+        let patience = self.patience_us();
+        let mut best: Option<((u64, u64), u32, Front)> = None;
+        for class in served.common(runnable) {
+            if self.is_benched(worker, class) {
+                continue;
+            }
+            let Some(front) = self.classes.get(class).bands[band].front() else { continue };
+            let queue = self.classes.get(class).queue;
+            let share = if self.queues.weighted { self.queues.get(queue).tag } else { 0 };
+            let rank = (share, front.urgency(patience));
+            if best.as_ref().is_none_or(|(least, ..)| rank < *least) {
+                best = Some((rank, class, front));
+            }
+        }
+        let (_, class, front) = best?;
+        let queue = self.classes.get(class).queue;
+        if let Some((latest, stream)) = front.slack
+            && latest.0 <= front.oldest.0.saturating_add(patience)
+        {
+            return Some(stream);
+        }
+        if !self.shares.is_shared(queue) {
+            return Some(front.share.2);
+        }
+        let of_queue = served.common(runnable).filter(|class| {
+            self.classes.get(*class).queue == queue && !self.is_benched(worker, *class)
+        });
+        let shares =
+            of_queue.filter_map(|class| Some(self.classes.get(class).bands[band].front()?.share));
+        shares.min().map(|(_, _, stream)| stream)
+    }
+
+    /// The first task of a class, to find a worker for.
+    fn head_of(&mut self, class: u32, now: Timestamp) -> Option<Row> {
+        let band = (0..5).rev().find(|band| self.classes.runnable[*band].contains(class))?;
+        let patience = self.patience_us();
+        loop {
+            let front = self.classes.get(class).bands[band].front()?;
+            let stream = match front.slack {
+                Some((latest, stream)) if latest.0 <= front.oldest.0.saturating_add(patience) => {
+                    stream
+                }
+                _ => front.share.2,
+            };
+            if self.streams.get(stream).id.limits != NONE {
+                self.relist(stream, now);
+                if self.streams.get(stream).listed.is_none() {
+                    continue;
+                }
+            }
+            return self.streams.get(stream).head(patience).map(|(entry, _)| entry.row);
+        }
     }
 
     /// Puts a task into a worker's hands under a token.
@@ -107,6 +295,11 @@ impl Scheduler {
         task.worker = index;
         task.stopping = false;
         let (seq, held) = (task.seq, task.held);
+        if !task.spec.limits.is_empty() {
+            let spec = task.spec.clone();
+            self.limits.begin(&spec.limits, &self.settings, now);
+        }
+        let task = &self.tasks[row];
         if let Some(timeout) = task.spec.timeout_ms {
             let limit = now.plus_ms(timeout).plus_ms(self.options.stop_grace_ms);
             self.timers.add(limit, Timer::Overdue(seq));

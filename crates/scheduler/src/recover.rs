@@ -59,14 +59,22 @@ impl Scheduler {
         settling.children.push(child);
     }
 
-    pub(crate) fn lane_recovered(&mut self, lane: Lane, count: u64, sample: &TaskSpec) {
+    pub(crate) fn lane_recovered(
+        &mut self,
+        now: Timestamp,
+        lane: Lane,
+        count: u64,
+        sample: &TaskSpec,
+    ) {
         let class = self.class_of(sample);
-        self.lane_in_store(lane, class);
+        let stream = self.stream_of(sample, class, now);
+        self.lane_in_store(lane, stream);
         self.set_spilled(lane, count);
     }
 
     pub(crate) fn recovery_ended(&mut self, now: Timestamp) {
         self.recovering = false;
+        self.limits.start(now);
         self.cut_knots(now);
         let settled: Vec<Seq> = self
             .settling
@@ -158,7 +166,9 @@ impl Scheduler {
             token: Token::default(),
             links: None,
             class,
+            stream: NOBODY,
             worker: NOBODY,
+            charged_ms: 0,
             attempts,
             lost: u16::try_from(lost).unwrap_or(u16::MAX),
             checkpointed,
@@ -180,11 +190,14 @@ impl Scheduler {
             }));
         }
         if let Some((token, worker)) = held {
+            if !taken.spec.limits.is_empty() {
+                self.limits.begin(&taken.spec.limits, &self.settings, now);
+            }
             taken.token = token;
             taken.links().holder = Some(worker);
             self.timers.add(now.plus_ms(self.options.lease_ms), Timer::Unclaimed(taken.seq));
         }
-        let row = self.place(taken);
+        let row = self.place(taken, now);
         if let (TaskState::Blocked, Standing::Unmet(unmet)) = (state, standing) {
             self.wait_for(row, &unmet);
         }

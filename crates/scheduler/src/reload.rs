@@ -10,7 +10,14 @@ impl Scheduler {
         &self.settings
     }
 
-    pub(crate) fn settings_changed(&mut self, _now: Timestamp, settings: Settings) {
+    /// Everything that rests on settings follows at once: weights, limits, and whoever waited for a limit.
+    pub(crate) fn settings_changed(&mut self, now: Timestamp, settings: Settings) {
         self.settings = settings;
+        self.queues.redefine(&self.settings.queues);
+        let queues = &self.queues;
+        self.shares.reweigh(|queue, key| queues.key_weight(queue, key));
+        for stream in self.limits.redefine(&self.settings, now) {
+            self.unblock_stream(stream, now);
+        }
     }
 }

@@ -11,9 +11,13 @@ use divvy_types::{
 };
 
 use crate::classes::Classes;
+use crate::limits::Limits;
+use crate::pick::Turns;
 use crate::queues::Queues;
 use crate::settle::{Ended, Settling};
+use crate::shares::Shares;
 use crate::spill::Spill;
+use crate::streams::Streams;
 use crate::table::{Edge, Row, Task, Tasks};
 use crate::timers::{Timer, Timers};
 use crate::workers::Workers;
@@ -28,6 +32,11 @@ pub struct Scheduler {
     pub(crate) tasks: Tasks,
     pub(crate) queues: Queues,
     pub(crate) classes: Classes,
+    pub(crate) streams: Streams,
+    pub(crate) shares: Shares,
+    pub(crate) limits: Limits,
+    /// How far each priority has got, where they compete because one has waited too long.
+    pub(crate) turns: Turns,
     pub(crate) workers: Workers,
     pub(crate) timers: Timers,
     /// Tasks that are done, but whose children are not.
@@ -42,6 +51,8 @@ pub struct Scheduler {
     pub(crate) ready_tasks: usize,
     pub(crate) ready_bytes: usize,
     pub(crate) grants: u64,
+    /// The time of the last input, for views.
+    pub(crate) now: Timestamp,
     pub(crate) recovering: bool,
     /// Whether anyone wants to hear of changes.
     pub(crate) watched: bool,
@@ -65,6 +76,10 @@ impl Scheduler {
             tasks: Tasks::default(),
             queues: Queues::default(),
             classes: Classes::default(),
+            streams: Streams::default(),
+            shares: Shares::default(),
+            limits: Limits::default(),
+            turns: Turns::default(),
             workers: Workers::default(),
             timers: Timers::default(),
             settling: BTreeMap::new(),
@@ -74,6 +89,7 @@ impl Scheduler {
             ready_tasks: 0,
             ready_bytes: 0,
             grants: 0,
+            now: Timestamp(0),
             recovering: true,
             watched: true,
             stopping: false,
@@ -162,6 +178,7 @@ impl Scheduler {
                 Timer::Overdue(seq) => self.attempt_overdue(now, seq),
                 Timer::StopGrace(seq) => self.stop_ignored(now, seq),
                 Timer::Unclaimed(seq) => self.lease_unclaimed(now, seq),
+                Timer::Limit(limit) => self.limits.timer_fired(limit),
                 Timer::Held(worker) => self.note_held(now, worker),
                 Timer::Lease(worker) => self.check_lease(now, worker),
             }
@@ -174,6 +191,7 @@ impl Machine for Scheduler {
     type Action = Action;
 
     fn handle(&mut self, now: Timestamp, input: Input) {
+        self.now = now;
         match input {
             Input::TasksSubmitted(tasks) => self.tasks_submitted(now, tasks),
             Input::AttemptEnded(report) => self.attempt_ended(now, report),
@@ -181,7 +199,7 @@ impl Machine for Scheduler {
             Input::TimePassed => self.time_passed(now),
             Input::TaskRecovered(task) => self.task_recovered(now, task),
             Input::LaneRecovered { lane, count, sample } => {
-                self.lane_recovered(lane, count, &sample)
+                self.lane_recovered(now, lane, count, &sample)
             }
             Input::SettlingRecovered { seq, task, failed, spawned_by } => {
                 self.settling_recovered(now, (seq, task), failed, spawned_by)

@@ -16,13 +16,12 @@ use divvy_types::{
 };
 
 use crate::settle::{Ended, cause};
-use crate::table::band_of;
 use crate::{Action, RecoveredTask, Scheduler};
 
 /// A lane with tasks in the store.
 #[derive(Debug)]
 pub(crate) struct Spill {
-    pub(crate) class: u32,
+    pub(crate) stream: u32,
     /// How many wait there, as far as is known.
     pub(crate) count: u64,
     /// The last one that was loaded.
@@ -37,19 +36,25 @@ pub(crate) struct Spill {
 
 impl Scheduler {
     /// Whether a task that is ready on arrival has to wait in the store.
-    pub(crate) fn must_spill(&self, class: u32, spec: &TaskSpec) -> bool {
-        if !self.spills.is_empty() && self.spills.contains_key(&Lane::of(spec)) {
-            return true;
+    pub(crate) fn must_spill(&mut self, class: u32, spec: &TaskSpec, now: Timestamp) -> bool {
+        // The store keeps a lane in the order of arrival, which is not the order of deadlines.
+        if spec.deadline.is_some() {
+            return false;
         }
         let full = self.ready_tasks >= self.options.window_tasks
             || self.ready_bytes >= self.options.window_bytes;
-        full && self.classes.get(class).bands[band_of(spec.priority)].live
-            >= self.options.lane_floor_rows.max(1)
+        if !full && self.spills.is_empty() {
+            return false;
+        }
+        let stream = self.stream_of(spec, class, now);
+        let stream = self.streams.get(stream);
+        stream.spilled || (full && stream.live >= self.options.lane_floor_rows.max(1))
     }
 
     /// Notes that a task of this lane was recorded as spilled.
-    pub(crate) fn spill(&mut self, lane: Lane, class: u32) {
-        self.lane_in_store(lane, class);
+    pub(crate) fn spill(&mut self, lane: Lane, class: u32, spec: &TaskSpec, now: Timestamp) {
+        let stream = self.stream_of(spec, class, now);
+        self.lane_in_store(lane, stream);
         let Some(spill) = self.spills.get_mut(&lane) else { return };
         if spill.loading.is_some() {
             spill.fresh += 1;
@@ -59,22 +64,24 @@ impl Scheduler {
         self.refill(lane);
     }
 
-    pub(crate) fn lane_in_store(&mut self, lane: Lane, class: u32) {
+    pub(crate) fn lane_in_store(&mut self, lane: Lane, stream: u32) {
         if self.spills.contains_key(&lane) {
             return;
         }
-        self.classes.get_mut(class).uses += 1;
+        let kept = self.streams.get_mut(stream);
+        kept.spilled = true;
+        self.classes.get_mut(kept.id.class).uses += 1;
         let cancelled = BTreeSet::new();
         self.spills.insert(
             lane,
-            Spill { class, count: 0, after: None, loading: None, fresh: 0, cancelled },
+            Spill { stream, count: 0, after: None, loading: None, fresh: 0, cancelled },
         );
     }
 
     pub(crate) fn set_spilled(&mut self, lane: Lane, count: u64) {
         let Some(spill) = self.spills.get_mut(&lane) else { return };
         let before = std::mem::replace(&mut spill.count, count);
-        let queue = self.classes.get(spill.class).queue;
+        let queue = self.classes.get(self.streams.get(spill.stream).id.class).queue;
         self.queues.spilled(queue, before, count);
     }
 
@@ -84,11 +91,12 @@ impl Scheduler {
             return;
         }
         let Some(spill) = self.spills.get_mut(&lane) else { return };
-        let class = self.classes.get(spill.class);
-        if spill.loading.is_some() || self.queues.get(class.queue).paused {
+        let stream = self.streams.get(spill.stream);
+        let queue = self.classes.get(stream.id.class).queue;
+        if spill.loading.is_some() || self.queues.get(queue).paused {
             return;
         }
-        let live = class.bands[band_of(lane.priority)].live;
+        let live = stream.live;
         let load = self.options.lane_load_rows.max(1);
         let room = self.options.window_tasks.saturating_sub(self.ready_tasks + self.loading_rows);
         let floor = self.options.lane_floor_rows.max(1);
@@ -143,7 +151,10 @@ impl Scheduler {
         }
         if exhausted && fresh == 0 {
             if let Some(spill) = self.spills.remove(&lane) {
-                self.classes.get_mut(spill.class).uses -= 1;
+                let stream = self.streams.get_mut(spill.stream);
+                stream.spilled = false;
+                self.classes.get_mut(stream.id.class).uses -= 1;
+                self.tidy_stream(spill.stream);
             }
         } else {
             self.refill(lane);
@@ -167,7 +178,8 @@ impl Scheduler {
             if spill.loading.is_some() && !spill.cancelled.insert(seq) {
                 return;
             }
-            let (class, count) = (self.classes.get(spill.class), spill.count.saturating_sub(1));
+            let class = self.classes.get(self.streams.get(spill.stream).id.class);
+            let count = spill.count.saturating_sub(1);
             let error = Some(TaskError::new(ErrorClass::Cancelled, &reason));
             let change = TaskChange {
                 id: task,

@@ -57,7 +57,7 @@ impl Scheduler {
         let ready = matches!(standing, Standing::Met) && spec.run_at.is_none_or(|due| due <= now);
         let class = self.class_of(&spec);
         // The children of a settling task are counted, and a count of those in the store would not survive a restart.
-        let spilled = (ready && spawned_by.is_none() && self.must_spill(class, &spec))
+        let spilled = (ready && spawned_by.is_none() && self.must_spill(class, &spec, now))
             .then(|| Lane::of(&spec));
         self.record(Fact::Submitted { seq, at: now, spec: spec.clone(), spawned_by, spilled });
         if let Standing::Failed(cause) = standing {
@@ -71,7 +71,7 @@ impl Scheduler {
         self.announce(now, &spec, state, None, None);
         if let Some(lane) = spilled {
             self.forget(seq, &spec);
-            self.spill(lane, class);
+            self.spill(lane, class, &spec, now);
             return;
         }
         let ready_at = spec.run_at.filter(|due| *due > now).unwrap_or(now);
@@ -83,7 +83,9 @@ impl Scheduler {
             token: Token::default(),
             links: None,
             class,
+            stream: NOBODY,
             worker: NOBODY,
+            charged_ms: 0,
             attempts: 0,
             lost: 0,
             checkpointed: false,
@@ -100,14 +102,14 @@ impl Scheduler {
                 .collect();
             task.links = Some(Box::new(Links { parents, spawned_by, ..Links::default() }));
         }
-        let row = self.place(task);
+        let row = self.place(task, now);
         if let Standing::Unmet(unmet) = standing {
             self.wait_for(row, &unmet);
         }
     }
 
     /// Takes a task into memory where its state says, with the dependents that came before it.
-    pub(crate) fn place(&mut self, mut task: Task) -> Row {
+    pub(crate) fn place(&mut self, mut task: Task, now: Timestamp) -> Row {
         if !self.absent.is_empty()
             && let Some(dependents) = self.absent.remove(&task.seq)
         {
@@ -116,7 +118,7 @@ impl Scheduler {
         let (seq, state, ready_at) = (task.seq, task.state, task.ready_at);
         let row = self.insert(task);
         match state {
-            TaskState::Ready => self.enqueue(row, End::Back),
+            TaskState::Ready => self.enqueue(row, End::Back, now),
             TaskState::Scheduled => self.timers.add(ready_at, Timer::Due(seq)),
             _ => {}
         }

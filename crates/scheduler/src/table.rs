@@ -32,10 +32,14 @@ pub(crate) struct Task {
     /// What few tasks have, apart.
     pub(crate) links: Option<Box<Links>>,
     pub(crate) class: u32,
+    /// Where it is ready, while it is.
+    pub(crate) stream: u32,
     /// Who holds it, while it is leased.
     pub(crate) worker: u32,
     /// Attempts that failed and count.
     pub(crate) attempts: u32,
+    /// What its fair key was charged for the run time of this attempt.
+    pub(crate) charged_ms: u32,
     /// Attempts whose worker went away.
     pub(crate) lost: u16,
     pub(crate) state: TaskState,
@@ -83,11 +87,6 @@ impl Task {
 
     pub(crate) fn payload_bytes(&self) -> usize {
         self.spec.payload.data().len()
-    }
-
-    /// The index of its priority band, lowest first.
-    pub(crate) fn band(&self) -> usize {
-        band_of(self.spec.priority)
     }
 }
 

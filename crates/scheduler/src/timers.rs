@@ -16,6 +16,8 @@ pub(crate) enum Timer {
     StopGrace(Seq),
     /// An attempt from before the restart was not announced by its worker.
     Unclaimed(Seq),
+    /// A limit may let something through again.
+    Limit(u32),
     /// A worker may hold attempts that have run for a while.
     Held(WorkerKey),
     /// A worker that holds leases may have been silent for too long.

@@ -1,15 +1,19 @@
 //! What can be read of the scheduler. Nothing here changes it, and nothing walks all tasks unless it is asked for
 //! them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use divvy_types::view::{QueueView, WorkerView};
+use divvy_types::view::{LimitView, QueueView, WorkerView};
 use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, Token, WaitReason, WorkerKey};
 
 use crate::Scheduler;
-use crate::classes::Class;
-use crate::table::{NOBODY, Task, band_of};
+use crate::streams::NONE;
+use crate::table::{NOBODY, Task};
 use crate::workers::Group;
+
+/// Tasks that are looked at to find the position of one.
+const POSITION_LOOK_MAX: usize = 100_000;
 
 /// A task in memory.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,12 +118,16 @@ impl Scheduler {
 
     /// All queues that have tasks or are paused, by name.
     pub fn queues(&self, now: Timestamp) -> Vec<QueueView> {
+        let mut oldest: BTreeMap<u32, Timestamp> = BTreeMap::new();
+        for (_, stream) in self.streams.iter() {
+            if let Some(ready_at) = stream.oldest(&self.tasks) {
+                let queue = self.classes.get(stream.id.class).queue;
+                let least = oldest.entry(queue).or_insert(ready_at);
+                *least = ready_at.min(*least);
+            }
+        }
         let views = self.queues.iter().map(|(index, queue)| {
-            let classes = self.classes.iter().filter(|(_, class)| class.queue == index);
-            let heads = classes
-                .flat_map(|(_, class)| &class.bands)
-                .filter_map(|band| band.iter(&self.tasks).next());
-            let oldest = heads.map(|entry| entry.ready_at).min();
+            let oldest = oldest.get(&index).copied();
             QueueView {
                 name: queue.name.clone(),
                 paused: queue.paused,
@@ -245,18 +253,49 @@ impl Scheduler {
             let member = nearest.active.first().map(|index| self.workers.get(*index).name.clone());
             return WaitReason::MissingCapability { missing, nearest: member.unwrap_or_default() };
         }
+        if let Some(limit) = task.and_then(|task| self.wait_for_limit_of(task, self.now)) {
+            return limit;
+        }
         let able = near
             .iter()
             .filter(|group| lacks(group) == 0)
             .map(|group| group.active.len() as u32)
             .sum();
-        let position = task.and_then(|task| self.position(self.classes.get(task.class), task));
+        let position = task.and_then(|task| self.position(task));
         WaitReason::WorkersBusy { position, workers: able }
     }
 
-    /// How many tasks are before this one in its lane.
-    fn position(&self, class: &Class, task: &Task) -> Option<u64> {
-        let lane = &class.bands[band_of(task.spec.priority)];
-        lane.iter(&self.tasks).position(|entry| entry.seq == task.seq).map(|place| place as u64)
+    /// How many tasks leave its stream before this one.
+    pub(crate) fn position(&self, task: &Task) -> Option<u64> {
+        let stream = self.streams.at(task.stream)?;
+        stream.ahead_of(task.seq, &self.tasks, POSITION_LOOK_MAX)
+    }
+
+    /// The limit that keeps a ready task from running.
+    fn wait_for_limit_of(&self, task: &Task, now: Timestamp) -> Option<WaitReason> {
+        let limit = self.streams.at(task.stream)?.waits_on;
+        if limit == NONE {
+            return None;
+        }
+        let limit = self.limits.get(limit);
+        let full = limit.most.is_some_and(|most| limit.running >= most);
+        Some(WaitReason::Limit {
+            limit: limit.name.clone(),
+            running: limit.running,
+            concurrency: limit.most.filter(|_| full),
+            until: limit.next(now),
+        })
+    }
+
+    /// All limits that tasks wait for or run under, by name.
+    pub fn limit_views(&self, now: Timestamp) -> Vec<LimitView> {
+        let mut views = self.limits.views(now);
+        for (_, stream) in self.streams.iter().filter(|(_, stream)| stream.waits_on != NONE) {
+            let name = &self.limits.get(stream.waits_on).name;
+            if let Some(view) = views.iter_mut().find(|view| view.name == *name) {
+                view.waiting += stream.live as u64;
+            }
+        }
+        views
     }
 }

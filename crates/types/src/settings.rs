@@ -292,7 +292,7 @@ impl<'de> Deserialize<'de> for Rate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueSettings {
-    /// Its share against other queues with a weight. Queues without one are served by age.
+    /// Its share against other queues; 1 for those that have none. If no queue has one, queues are served by age.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
     /// What fair keys share in it.
@@ -362,6 +362,10 @@ pub struct InvalidSetting {
 
 /// Names that settings may list.
 const SETTINGS_NAMES_MAX: usize = 10_000;
+/// The highest rate, in starts per millisecond.
+const RATE_PER_MS_MAX: u64 = 1_000;
+/// The longest time that a bucket may take to fill: a year.
+const FILL_MS_MAX: u64 = 365 * 86_400_000;
 /// The greatest weight of a queue or a fair key.
 pub const WEIGHT_MAX: u32 = 10_000;
 
@@ -457,6 +461,18 @@ impl Limit {
         if self.burst.is_some() && self.rate.is_none() && self.total_rate.is_none() {
             let problem = "needs a rate".to_owned();
             return Err(InvalidSetting { path: path("burst"), problem });
+        }
+        let rates = [("rate", self.rate), ("total_rate", self.total_rate)];
+        for (field, rate) in rates.into_iter().filter_map(|(field, rate)| Some((field, rate?))) {
+            if u64::from(rate.count) > rate.per_ms * RATE_PER_MS_MAX {
+                let problem = format!("is {rate}, at most {RATE_PER_MS_MAX} per millisecond");
+                return Err(InvalidSetting { path: path(field), problem });
+            }
+            let fill_ms = rate.per_ms * u64::from(self.burst.unwrap_or(1)) / u64::from(rate.count);
+            if fill_ms > FILL_MS_MAX {
+                let problem = format!("takes more than a year to fill at {rate}; lower it");
+                return Err(InvalidSetting { path: path("burst"), problem });
+            }
         }
         for (field, value) in [
             ("burst", self.burst),

@@ -266,6 +266,26 @@ pub struct LoadMetrics {
     pub idle_agents: u64,
 }
 
+/// A limit, or one key of it, that tasks wait for or run under.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitView {
+    /// The limit with its key, such as `api/acme`; `api/*` is the total over all keys.
+    pub name: Name,
+    /// Tasks that run under it.
+    pub running: u32,
+    /// Tasks that may run under it at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// Tasks that wait because of it.
+    pub waiting: u64,
+    /// Starts that its rate allows now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u32>,
+    /// When the next may start, while its rate allows none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_at: Option<Timestamp>,
+}
+
 /// A task that a rebalance would move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
