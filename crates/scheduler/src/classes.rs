@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use divvy_types::{Lane, Name, Seq, TaskSpec, TaskState, Timestamp};
+use divvy_types::{Lane, Matching, Name, Seq, TaskSpec, TaskState, Timestamp};
 
 use crate::bits::Bits;
 use crate::table::{Row, Tasks};
@@ -24,6 +24,8 @@ pub(crate) struct Class {
     pub(crate) kind: Name,
     /// Sorted, each once.
     pub(crate) needs: Vec<Name>,
+    /// What to do when no worker meets them; as the settings say unless given.
+    pub(crate) matching: Option<Matching>,
     /// Lowest priority first.
     pub(crate) bands: [Band; 5],
     /// Groups of workers that serve it.
@@ -45,7 +47,10 @@ impl Class {
         } else {
             self.needs == sorted(&spec.needs)
         };
-        same_needs && self.kind == spec.kind && self.queue_name == spec.queue
+        same_needs
+            && self.kind == spec.kind
+            && self.queue_name == spec.queue
+            && self.matching == spec.matching
     }
 }
 
@@ -158,6 +163,7 @@ impl Classes {
             queue_name: spec.queue.clone(),
             kind: spec.kind.clone(),
             needs: sorted(&spec.needs),
+            matching: spec.matching,
             bands: Default::default(),
             groups: Bits::default(),
             uses: 0,

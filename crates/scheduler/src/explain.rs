@@ -20,8 +20,8 @@ impl Scheduler {
             estimated_run_ms: self.estimate_us(spec).map(|us| us / 1_000),
             deadline: spec.deadline,
             late: false,
-            placement: None,
-            candidates: Vec::new(),
+            placement: self.placement_of(seq),
+            candidates: self.candidates(seq),
         })
     }
 }

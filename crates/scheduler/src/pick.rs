@@ -5,6 +5,7 @@
 //! searches for workers in vain, and an idle worker causes no action. The cost of a pick grows with the lanes that
 //! the worker serves and that are not empty, never with tasks.
 
+use divvy_types::view::PlacedBy;
 use divvy_types::{Seq, TaskState, Timestamp, Token};
 
 use crate::table::Row;
@@ -21,11 +22,8 @@ impl Scheduler {
         while let Some(index) = self.dirty_classes.pop() {
             self.classes.get_mut(index).dirty = false;
             while self.classes.runnable.contains(index) {
-                let Some(worker) = self.workers.least_loaded(&self.classes.get(index).groups)
-                else {
-                    break;
-                };
-                if !self.grant_next(now, worker) {
+                let Some(worker) = self.worker_for_class(now, index) else { break };
+                if !self.grant_next(now, worker, PlacedBy::Score) {
                     break;
                 }
             }
@@ -34,8 +32,12 @@ impl Scheduler {
             // A worker that left within the step may still be listed.
             let Some(worker) = self.workers.at_mut(index) else { continue };
             worker.dirty = false;
-            while self.workers.get(index).is_waiting() && self.grant_next(now, index) {}
+            while self.workers.get(index).is_waiting()
+                && self.grant_next(now, index, PlacedBy::Turn)
+            {}
+            self.pull(now, index);
         }
+        self.arm_look(now);
     }
 
     pub(crate) fn mark_worker(&mut self, index: u32) {
@@ -47,13 +49,14 @@ impl Scheduler {
     }
 
     /// Grants the worker the best task that it can run, if there is one.
-    fn grant_next(&mut self, now: Timestamp, worker: u32) -> bool {
+    fn grant_next(&mut self, now: Timestamp, worker: u32, by: PlacedBy) -> bool {
         let Some((class, band, row)) = self.best_for(worker) else { return false };
         self.classes.get_mut(class).bands[band].pop_head();
         self.left_lane(row);
         self.grants += 1;
         let token = Token::new(self.options.epoch, self.grants);
         self.lease(now, row, worker, token);
+        self.note_grant(now, row, worker, by);
         let task = &self.tasks[row];
         let spec = task.spec.clone();
         let parents = task
@@ -83,7 +86,9 @@ impl Scheduler {
         let mut best: Option<((u64, Seq), u32, usize, Row)> = None;
         for block in 0..group.classes.blocks() {
             for index in group.classes.common_block(&self.classes.runnable, block) {
-                for (band, lane) in self.classes.get_mut(index).bands.iter_mut().enumerate() {
+                let open = self.open_bands(worker, index);
+                let bands = self.classes.get_mut(index).bands.iter_mut().take(open);
+                for (band, lane) in bands.enumerate() {
                     if lane.live == 0 {
                         continue;
                     }
@@ -127,6 +132,8 @@ impl Scheduler {
         } else {
             worker.young.push_back(note);
         }
+        self.take_place(now, note, index);
+        let worker = self.workers.get_mut(index);
         if !held && !std::mem::replace(&mut worker.held_timer, true) {
             self.timers.add(now.plus_ms(self.options.held_after_ms), Timer::Held(key));
         }

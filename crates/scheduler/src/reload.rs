@@ -12,5 +12,6 @@ impl Scheduler {
 
     pub(crate) fn settings_changed(&mut self, _now: Timestamp, settings: Settings) {
         self.settings = settings;
+        self.load_settings_changed();
     }
 }

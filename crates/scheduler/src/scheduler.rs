@@ -11,9 +11,14 @@ use divvy_types::{
 };
 
 use crate::classes::Classes;
+use crate::learn::Learning;
+use crate::matching::Fits;
+use crate::placed::Placed;
 use crate::queues::Queues;
+use crate::score::Ranking;
 use crate::settle::{Ended, Settling};
 use crate::spill::Spill;
+use crate::steal::Recalls;
 use crate::table::{Edge, Row, Task, Tasks};
 use crate::timers::{Timer, Timers};
 use crate::workers::Workers;
@@ -23,6 +28,8 @@ use crate::{Action, Input, Options};
 #[derive(Debug)]
 pub struct Scheduler {
     pub(crate) options: Options,
+    /// The time of the present step.
+    pub(crate) now: Timestamp,
     pub(crate) settings: Settings,
     pub(crate) random: fastrand::Rng,
     pub(crate) tasks: Tasks,
@@ -30,6 +37,16 @@ pub struct Scheduler {
     pub(crate) classes: Classes,
     pub(crate) workers: Workers,
     pub(crate) timers: Timers,
+    /// Which groups may take which classes, and how well.
+    pub(crate) fits: Fits,
+    /// How workers do.
+    pub(crate) learning: Learning,
+    /// Tasks that are asked back from workers.
+    pub(crate) recalls: Recalls,
+    /// The last decisions.
+    pub(crate) placed: Placed,
+    /// The last comparison of workers.
+    pub(crate) ranking: Ranking,
     /// Tasks that are done, but whose children are not.
     pub(crate) settling: BTreeMap<Seq, Settling>,
     /// Who waits for tasks that are not in memory: they wait in the store, or follow later in the batch.
@@ -58,8 +75,9 @@ impl Scheduler {
     /// A scheduler without tasks or workers, before recovery.
     pub fn new(options: Options) -> Self {
         let random = fastrand::Rng::with_seed(options.seed);
-        Self {
+        let mut scheduler = Self {
             options,
+            now: Timestamp::default(),
             settings: Settings::default(),
             random,
             tasks: Tasks::default(),
@@ -67,6 +85,11 @@ impl Scheduler {
             classes: Classes::default(),
             workers: Workers::default(),
             timers: Timers::default(),
+            fits: Fits::default(),
+            learning: Learning::default(),
+            recalls: Recalls::default(),
+            placed: Placed::default(),
+            ranking: Ranking::default(),
             settling: BTreeMap::new(),
             absent: BTreeMap::new(),
             spills: BTreeMap::new(),
@@ -81,7 +104,9 @@ impl Scheduler {
             dirty_workers: Vec::new(),
             ended: Vec::new(),
             actions: VecDeque::new(),
-        }
+        };
+        scheduler.workers.set_crowd_limit(scheduler.crowd_limit());
+        scheduler
     }
 
     /// Says whether anyone wants to hear of changes; if nobody does, [`Action::Announce`] is left out.
@@ -164,6 +189,8 @@ impl Scheduler {
                 Timer::Unclaimed(seq) => self.lease_unclaimed(now, seq),
                 Timer::Held(worker) => self.note_held(now, worker),
                 Timer::Lease(worker) => self.check_lease(now, worker),
+                Timer::BenchOver(known, kind) => self.bench_over(known, kind),
+                Timer::Look => self.look(now),
             }
         }
     }
@@ -174,6 +201,7 @@ impl Machine for Scheduler {
     type Action = Action;
 
     fn handle(&mut self, now: Timestamp, input: Input) {
+        self.now = now;
         match input {
             Input::TasksSubmitted(tasks) => self.tasks_submitted(now, tasks),
             Input::AttemptEnded(report) => self.attempt_ended(now, report),
