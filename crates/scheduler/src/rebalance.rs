@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 
+use divvy_types::limits::CREDIT_MAX;
 use divvy_types::view::Move;
 use divvy_types::{Timestamp, Token};
 
@@ -150,8 +151,8 @@ impl Scheduler {
         let settings = &self.settings.load_balancing;
         let thresholds = &settings.thresholds;
         let mut scales = Scales {
-            give_above: thresholds.busy_threshold.into(),
-            take_below: thresholds.idle_threshold.into(),
+            give_above: level(thresholds.busy_threshold, 0),
+            take_below: level(thresholds.idle_threshold, 0),
             predictive: settings.work_stealing.predictive,
             ..Scales::default()
         };
@@ -159,25 +160,28 @@ impl Scheduler {
             scales.give_above = 0;
             scales.take_below = (thresholds.rebalance_interval_sec * 1e6) as u64;
         }
-        let (mut longest, mut shortest) = (0, u64::MAX);
+        let (mut longest, mut shortest) = (0, u32::MAX);
         for index in self.workers.indices() {
             let worker = self.workers.get(index);
             let queue = worker.queue().saturating_sub(worker.recalled);
-            let amount =
-                if scales.predictive { self.work_us(now, index) } else { u64::from(queue) };
-            longest = longest.max(amount);
+            let amount = if scales.predictive {
+                self.work_us(now, index)
+            } else {
+                level(worker.leased.saturating_sub(worker.recalled), worker.slots)
+            };
+            longest = longest.max(queue);
             if queue > 0 {
                 scales.giving.insert((amount, index));
             }
             if worker.draining {
                 continue;
             }
-            shortest = shortest.min(amount);
+            shortest = shortest.min(queue);
             if worker.is_waiting() && amount < scales.take_below {
                 scales.taking.insert((amount, index, worker.credit - worker.leased));
             }
         }
-        let ratio = longest as f64 / shortest.max(1) as f64;
+        let ratio = f64::from(longest) / f64::from(shortest.max(1));
         let severe = scales.predictive || ratio > thresholds.severe_imbalance_ratio;
         severe.then_some(scales)
     }
@@ -230,4 +234,10 @@ impl Scheduler {
         let rest: u64 = running.take(WEIGHED_MAX).map(rest).sum();
         total.saturating_add(rest) / u64::from(worker.slots.max(1))
     }
+}
+
+/// How much a worker holds beyond its slots, lifted so that free slots do not go below nothing: a worker with free
+/// slots takes more before its queue begins.
+fn level(leased: u32, slots: u32) -> u64 {
+    u64::from(CREDIT_MAX) + u64::from(leased) - u64::from(slots.min(CREDIT_MAX))
 }

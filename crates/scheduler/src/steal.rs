@@ -176,6 +176,7 @@ impl Scheduler {
         }
         let (seq, task) = (self.tasks[loot.row].seq, self.tasks[loot.row].spec.id);
         let to = self.workers.get(thief).key;
+        self.workers.get_mut(thief).asking += 1;
         let worker = self.workers.get_mut(victim);
         worker.recalled += 1;
         let (from, token) = (worker.key, loot.token);
@@ -222,18 +223,22 @@ impl Scheduler {
             self.recalls.open.remove(&seq);
             self.recalls.refused += 1;
             self.recall_closed(recall);
-            if let Some(thief) = self.workers.index_of(recall.to) {
-                self.mark_worker(thief);
-            }
         }
     }
 
+    /// A question is decided; with the last one the thief may ask again.
     fn recall_closed(&mut self, recall: Recall) {
         if let Some(victim) = self.workers.index_of(recall.from) {
-            self.workers.get_mut(victim).recalled -= 1;
+            let worker = self.workers.get_mut(victim);
+            worker.recalled = worker.recalled.saturating_sub(1);
         }
         if let Some(thief) = self.workers.index_of(recall.to) {
-            self.workers.get_mut(thief).pull_after = Timestamp(0);
+            let worker = self.workers.get_mut(thief);
+            worker.asking = worker.asking.saturating_sub(1);
+            if worker.asking == 0 {
+                worker.pull_after = Timestamp(0);
+                self.mark_worker(thief);
+            }
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct Worker {
     pub(crate) lines: [VecDeque<Note>; 5],
     /// How many of these were asked back.
     pub(crate) recalled: u32,
+    /// How many tasks of others were asked back for it and are not decided.
+    pub(crate) asking: u32,
     /// Before this it does not try to steal again.
     pub(crate) pull_after: Timestamp,
     pub(crate) draining: bool,
@@ -82,6 +84,7 @@ impl Worker {
             begun: 0,
             lines: Default::default(),
             recalled: 0,
+            asking: 0,
             pull_after: Timestamp(0),
             draining: false,
             connected_at: now,
