@@ -32,7 +32,7 @@ impl Scheduler {
         worker.known = self.learning.meet(&worker.name);
         let index = self.workers.add(worker);
         if self.workers.group(group).active.len() == 1 {
-            self.activity_changed();
+            self.activity_began(group);
         }
         for (seq, token) in joined.held {
             if !self.take_over(now, seq, token, index) {
@@ -154,8 +154,9 @@ impl Scheduler {
     /// Offers a worker no more tasks.
     fn stop_offering(&mut self, index: u32) {
         self.workers.drain(index);
-        if self.workers.group(self.workers.get(index).group).active.is_empty() {
-            self.activity_changed();
+        let group = self.workers.get(index).group;
+        if self.workers.group(group).active.is_empty() {
+            self.activity_ended(group);
         }
         self.mark_benched();
     }

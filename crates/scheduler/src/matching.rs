@@ -31,8 +31,9 @@ pub(crate) struct Fit {
     pub(crate) kind: u32,
     /// The skill match per group; left out where it is 1.
     matches: Vec<(u32, f64)>,
-    /// Whether it is open to groups that do not meet all needs.
+    /// Whether it is open to groups that do not meet all needs, and how many needs these meet.
     fallen: bool,
+    met: usize,
 }
 
 impl Fits {
@@ -102,11 +103,41 @@ impl Scheduler {
         }
     }
 
-    /// The first active worker of a group has come, or the last one has gone: what may fall back is looked at anew.
-    pub(crate) fn activity_changed(&mut self) {
-        for class in self.fits.wide.clone() {
-            self.refit(class);
+    /// The first active worker of a group has come: it may be nearer to what falls back than others.
+    pub(crate) fn activity_began(&mut self, group: u32) {
+        for index in self.fits.wide.clone() {
+            let class = self.classes.get(index);
+            let profile = &self.workers.group(group).profile;
+            if !profile.runs(&class.queue_name, &class.kind) {
+                continue;
+            }
+            let (met, fit) = (profile.met(&class.needs), self.fits.get(index));
+            let known = class.groups.contains(group);
+            if met == class.needs.len() && !fit.fallen {
+                if !known {
+                    self.tie(index, group);
+                }
+            } else if fit.fallen && met == fit.met && !known {
+                self.tie(index, group);
+            } else if (fit.fallen && met > fit.met) || !self.is_served(class) {
+                self.refit(index);
+            }
         }
+    }
+
+    /// The last active worker of a group has gone: what it served may have to fall back.
+    pub(crate) fn activity_ended(&mut self, group: u32) {
+        for index in self.fits.wide.clone() {
+            let class = self.classes.get(index);
+            if class.groups.contains(group) && !self.is_served(class) {
+                self.refit(index);
+            }
+        }
+    }
+
+    /// Whether an active worker may take tasks of a class.
+    fn is_served(&self, class: &Class) -> bool {
+        class.groups.iter().any(|group| !self.workers.group(group).active.is_empty())
     }
 
     /// New settings may change how classes are matched.
@@ -127,6 +158,8 @@ impl Scheduler {
         let class = self.classes.get(index);
         let wide = !class.needs.is_empty() && self.matching_of(class) == Matching::Fallback;
         let (groups, fallen) = self.able_groups(class, wide);
+        let nearest = groups.first().filter(|_| fallen);
+        let met = nearest.map_or(0, |group| self.workers.group(*group).profile.met(&class.needs));
         if wide {
             self.fits.wide.insert(index);
         } else {
@@ -139,6 +172,7 @@ impl Scheduler {
         }
         let fit = self.fits.get_mut(index);
         fit.matches.clear();
+        fit.met = met;
         let was = std::mem::replace(&mut fit.fallen, fallen);
         self.fits.fallen = self.fits.fallen + usize::from(fallen) - usize::from(was);
         for group in groups {

@@ -173,6 +173,51 @@ fn a_resting_worker_is_called_when_the_better_one_goes() {
 }
 
 #[test]
+fn when_only_resting_workers_are_left_they_play_again() {
+    let mut world = two();
+    fail_shared(&mut world, 1, 5);
+    world.join_with(3, 1, |worker| worker.slots = 1);
+    for number in 900..904 {
+        world.end(2, number, boom());
+    }
+    world.submit((11..=14).map(|number| brittle(number, "default")).collect());
+    // The third has one task, the second the rest, and now it fails them too: the third has hardly tried.
+    let theirs: Vec<u64> =
+        (11..=14).filter(|seq| world.holder(*seq).as_deref() == Some("worker-2")).collect();
+    assert_eq!(theirs.len(), 3);
+    for seq in theirs {
+        world.end(2, seq, boom());
+    }
+    assert!(benched_until(&world, 1).is_some() && benched_until(&world, 2).is_some());
+    world.submit((21..=22).map(|number| brittle(number, "default")).collect());
+    assert_eq!(world.grants(), []);
+    world.leave(3);
+    assert_eq!(world.grants().len(), 2, "nobody better is left");
+}
+
+#[test]
+fn a_rest_that_leaves_a_class_to_resting_workers_only_calls_them_back() {
+    let mut world = World::new();
+    for (key, queues) in [(1, ["default", "x"]), (2, ["default", "side"]), (3, ["side", "x"])] {
+        world.join_with(key, 5, |worker| worker.queues = queues.map(Name::from).into());
+    }
+    world.submit((900..910).map(|number| brittle(number, "side")).collect());
+    fail_shared(&mut world, 1, 5);
+    assert!(benched_until(&world, 1).is_some());
+    world.submit((20..=26).map(|number| brittle(number, "default")).collect());
+    let theirs: Vec<u64> =
+        (900..910).filter(|seq| world.holder(*seq).as_deref() == Some("worker-2")).collect();
+    assert_eq!(theirs.len(), 5);
+    for seq in theirs {
+        world.end(2, seq, boom());
+    }
+    assert!(benched_until(&world, 2).is_some(), "the third has hardly tried the side queue");
+    let mut granted = world.grants();
+    granted.sort_unstable();
+    assert_eq!(granted, [(1, 25), (1, 26), (2, 24)], "nobody else serves the default queue");
+}
+
+#[test]
 fn only_real_failures_count_against_a_worker() {
     let other = |class| {
         let error = TaskError::new(class, "no");

@@ -104,7 +104,9 @@ fn who_did_well_with_a_kind_goes_before_who_did_not() {
 #[test]
 fn an_affinity_key_goes_where_it_went_before_if_that_costs_no_waiting() {
     let mut world = World::new();
-    (1..=3).for_each(|key| drop(world.join_with(key, 2, |worker| worker.slots = 1)));
+    for key in 1..=3 {
+        world.join_with(key, 2, |worker| worker.slots = 1);
+    }
     let with = |number| {
         let mut task = spec(number);
         task.affinity = Some("movie-7".into());
@@ -200,7 +202,9 @@ fn a_task_that_waited_behind_others_on_its_worker_is_measured_from_its_turn() {
 #[test]
 fn a_placement_says_whose_turn_it_was_and_who_was_compared() {
     let mut world = World::new();
-    (1..=6).for_each(|key| drop(world.join(key, 1)));
+    for key in 1..=6 {
+        world.join(key, 1);
+    }
     world.submit(vec![spec(1)]);
     let placement = world.scheduler.explain(world.now, Seq(1)).unwrap().placement.unwrap();
     assert_eq!((placement.by, placement.at), (PlacedBy::Score, world.now));
@@ -232,7 +236,9 @@ fn candidates_say_what_each_worker_lacks() {
 #[test]
 fn a_bad_worker_at_the_head_of_its_group_does_not_hide_the_others() {
     let mut world = World::new();
-    (1..=40).for_each(|key| drop(world.join(key, 4)));
+    for key in 1..=40 {
+        world.join(key, 4);
+    }
     for number in 1..=40 {
         world.submit(vec![spec(number)]);
         assert_eq!(world.grants().len(), 1);

@@ -486,7 +486,7 @@ impl Cluster {
                 let Some(worker) = self.worker(worker) else { return };
                 let held: Vec<u64> = self.held[&worker].iter().copied().collect();
                 let Some(seq) = held.get(place % held.len().max(1)).copied() else { return };
-                self.held.get_mut(&worker).unwrap().remove(&seq);
+                self.held.get_mut(&worker).expect("a connected worker").remove(&seq);
                 assert!(self.finished.insert(seq), "a task finished twice");
                 self.world.end(worker, seq, finished());
             }
@@ -497,7 +497,7 @@ impl Cluster {
                 if !give || !self.held[&worker].contains(&seq) {
                     return;
                 }
-                self.held.get_mut(&worker).unwrap().remove(&seq);
+                self.held.get_mut(&worker).expect("a connected worker").remove(&seq);
                 self.world.end(worker, seq, released());
             }
             Event::Leave(which) => {
