@@ -41,6 +41,12 @@ impl Front {
         let plain = self.oldest.0.saturating_add(patience_us);
         self.slack.map_or(plain, |(latest, _)| latest.0.min(plain))
     }
+
+    /// The stream of its most urgent task with a deadline, if that goes before those without.
+    pub(crate) fn urgent(&self, patience_us: u64) -> Option<u32> {
+        let plain = self.oldest.0.saturating_add(patience_us);
+        self.slack.filter(|(latest, _)| latest.0 <= plain).map(|(_, stream)| stream)
+    }
 }
 
 impl Default for Band {

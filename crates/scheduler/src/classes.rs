@@ -1,8 +1,8 @@
 //! Classes: tasks with equal queue, kind, needs and matching. They have five bands, one per priority.
 //!
 //! A class knows which groups of workers can serve it, as a set of bits, and the list knows which classes have
-//! something to run in which band. It does not know tasks: those are in its streams. Classes that have been empty for a while are swept
-//! when new ones come, so that names made up on the fly do not pile up.
+//! something to run in which band. It does not know tasks: those are in its streams. Classes that have been
+//! empty for a while are swept when new ones come, so that names made up on the fly do not pile up.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +23,7 @@ pub(crate) struct Class {
     pub(crate) kind: Name,
     /// Sorted, each once.
     pub(crate) needs: Vec<Name>,
+    /// What to do when no worker meets them; as the settings say unless given.
     pub(crate) matching: Option<Matching>,
     /// Lowest priority first.
     pub(crate) bands: [Band; 5],

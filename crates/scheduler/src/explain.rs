@@ -45,8 +45,8 @@ impl Scheduler {
             estimated_run_ms: run_us.map(|us| us / 1_000),
             deadline: spec.deadline,
             late,
-            placement: None,
-            candidates: Vec::new(),
+            placement: self.placement_of(seq),
+            candidates: self.candidates(seq),
         })
     }
 
@@ -96,8 +96,7 @@ impl Scheduler {
     fn ahead_of(&self, task: &Task) -> Ahead {
         let groups = &self.classes.get(task.class).groups;
         let band = band_of(task.spec.priority);
-        let latest =
-            task.spec.deadline.map(|deadline| self.latest_start(&task.spec, deadline));
+        let latest = task.spec.deadline.map(|deadline| self.latest_start(&task.spec, deadline));
         let own = self.position(task).unwrap_or_default();
         let mut tasks = own;
         for (index, stream) in self.streams.iter() {

@@ -10,6 +10,7 @@ use divvy_types::{
 
 use crate::Scheduler;
 use crate::lanes::End;
+use crate::learn::{Seen, is_fault};
 use crate::settle::{Ended, cause};
 use crate::spread::spread;
 use crate::table::{NOBODY, Row};
@@ -32,6 +33,9 @@ impl Scheduler {
         if verdict != FailureVerdict::Cancelled {
             let holder = self.tasks[row].worker;
             self.workers.get_mut(holder).failed += 1;
+        }
+        if is_fault(verdict, &error) {
+            self.learn(now, row, Seen::Failed);
         }
         match verdict {
             FailureVerdict::Retry => {
@@ -70,9 +74,8 @@ impl Scheduler {
         if self.tasks[row].stopping {
             return self.cancel_stopped(now, row);
         }
-        let ready_at = self.tasks[row].ready_at;
-        self.end_lease(row);
-        self.make_ready(row, now, ready_at, End::Front);
+        self.recall_answered(row);
+        self.give_back(now, row);
     }
 
     /// A handler stopped although nobody cancelled the task. On a worker that drains this is how it gives tasks back;
@@ -105,6 +108,7 @@ impl Scheduler {
         if holder != NOBODY {
             self.workers.get_mut(holder).failed += 1;
         }
+        self.learn(now, row, Seen::Failed);
         let message =
             format!("the attempt took longer than its {limit} ms and its worker did not stop it");
         let error = TaskError::new(ErrorClass::Timeout, message);

@@ -7,6 +7,7 @@ use divvy_types::{
     AttemptOutcome, Fact, Name, Payload, Seq, TaskState, Timestamp, Token, WorkerKey,
 };
 
+use crate::learn::Seen;
 use crate::settle::{Ended, Settling};
 use crate::submit::Batch;
 use crate::table::{NOBODY, Row};
@@ -77,6 +78,7 @@ impl Scheduler {
     ) {
         let holder = self.tasks[row].worker;
         self.workers.get_mut(holder).finished += 1;
+        self.learn(now, row, Seen::Worked);
         let worker = self.end_lease(row);
         let task = self.remove(row);
         let (seq, token) = (task.seq, task.token);

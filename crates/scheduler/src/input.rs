@@ -72,7 +72,8 @@ pub enum Input {
         /// Which.
         worker: WorkerKey,
     },
-    /// A worker's connection ended. What it still holds counts as a failed attempt (`ErrorClass::WorkerLost`).
+    /// A worker's connection ended. What it ran counts as a failed attempt (`ErrorClass::WorkerLost`); what waited there
+    /// for a slot is given back uncounted.
     WorkerLeft {
         /// Which.
         worker: WorkerKey,

@@ -28,17 +28,7 @@ impl Scheduler {
         let queue = self.queues.intern(&spec.queue);
         self.queues.get_mut(queue).classes += 1;
         let index = self.classes.add(spec, queue);
-        let class = self.classes.get_mut(index);
-        let serving: Vec<u32> = self
-            .workers
-            .groups()
-            .filter(|(_, group)| group.profile.serves(class))
-            .map(|(group, _)| group)
-            .collect();
-        for group in serving {
-            class.groups.set(group, true);
-            self.workers.group_mut(group).classes.set(index, true);
-        }
+        self.class_added(index);
         index
     }
 
@@ -50,9 +40,7 @@ impl Scheduler {
                 }
             }
             let class = self.classes.remove(index);
-            for group in class.groups.iter() {
-                self.workers.group_mut(group).classes.set(index, false);
-            }
+            self.class_removed(index, &class);
             self.queues.get_mut(class.queue).classes -= 1;
             self.drop_queue_if_unused(class.queue);
         }

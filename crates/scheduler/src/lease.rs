@@ -3,13 +3,18 @@
 //!
 //! A lease is renewed by any sign of life of its worker and needs no message of its own. A worker without leases may
 //! be silent for as long as its connection lasts. Timers are per worker, so short attempts cost none.
+//!
+//! When a worker is lost, what it has presumably begun counts as an attempt; what waited there for a slot is given back
+//! uncounted.
 
 use divvy_types::{Fact, Name, Seq, TaskId, TaskState, Timestamp, Token, WorkerKey};
 
-use crate::classes::sorted;
+use crate::lanes::End;
+use crate::places::QUEUED;
+use crate::profile::Profile;
 use crate::table::{NOBODY, Row};
 use crate::timers::Timer;
-use crate::workers::{Note, Profile, Worker};
+use crate::workers::{Note, Worker};
 use crate::{Action, Scheduler, WorkerJoined};
 
 impl Scheduler {
@@ -17,19 +22,18 @@ impl Scheduler {
         if self.workers.index_of(joined.worker).is_some() {
             self.worker_left(now, joined.worker);
         }
-        let profile = Profile {
-            queues: sorted(&joined.queues),
-            kinds: sorted(&joined.kinds),
-            capabilities: sorted(&joined.capabilities),
-        };
-        let (group, new) = self.workers.intern_group(profile);
+        let (group, new) = self.workers.intern_group(Profile::of(&joined));
         if new {
-            self.find_classes(group);
+            self.group_added(group);
         }
         let mut worker = Worker::new(joined.worker, joined.name, group, now);
         worker.credit = joined.credit;
         worker.slots = joined.slots;
+        worker.known = self.learning.meet(&worker.name);
         let index = self.workers.add(worker);
+        if self.workers.group(group).active.len() == 1 {
+            self.activity_began(group);
+        }
         for (seq, token) in joined.held {
             if !self.take_over(now, seq, token, index) {
                 let task = self.tasks.find(seq).map_or(TaskId(0), |task| task.spec.id);
@@ -44,20 +48,6 @@ impl Scheduler {
             }
         }
         self.mark_worker(index);
-    }
-
-    fn find_classes(&mut self, index: u32) {
-        let profile = &self.workers.group(index).profile;
-        let served: Vec<u32> = self
-            .classes
-            .iter()
-            .filter(|(_, class)| profile.serves(class))
-            .map(|(class, _)| class)
-            .collect();
-        for class in served {
-            self.workers.group_mut(index).classes.set(class, true);
-            self.classes.get_mut(class).groups.set(index, true);
-        }
     }
 
     /// Lets a worker go on with an attempt of an earlier connection, if nothing has replaced it.
@@ -75,10 +65,11 @@ impl Scheduler {
                 if !same || task.stopping {
                     return false;
                 }
-                let held = task.held;
+                let (held, begun) = (task.held, task.begun);
                 self.end_lease(row);
                 self.tasks[row].held = held;
                 self.lease(now, row, index, token);
+                self.began_before(row, begun);
                 true
             }
             TaskState::Ready | TaskState::Scheduled => self.adopt_waiting(now, row, token, index),
@@ -93,6 +84,7 @@ impl Scheduler {
         self.end_lease(row);
         self.tasks[row].held = held;
         self.lease(now, row, index, token);
+        self.began_before(row, QUEUED);
     }
 
     /// Adopts an attempt that had run too shortly before a restart to be recorded. Its token must be from before this
@@ -106,6 +98,7 @@ impl Scheduler {
         }
         let (state, due, seq) = (task.state, task.ready_at, task.seq);
         self.lease(now, row, index, token);
+        self.began_before(row, QUEUED);
         if state == TaskState::Ready {
             self.unqueue(row, now);
         } else {
@@ -123,33 +116,59 @@ impl Scheduler {
 
     pub(crate) fn worker_draining(&mut self, key: WorkerKey) {
         if let Some(index) = self.workers.index_of(key) {
-            self.workers.drain(index);
+            self.stop_offering(index);
         }
     }
 
     pub(crate) fn worker_left(&mut self, now: Timestamp, key: WorkerKey) {
         let Some(index) = self.workers.index_of(key) else { return };
-        self.workers.drain(index);
+        self.stop_offering(index);
         let worker = self.workers.get_mut(index);
         let name = worker.name.clone();
         let mut notes = std::mem::take(&mut worker.old);
         notes.extend(std::mem::take(&mut worker.young));
         // Each goes to the front of its lane, so the last one granted goes first.
         notes.sort_unstable_by_key(|note| std::cmp::Reverse(note.token));
-        for note in notes {
-            if self.runs(&note, index) {
-                self.lost(now, note.row, &name);
+        // Told apart before the first one ends, because then the next in line would seem to begin.
+        let leases: Vec<(Row, bool)> = notes
+            .iter()
+            .filter(|note| self.runs(note, index))
+            .map(|note| (note.row, self.is_queued(note, index)))
+            .collect();
+        for (row, queued) in leases {
+            if !queued {
+                self.lost(now, row, &name);
+            } else if self.tasks[row].stopping {
+                self.cancel_stopped(now, row);
+            } else {
+                self.give_back(now, row);
             }
         }
         let (worker, group) = self.workers.remove(index);
+        self.learning.part(worker.known);
         if let Some(group) = group {
-            for class in group.classes.iter() {
-                self.classes.get_mut(class).groups.set(worker.group, false);
-            }
+            self.group_removed(worker.group, &group);
         }
     }
 
-    fn runs(&self, note: &Note, worker: u32) -> bool {
+    /// Offers a worker no more tasks.
+    fn stop_offering(&mut self, index: u32) {
+        self.workers.drain(index);
+        let group = self.workers.get(index).group;
+        if self.workers.group(group).active.is_empty() {
+            self.activity_ended(group);
+        }
+        self.mark_benched();
+    }
+
+    /// Puts a task that was not begun back to where it came from.
+    pub(crate) fn give_back(&mut self, now: Timestamp, row: Row) {
+        let ready_at = self.tasks[row].ready_at;
+        self.end_lease(row);
+        self.make_ready(row, now, ready_at, End::Front);
+    }
+
+    pub(crate) fn runs(&self, note: &Note, worker: u32) -> bool {
         self.tasks
             .at(note.row)
             .is_some_and(|task| task.token == note.token && task.worker == worker)
@@ -178,8 +197,12 @@ impl Scheduler {
             let limit = since.plus_ms(timeout).plus_ms(self.options.stop_grace_ms);
             self.timers.remove(limit, Timer::Overdue(seq));
         }
-        let worker = self.workers.get_mut(index);
-        worker.leased -= 1;
+        let (token, begun) = (task.token, std::mem::replace(&mut task.begun, QUEUED));
+        self.trial_over(row, index);
+        self.recall_over(seq, token);
+        self.workers.get_mut(index).leased -= 1;
+        self.leave_place(begun, index);
+        let worker = self.workers.get(index);
         let (name, waiting) = (worker.name.clone(), worker.is_waiting());
         self.workers.load_changed(index);
         if waiting {

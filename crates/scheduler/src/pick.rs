@@ -16,6 +16,7 @@
 //! 5. *Age.* First in, first out.
 
 use divvy_types::settings::FairBy;
+use divvy_types::view::PlacedBy;
 use divvy_types::{TaskState, Timestamp, Token};
 
 use crate::bands::Front;
@@ -64,9 +65,8 @@ impl Scheduler {
         loop {
             while let Some(index) = self.dirty_classes.pop() {
                 self.classes.get_mut(index).dirty = false;
-                while let Some(row) = self.head_of(index, now) {
-                    let Some(worker) = self.choose_worker(now, row) else { break };
-                    if !self.grant_next(now, worker) {
+                while let Some(worker) = self.worker_for_class(now, index) {
+                    if !self.grant_next(now, worker, PlacedBy::Score) {
                         break;
                     }
                 }
@@ -75,13 +75,17 @@ impl Scheduler {
                 // A worker that left within the step may still be listed.
                 let Some(worker) = self.workers.at_mut(index) else { continue };
                 worker.dirty = false;
-                while self.workers.get(index).is_waiting() && self.grant_next(now, index) {}
+                while self.workers.get(index).is_waiting()
+                    && self.grant_next(now, index, PlacedBy::Turn)
+                {}
+                self.pull(now, index);
             }
             if !self.limits.any_freed() {
-                return;
+                break;
             }
             self.wake_limited(now);
         }
+        self.arm_look(now);
     }
 
     pub(crate) fn mark_worker(&mut self, index: u32) {
@@ -93,7 +97,7 @@ impl Scheduler {
     }
 
     /// Grants the worker the best task that it can run, if there is one.
-    fn grant_next(&mut self, now: Timestamp, worker: u32) -> bool {
+    fn grant_next(&mut self, now: Timestamp, worker: u32, by: PlacedBy) -> bool {
         let Some(index) = self.best_for(now, worker) else { return false };
         let patience = self.patience_us();
         let stream = self.streams.get_mut(index);
@@ -107,6 +111,7 @@ impl Scheduler {
         self.grants += 1;
         let token = Token::new(self.options.epoch, self.grants);
         self.lease(now, row, worker, token);
+        self.note_grant(now, row, worker, by);
         self.relist(index, now);
         self.left_stream(row);
         let task = &self.tasks[row];
@@ -236,7 +241,7 @@ impl Scheduler {
         let patience = self.patience_us();
         let mut best: Option<((u64, u64), u32, Front)> = None;
         for class in served.common(runnable) {
-            if self.is_benched(worker, class) {
+            if band >= self.open_bands(worker, class) {
                 continue;
             }
             let Some(front) = self.classes.get(class).bands[band].front() else { continue };
@@ -249,34 +254,29 @@ impl Scheduler {
         }
         let (_, class, front) = best?;
         let queue = self.classes.get(class).queue;
-        if let Some((latest, stream)) = front.slack
-            && latest.0 <= front.oldest.0.saturating_add(patience)
-        {
+        if let Some(stream) = front.urgent(patience) {
             return Some(stream);
         }
         if !self.shares.is_shared(queue) {
             return Some(front.share.2);
         }
         let of_queue = served.common(runnable).filter(|class| {
-            self.classes.get(*class).queue == queue && !self.is_benched(worker, *class)
+            self.classes.get(*class).queue == queue && band < self.open_bands(worker, *class)
         });
         let shares =
             of_queue.filter_map(|class| Some(self.classes.get(class).bands[band].front()?.share));
         shares.min().map(|(_, _, stream)| stream)
     }
 
-    /// The first task of a class, to find a worker for.
-    fn head_of(&mut self, class: u32, now: Timestamp) -> Option<Row> {
-        let band = (0..5).rev().find(|band| self.classes.runnable[*band].contains(class))?;
+    /// The first task of a class and priority, to find a worker for.
+    pub(crate) fn head_of(&mut self, class: u32, band: usize, now: Timestamp) -> Option<Row> {
+        if !self.classes.runnable[band].contains(class) {
+            return None;
+        }
         let patience = self.patience_us();
         loop {
             let front = self.classes.get(class).bands[band].front()?;
-            let stream = match front.slack {
-                Some((latest, stream)) if latest.0 <= front.oldest.0.saturating_add(patience) => {
-                    stream
-                }
-                _ => front.share.2,
-            };
+            let stream = front.urgent(patience).unwrap_or(front.share.2);
             if self.streams.get(stream).id.limits != NONE {
                 self.relist(stream, now);
                 if self.streams.get(stream).listed.is_none() {
@@ -320,6 +320,8 @@ impl Scheduler {
         } else {
             worker.young.push_back(note);
         }
+        self.take_place(now, note, index);
+        let worker = self.workers.get_mut(index);
         if !held && !std::mem::replace(&mut worker.held_timer, true) {
             self.timers.add(now.plus_ms(self.options.held_after_ms), Timer::Held(key));
         }

@@ -163,6 +163,7 @@ impl Scheduler {
             spec: task.spec,
             ready_at: if state == TaskState::Leased { due.min(now) } else { due },
             since: now,
+            begun: Timestamp::default(),
             token: Token::default(),
             links: None,
             class,

@@ -19,5 +19,6 @@ impl Scheduler {
         for stream in self.limits.redefine(&self.settings, now) {
             self.unblock_stream(stream, now);
         }
+        self.load_settings_changed();
     }
 }

@@ -11,12 +11,17 @@ use divvy_types::{
 };
 
 use crate::classes::Classes;
+use crate::learn::Learning;
 use crate::limits::Limits;
+use crate::matching::Fits;
 use crate::pick::Turns;
+use crate::placed::Placed;
 use crate::queues::Queues;
+use crate::score::Ranking;
 use crate::settle::{Ended, Settling};
 use crate::shares::Shares;
 use crate::spill::Spill;
+use crate::steal::Recalls;
 use crate::streams::Streams;
 use crate::table::{Edge, Row, Task, Tasks};
 use crate::timers::{Timer, Timers};
@@ -27,6 +32,8 @@ use crate::{Action, Input, Options};
 #[derive(Debug)]
 pub struct Scheduler {
     pub(crate) options: Options,
+    /// The time of the present step.
+    pub(crate) now: Timestamp,
     pub(crate) settings: Settings,
     pub(crate) random: fastrand::Rng,
     pub(crate) tasks: Tasks,
@@ -39,6 +46,16 @@ pub struct Scheduler {
     pub(crate) turns: Turns,
     pub(crate) workers: Workers,
     pub(crate) timers: Timers,
+    /// Which groups may take which classes, and how well.
+    pub(crate) fits: Fits,
+    /// How workers do.
+    pub(crate) learning: Learning,
+    /// Tasks that are asked back from workers.
+    pub(crate) recalls: Recalls,
+    /// The last decisions.
+    pub(crate) placed: Placed,
+    /// The last comparison of workers.
+    pub(crate) ranking: Ranking,
     /// Tasks that are done, but whose children are not.
     pub(crate) settling: BTreeMap<Seq, Settling>,
     /// Who waits for tasks that are not in memory: they wait in the store, or follow later in the batch.
@@ -51,8 +68,6 @@ pub struct Scheduler {
     pub(crate) ready_tasks: usize,
     pub(crate) ready_bytes: usize,
     pub(crate) grants: u64,
-    /// The time of the last input, for views.
-    pub(crate) now: Timestamp,
     pub(crate) recovering: bool,
     /// Whether anyone wants to hear of changes.
     pub(crate) watched: bool,
@@ -69,8 +84,9 @@ impl Scheduler {
     /// A scheduler without tasks or workers, before recovery.
     pub fn new(options: Options) -> Self {
         let random = fastrand::Rng::with_seed(options.seed);
-        Self {
+        let mut scheduler = Self {
             options,
+            now: Timestamp::default(),
             settings: Settings::default(),
             random,
             tasks: Tasks::default(),
@@ -82,6 +98,11 @@ impl Scheduler {
             turns: Turns::default(),
             workers: Workers::default(),
             timers: Timers::default(),
+            fits: Fits::default(),
+            learning: Learning::default(),
+            recalls: Recalls::default(),
+            placed: Placed::default(),
+            ranking: Ranking::default(),
             settling: BTreeMap::new(),
             absent: BTreeMap::new(),
             spills: BTreeMap::new(),
@@ -89,7 +110,6 @@ impl Scheduler {
             ready_tasks: 0,
             ready_bytes: 0,
             grants: 0,
-            now: Timestamp(0),
             recovering: true,
             watched: true,
             stopping: false,
@@ -97,7 +117,9 @@ impl Scheduler {
             dirty_workers: Vec::new(),
             ended: Vec::new(),
             actions: VecDeque::new(),
-        }
+        };
+        scheduler.workers.set_crowd_limit(scheduler.crowd_limit());
+        scheduler
     }
 
     /// Says whether anyone wants to hear of changes; if nobody does, [`Action::Announce`] is left out.
@@ -181,6 +203,8 @@ impl Scheduler {
                 Timer::Limit(limit) => self.limits.timer_fired(limit),
                 Timer::Held(worker) => self.note_held(now, worker),
                 Timer::Lease(worker) => self.check_lease(now, worker),
+                Timer::BenchOver(known, kind) => self.bench_over(known, kind),
+                Timer::Look => self.look(now),
             }
         }
     }

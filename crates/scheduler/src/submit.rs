@@ -80,6 +80,7 @@ impl Scheduler {
             spec,
             ready_at,
             since: now,
+            begun: Timestamp::default(),
             token: Token::default(),
             links: None,
             class,

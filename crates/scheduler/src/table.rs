@@ -27,6 +27,8 @@ pub(crate) struct Task {
     pub(crate) ready_at: Timestamp,
     /// When it came into its state.
     pub(crate) since: Timestamp,
+    /// When its present attempt presumably began; see `places`.
+    pub(crate) begun: Timestamp,
     /// Of its present or last attempt under this server start or an adopted one; zero before.
     pub(crate) token: Token,
     /// What few tasks have, apart.
@@ -87,6 +89,11 @@ impl Task {
 
     pub(crate) fn payload_bytes(&self) -> usize {
         self.spec.payload.data().len()
+    }
+
+    /// The index of its priority band, lowest first.
+    pub(crate) fn band(&self) -> usize {
+        band_of(self.spec.priority)
     }
 }
 

@@ -22,6 +22,10 @@ pub(crate) enum Timer {
     Held(WorkerKey),
     /// A worker that holds leases may have been silent for too long.
     Lease(WorkerKey),
+    /// A worker, by the number of its name, has rested long enough from a kind.
+    BenchOver(u32, u32),
+    /// The load of the workers is to be looked at.
+    Look,
 }
 
 #[derive(Debug, Default)]

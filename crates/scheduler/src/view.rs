@@ -9,7 +9,7 @@ use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, Token, WaitReason, 
 
 use crate::Scheduler;
 use crate::streams::NONE;
-use crate::table::{NOBODY, Task};
+use crate::table::{NOBODY, Task, band_of};
 use crate::workers::Group;
 
 /// Tasks that are looked at to find the position of one.
@@ -159,9 +159,9 @@ impl Scheduler {
                 finished: worker.finished,
                 failed: worker.failed,
                 slots: worker.slots,
-                queue_length: worker.leased.saturating_sub(worker.slots),
-                success_rate: 1.0,
-                skills: Vec::new(),
+                queue_length: worker.queue(),
+                success_rate: self.learning.overall(worker.known),
+                skills: self.skills_of(worker.known),
             }
         });
         views.collect()
@@ -247,7 +247,10 @@ impl Scheduler {
                 workers,
             };
         };
-        if lacks(nearest) > 0 {
+        let class = self.classes.peek(spec);
+        let least = lacks(nearest);
+        let falls = class.is_some_and(|class| self.falls_back(class, band_of(spec.priority)));
+        if least > 0 && !falls {
             let missing =
                 spec.needs.iter().filter(|need| !nearest.profile.has(need)).cloned().collect();
             let member = nearest.active.first().map(|index| self.workers.get(*index).name.clone());
@@ -256,9 +259,12 @@ impl Scheduler {
         if let Some(limit) = task.and_then(|task| self.wait_for_limit_of(task, self.now)) {
             return limit;
         }
+        if let Some((workers, until)) = class.and_then(|class| self.benched_for(class)) {
+            return WaitReason::Benched { kind: spec.kind.clone(), workers, until };
+        }
         let able = near
             .iter()
-            .filter(|group| lacks(group) == 0)
+            .filter(|group| lacks(group) == least)
             .map(|group| group.active.len() as u32)
             .sum();
         let position = task.and_then(|task| self.position(task));

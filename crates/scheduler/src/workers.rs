@@ -3,18 +3,19 @@
 //! A worker waits when it has a place free and is not draining. Waiting workers are ordered per group by load, then
 //! by how long ago that changed, so the next one is found without looking at the others. Groups are compared with
 //! each other by bits, 64 at a time; of more than [`CANDIDATES_MAX`] groups that could take a task, that many are
-//! compared. Who connects, and over what, is not known here.
+//! compared. Workers whose queues are long are kept in order of that, for `steal`. Who connects, and over what, is not
+//! known here.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use divvy_types::{Name, Seq, Timestamp, Token, WorkerKey};
 
 use crate::bits::Bits;
-use crate::classes::Class;
+use crate::profile::{Profile, Rates};
 use crate::table::Row;
 
-/// How many groups are compared for one task.
-const CANDIDATES_MAX: usize = 64;
+/// How many groups, and how many workers, are compared for one task.
+pub(crate) const CANDIDATES_MAX: usize = 64;
 /// Notes of ended attempts are dropped beyond twice the running ones and this.
 const NOTES_MIN: usize = 64;
 
@@ -22,10 +23,22 @@ const NOTES_MIN: usize = 64;
 pub(crate) struct Worker {
     pub(crate) key: WorkerKey,
     pub(crate) name: Name,
+    /// The number of its name in what is learnt.
+    pub(crate) known: u32,
     pub(crate) group: u32,
     pub(crate) credit: u32,
     pub(crate) slots: u32,
     pub(crate) leased: u32,
+    /// How many of these have presumably begun.
+    pub(crate) begun: u32,
+    /// The others, by priority, in the order of their grants; those that left are skipped when they come up.
+    pub(crate) lines: [VecDeque<Note>; 5],
+    /// How many of these were asked back.
+    pub(crate) recalled: u32,
+    /// How many tasks of others were asked back for it and are not decided.
+    pub(crate) asking: u32,
+    /// Before this it does not try to steal again.
+    pub(crate) pull_after: Timestamp,
     pub(crate) draining: bool,
     pub(crate) connected_at: Timestamp,
     pub(crate) seen_at: Timestamp,
@@ -42,10 +55,12 @@ pub(crate) struct Worker {
     /// Whether it is to be offered tasks at the end of this step.
     pub(crate) dirty: bool,
     order: Option<Order>,
+    /// The queue under which it is listed as crowded.
+    crowded: Option<u32>,
 }
 
-/// The place among the waiting workers of a group: load, then the number of the last change.
-type Order = (u32, u64, u32);
+/// The place among the waiting workers of a group: load, then the number of the last change, then the worker.
+pub(crate) type Order = (u32, u64, u32);
 
 /// An attempt of a worker.
 #[derive(Clone, Copy, Debug)]
@@ -61,10 +76,16 @@ impl Worker {
         Self {
             key,
             name,
+            known: 0,
             group,
             credit: 0,
             slots: 0,
             leased: 0,
+            begun: 0,
+            lines: Default::default(),
+            recalled: 0,
+            asking: 0,
+            pull_after: Timestamp(0),
             draining: false,
             connected_at: now,
             seen_at: now,
@@ -77,11 +98,22 @@ impl Worker {
             lease_timer: false,
             dirty: false,
             order: None,
+            crowded: None,
         }
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
         !self.draining && self.leased < self.credit
+    }
+
+    /// Whether it could begin a task at once.
+    pub(crate) fn has_free_slot(&self) -> bool {
+        self.is_waiting() && self.leased < self.slots.max(1)
+    }
+
+    /// Tasks that it was given and has presumably not begun.
+    pub(crate) fn queue(&self) -> u32 {
+        self.leased - self.begun
     }
 
     /// Drops notes of attempts that ended, when there are too many.
@@ -99,36 +131,11 @@ impl Worker {
     }
 }
 
-/// What a worker offers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Profile {
-    pub(crate) queues: Vec<Name>,
-    pub(crate) kinds: Vec<Name>,
-    pub(crate) capabilities: Vec<Name>,
-}
-
-impl Profile {
-    pub(crate) fn serves(&self, class: &Class) -> bool {
-        self.runs(class.queue_name.as_str(), class.kind.as_str())
-            && class.needs.iter().all(|need| self.has(need))
-    }
-
-    pub(crate) fn runs(&self, queue: &str, kind: &str) -> bool {
-        let lists = |names: &[Name], name: &str| {
-            names.binary_search_by(|other| other.as_str().cmp(name)).is_ok()
-        };
-        lists(&self.kinds, kind) && (self.queues.is_empty() || lists(&self.queues, queue))
-    }
-
-    pub(crate) fn has(&self, capability: &Name) -> bool {
-        self.capabilities.binary_search(capability).is_ok()
-    }
-}
-
 /// Workers that offer the same.
 #[derive(Debug)]
 pub(crate) struct Group {
     pub(crate) profile: Profile,
+    pub(crate) rates: Rates,
     /// Classes that they serve.
     pub(crate) classes: Bits,
     /// Members that are not draining.
@@ -149,6 +156,9 @@ pub(crate) struct Workers {
     /// Groups with waiting workers.
     waiting: Bits,
     changes: u64,
+    /// Workers with longer queues than the limit, by length.
+    crowded: BTreeSet<(u32, u32)>,
+    crowd_limit: u32,
 }
 
 impl Workers {
@@ -207,6 +217,7 @@ impl Workers {
         });
         self.by_profile.insert(profile.clone(), index);
         self.groups[index as usize] = Some(Group {
+            rates: profile.rates(),
             profile,
             classes: Bits::default(),
             active: BTreeSet::new(),
@@ -280,14 +291,55 @@ impl Workers {
             let any = !group.waiting.is_empty();
             self.waiting.set(group_index, any);
         }
+        self.queue_changed(index);
     }
 
-    /// The waiting worker with the least load among these groups.
-    pub(crate) fn least_loaded(&self, groups: &Bits) -> Option<u32> {
-        let candidates = groups.common(&self.waiting).take(CANDIDATES_MAX);
-        candidates
-            .filter_map(|group| self.group(group).waiting.first())
-            .min()
-            .map(|(_, _, worker)| *worker)
+    fn queue_changed(&mut self, index: u32) {
+        let worker = self.list[index as usize].as_mut().expect("a worker in use");
+        let queue = worker.queue();
+        let listed = (queue > self.crowd_limit).then_some(queue);
+        let before = std::mem::replace(&mut worker.crowded, listed);
+        if before == listed {
+            return;
+        }
+        if let Some(before) = before {
+            self.crowded.remove(&(before, index));
+        }
+        if let Some(queue) = listed {
+            self.crowded.insert((queue, index));
+        }
+    }
+
+    /// From which queue on workers are listed as crowded.
+    pub(crate) fn set_crowd_limit(&mut self, limit: u32) {
+        self.crowd_limit = limit;
+        for index in self.indices() {
+            self.queue_changed(index);
+        }
+    }
+
+    /// Whether a queue is longer than the limit.
+    pub(crate) fn is_crowded(&self) -> bool {
+        !self.crowded.is_empty()
+    }
+
+    /// Crowded workers and their queues, the longest first.
+    pub(crate) fn crowded(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.crowded.iter().rev().map(|(queue, index)| (*index, *queue))
+    }
+
+    /// The waiting workers of these groups, group by group, those with the least load first in each; of many groups
+    /// the first ones.
+    pub(crate) fn waiting_in<'a>(
+        &'a self,
+        groups: &'a Bits,
+    ) -> impl Iterator<Item = (u32, &'a BTreeSet<Order>)> {
+        let waiting = groups.common(&self.waiting).take(CANDIDATES_MAX);
+        waiting.map(|index| (index, &self.group(index).waiting))
+    }
+
+    /// All groups with waiting workers.
+    pub(crate) fn waiting_groups(&self) -> impl Iterator<Item = &BTreeSet<Order>> {
+        self.waiting.iter().map(|index| &self.group(index).waiting)
     }
 }

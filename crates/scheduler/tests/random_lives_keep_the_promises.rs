@@ -1,4 +1,4 @@
-//! Random submissions, workers, reports, cancels, pauses, restarts and time; a model beside the scheduler, fed with
+//! Random submissions, workers, reports, cancels, pauses, thefts, restarts and time; a model beside the scheduler, fed with
 //! nothing but its actions, checks the promises after every step. At the end faults stop, and everything must end.
 
 mod support;
@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use divvy_scheduler::*;
 use divvy_types::fact::Replay;
+use divvy_types::settings::Strategy as Way;
 use divvy_types::{
     AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, Payload,
-    Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
+    Seq, Settings, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
 };
 use proptest::prelude::*;
 
@@ -19,7 +20,10 @@ const QUEUES: [&str; 2] = ["default", "mail"];
 #[derive(Clone, Debug)]
 enum Op {
     Submit(Vec<Shape>),
-    Join { credit: u32, queue: u8 },
+    Join { credit: u32, slots: u32, queue: u8 },
+    AnswerRecall { which: usize, give: bool },
+    Stealing { strategy: u8, busy: u32, begun_too: bool, predictive: bool },
+    Rebalance,
     Rejoin(usize),
     Leave(usize),
     Drain(usize),
@@ -85,7 +89,12 @@ fn op() -> impl Strategy<Value = Op> {
     ];
     prop_oneof![
         6 => shapes().prop_map(Op::Submit),
-        3 => (1u32..4, 0u8..3).prop_map(|(credit, queue)| Op::Join { credit, queue }),
+        3 => (1u32..9, 1u32..4, 0u8..3).prop_map(|(credit, slots, queue)| Op::Join { credit, slots, queue }),
+        5 => (any::<usize>(), any::<bool>()).prop_map(|(which, give)| Op::AnswerRecall { which, give }),
+        1 => (0u8..4, 0u32..4, any::<bool>(), any::<bool>()).prop_map(
+            |(strategy, busy, begun_too, predictive)| Op::Stealing { strategy, busy, begun_too, predictive }
+        ),
+        1 => Just(Op::Rebalance),
         2 => any::<usize>().prop_map(Op::Rejoin),
         1 => any::<usize>().prop_map(Op::Leave),
         1 => any::<usize>().prop_map(Op::Drain),
@@ -121,6 +130,7 @@ struct Process {
     key: Option<WorkerKey>,
     queues: Vec<divvy_types::Name>,
     credit: u32,
+    slots: u32,
     draining: bool,
     running: BTreeMap<Seq, Token>,
 }
@@ -138,6 +148,10 @@ struct Model {
     tokens: Vec<(Seq, Token)>,
     paused: BTreeSet<&'static str>,
     loads: Vec<(Lane, Option<Seq>, usize)>,
+    settings: Settings,
+    /// Recalls that no worker has answered.
+    recalls: Vec<(WorkerKey, Seq, Token)>,
+    recalled: BTreeSet<Token>,
     restarted: bool,
 }
 
@@ -156,6 +170,9 @@ impl Model {
             tokens: Vec::new(),
             paused: BTreeSet::new(),
             loads: Vec::new(),
+            settings: Settings::default(),
+            recalls: Vec::new(),
+            recalled: BTreeSet::new(),
             restarted: false,
         };
         model.feed(Input::RecoveryEnded);
@@ -200,8 +217,33 @@ impl Model {
                     process.running.remove(&seq);
                 }
             }
-            // A worker may say nothing to a recall: then it goes on.
-            Action::Recall { .. } | Action::Announce(_) | Action::Forget { .. } => {}
+            Action::Recall { worker, seq, token, .. } => self.recall(worker, seq, token),
+            Action::Announce(_) | Action::Forget { .. } => {}
+        }
+    }
+
+    fn recall(&mut self, worker: WorkerKey, seq: Seq, token: Token) {
+        let process = self.processes.iter().find(|process| process.key == Some(worker));
+        let process = process.expect("a connected worker is asked");
+        assert_eq!(
+            process.running.get(&seq),
+            Some(&token),
+            "it is asked for what it does not hold"
+        );
+        assert!(self.tasks[&seq].spec.priority < 4, "a protected task is asked back");
+        assert!(self.recalled.insert(token), "one attempt is asked back twice");
+        self.recalls.push((worker, seq, token));
+    }
+
+    fn answer_recall(&mut self, which: usize, give: bool) {
+        if self.recalls.is_empty() {
+            return;
+        }
+        let (worker, seq, token) = self.recalls.remove(which % self.recalls.len());
+        let process = self.processes.iter().find(|process| process.key == Some(worker));
+        if give && process.is_some_and(|process| process.running.get(&seq) == Some(&token)) {
+            let end = AttemptEnd::Other(AttemptOutcome::Released);
+            self.feed(Input::AttemptEnded(AttemptEnded { worker, seq, token, end, log: None }));
         }
     }
 
@@ -426,7 +468,7 @@ impl Model {
             kinds: vec!["noop".into()],
             capabilities: Vec::new(),
             credit: process.credit,
-            slots: process.credit,
+            slots: process.slots,
             held: process.running.iter().map(|(seq, token)| (*seq, *token)).collect(),
         };
         self.feed(Input::WorkerJoined(joined));
@@ -438,13 +480,32 @@ impl Model {
                 let tasks = self.submissions(&shapes);
                 self.feed(Input::TasksSubmitted(tasks));
             }
-            Op::Join { credit, queue } => {
+            Op::AnswerRecall { which, give } => self.answer_recall(which, give),
+            Op::Stealing { strategy, busy, begun_too, predictive } => {
+                let balancing = &mut self.settings.load_balancing;
+                balancing.strategy =
+                    [Way::None, Way::Pull, Way::Push, Way::Hybrid][usize::from(strategy)];
+                balancing.thresholds.busy_threshold = busy;
+                balancing.thresholds.idle_threshold = busy;
+                balancing.thresholds.severe_imbalance_ratio = 1.0;
+                balancing.work_stealing.allow_task_migration = begun_too;
+                balancing.work_stealing.predictive = predictive;
+                self.feed(Input::SettingsChanged(Box::new(self.settings.clone())));
+            }
+            Op::Rebalance => {
+                let planned = self.scheduler.plan_rebalance(self.now).len();
+                let before = self.recalled.len();
+                self.feed(Input::RebalanceRequested);
+                assert!(self.recalled.len() - before >= planned, "a plan is not carried out");
+            }
+            Op::Join { credit, slots, queue } => {
                 let queues =
                     QUEUES.get(usize::from(queue)).map(|name| (*name).into()).into_iter().collect();
                 self.processes.push(Process {
                     key: None,
                     queues,
                     credit,
+                    slots,
                     draining: false,
                     running: BTreeMap::new(),
                 });
@@ -605,8 +666,11 @@ impl Model {
         self.restarted = true;
         self.epoch += 1;
         self.loads.clear();
+        self.recalls.clear();
+        self.recalled.clear();
         self.scheduler = Scheduler::new(Self::options(self.epoch));
         self.processes.iter_mut().for_each(|process| process.key = None);
+        self.feed(Input::SettingsChanged(Box::new(self.settings.clone())));
         for name in self.paused.clone() {
             self.feed(Input::QueuePaused { queue: name.into(), paused: true });
         }
@@ -660,7 +724,8 @@ impl Model {
                 for worker in self.scheduler.workers() {
                     let serves = worker.queues.is_empty() || worker.queues.contains(&spec.queue);
                     let waits = !worker.draining && worker.leased < worker.credit;
-                    assert!(!(serves && waits), "{seq:?} is ready and {} waits", worker.name);
+                    let idle = serves && waits && !self.is_benched(&worker.name, seq);
+                    assert!(!idle, "{seq:?} is ready and {} waits", worker.name);
                 }
             }
         }
@@ -676,11 +741,37 @@ impl Model {
             .values()
             .filter(|task| task.outcome.is_none() && task.spilled.is_none())
             .count() as u64;
+        self.check_metrics();
         assert_eq!(
             open,
             counts.blocked + counts.scheduled + counts.ready + counts.leased,
             "a task got lost"
         );
+    }
+
+    fn check_metrics(&self) {
+        let metrics = self.scheduler.load_metrics();
+        assert_eq!(metrics.total_steals, self.recalled.len() as u64);
+        assert!(metrics.successful_steals + metrics.failed_steals <= metrics.total_steals);
+        assert!(metrics.tasks_migrated <= metrics.successful_steals);
+        assert_eq!(metrics.agent_count, self.scheduler.workers().len() as u64);
+        let (mut waiting, mut busy) = (0, 0);
+        for worker in self.scheduler.workers() {
+            assert_eq!(worker.queue_length, worker.leased.saturating_sub(worker.slots));
+            waiting += u64::from(worker.queue_length);
+            let threshold = self.settings.load_balancing.thresholds.busy_threshold;
+            busy += u64::from(worker.queue_length > threshold);
+        }
+        let counts = self.scheduler.counts();
+        assert_eq!(metrics.total_queued, waiting + counts.ready + counts.spilled);
+        assert_eq!(metrics.busy_agents, busy);
+    }
+
+    /// Whether a worker rests from the kind of a task, although it has a place free.
+    fn is_benched(&self, name: &str, seq: Seq) -> bool {
+        let explanation = self.scheduler.explain(self.now, seq).expect("an open task");
+        let mut candidates = explanation.candidates.iter();
+        candidates.any(|other| other.worker == name && other.benched_until.is_some())
     }
 
     /// Faults stop: a good worker comes and runs everything.
@@ -694,7 +785,7 @@ impl Model {
             }
         }
         self.processes.iter_mut().for_each(|process| process.running.clear());
-        self.step(Op::Join { credit: 5, queue: 9 });
+        self.step(Op::Join { credit: 5, slots: 3, queue: 9 });
         for _ in 0..5_000 {
             if self.scheduler.is_idle() {
                 break;
@@ -712,6 +803,9 @@ impl Model {
         assert!(self.scheduler.is_idle(), "something never ends: {:?}", self.scheduler.counts());
         assert!(self.tasks.values().all(|task| task.outcome.is_some()));
         assert_eq!(self.scheduler.counts(), Counts::default());
+        let metrics = self.scheduler.load_metrics();
+        let answered = metrics.successful_steals + metrics.failed_steals;
+        assert_eq!(metrics.total_steals, answered, "a recall is still open");
     }
 }
 

@@ -73,11 +73,12 @@ pub enum WaitReason {
         /// When the next may start, if its rate keeps it.
         until: Option<Timestamp>,
     },
-    /// Every worker that could run it keeps failing this kind, and is not given it for a while.
+    /// The workers with a place free keep failing this kind and are not given it for a while; the others that could
+    /// run it are busy.
     Benched {
         /// The kind.
         kind: Name,
-        /// Such workers.
+        /// Workers with a place free that rest from the kind.
         workers: u32,
         /// When the first of them is tried again.
         until: Timestamp,
@@ -133,7 +134,7 @@ impl fmt::Display for WaitReason {
             Self::Limit { limit, .. } => write!(f, "limit `{limit}` is reached"),
             Self::Benched { kind, workers, until } => write!(
                 f,
-                "all {workers} worker(s) that serve `{kind}` keep failing it; tried again at {until}"
+                "{workers} free worker(s) keep failing `{kind}` and rest from it until {until}; the others are busy"
             ),
             Self::WorkflowOpen { open } => {
                 write!(f, "runs when its workflow has ended; {open} task(s) of it are open")

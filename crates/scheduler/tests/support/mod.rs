@@ -5,9 +5,10 @@
 use std::sync::Arc;
 
 use divvy_scheduler::*;
+use divvy_types::view::WorkerView;
 use divvy_types::{
     AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Machine, Name, Payload,
-    Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
+    Seq, Settings, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
 };
 
 pub(crate) struct World {
@@ -58,6 +59,10 @@ pub(crate) fn submission(spec: TaskSpec) -> Submission {
 pub(crate) fn failure(verdict: FailureVerdict) -> AttemptEnd {
     let error = TaskError::new(ErrorClass::Failed, "boom");
     AttemptEnd::Other(AttemptOutcome::Failed(Failure { verdict, error }))
+}
+
+pub(crate) fn released() -> AttemptEnd {
+    AttemptEnd::Other(AttemptOutcome::Released)
 }
 
 pub(crate) fn finished() -> AttemptEnd {
@@ -190,6 +195,38 @@ impl World {
             _ => None,
         });
         answers.collect()
+    }
+
+    /// Tasks that workers were asked to give back: worker, task, whether even if it has begun.
+    pub(crate) fn recalls(&self) -> Vec<(u64, u64, bool)> {
+        let recalls = self.actions.iter().filter_map(|action| match action {
+            Action::Recall { worker, seq, begun_too, .. } => Some((worker.0, seq.0, *begun_too)),
+            _ => None,
+        });
+        recalls.collect()
+    }
+
+    /// Changes the settings that hold.
+    pub(crate) fn set(&mut self, change: impl FnOnce(&mut Settings)) -> &[Action] {
+        let mut settings = self.scheduler.settings().clone();
+        change(&mut settings);
+        settings.check().expect("settings that make sense");
+        self.feed(Input::SettingsChanged(Box::new(settings)))
+    }
+
+    pub(crate) fn leave(&mut self, worker: u64) -> &[Action] {
+        self.feed(Input::WorkerLeft { worker: WorkerKey(worker) })
+    }
+
+    /// Who holds a task.
+    pub(crate) fn holder(&self, seq: u64) -> Option<String> {
+        self.scheduler.status(Seq(seq))?.worker.map(|name| name.to_string())
+    }
+
+    /// What is known of a worker.
+    pub(crate) fn worker(&self, key: u64) -> WorkerView {
+        let found = self.scheduler.workers().into_iter().find(|worker| worker.key == key);
+        found.expect("a connected worker")
     }
 
     /// Attempts that workers were told to stop: worker, task, token, reason.

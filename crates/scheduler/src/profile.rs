@@ -1,0 +1,152 @@
+//! What a worker offers, and how well that meets the needs of a class.
+//!
+//! Nothing here is asked for a pick: profiles are compared with classes when either is new. Of capabilities with the
+//! same name the last one that the worker gave holds.
+
+use std::collections::BTreeMap;
+
+use divvy_types::Name;
+use divvy_types::need::{Need, Test, capability, is_met, number};
+
+use crate::WorkerJoined;
+use crate::classes::{Class, sorted};
+
+/// What a worker offers. Lists are sorted, each entry once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Profile {
+    pub(crate) queues: Vec<Name>,
+    pub(crate) kinds: Vec<Name>,
+    /// One per name.
+    pub(crate) capabilities: Vec<Name>,
+}
+
+impl Profile {
+    pub(crate) fn of(joined: &WorkerJoined) -> Self {
+        let by_name: BTreeMap<&str, &Name> =
+            joined.capabilities.iter().map(|text| (capability(text).0, text)).collect();
+        let capabilities: Vec<Name> = by_name.into_values().cloned().collect();
+        Self {
+            queues: sorted(&joined.queues),
+            kinds: sorted(&joined.kinds),
+            capabilities: sorted(&capabilities),
+        }
+    }
+
+    /// Whether it has everything that a class asks for.
+    pub(crate) fn serves(&self, class: &Class) -> bool {
+        self.runs(class.queue_name.as_str(), class.kind.as_str())
+            && class.needs.iter().all(|need| self.has(need))
+    }
+
+    pub(crate) fn runs(&self, queue: &str, kind: &str) -> bool {
+        let lists = |names: &[Name], name: &str| {
+            names.binary_search_by(|other| other.as_str().cmp(name)).is_ok()
+        };
+        lists(&self.kinds, kind) && (self.queues.is_empty() || lists(&self.queues, queue))
+    }
+
+    /// Whether it meets a need, such as `gpu>=2`.
+    pub(crate) fn has(&self, need: &Name) -> bool {
+        is_met(need, &self.capabilities)
+    }
+
+    /// How many of these needs it meets.
+    pub(crate) fn met(&self, needs: &[Name]) -> usize {
+        needs.iter().filter(|need| self.has(need)).count()
+    }
+
+    /// The mean of needed over offered amounts: 1 if it offers just what is needed, less if it could do more, so that
+    /// rare abilities stay free for those who need them. A need that it does not meet counts 0. Without needs it is 1.
+    pub(crate) fn skill_match(&self, needs: &[Name]) -> f64 {
+        if needs.is_empty() {
+            return 1.0;
+        }
+        needs.iter().map(|need| self.share_used(need)).sum::<f64>() / needs.len() as f64
+    }
+
+    fn share_used(&self, need: &Name) -> f64 {
+        if !self.has(need) {
+            return 0.0;
+        }
+        let Ok(need) = Need::parse(need) else { return 0.0 };
+        let offered = number(&self.capabilities, need.name).unwrap_or_default();
+        match need.test {
+            // Presence asks for one of however many there are.
+            Test::Present if offered > 1.0 => 1.0 / offered,
+            Test::AtLeast(least) if offered > 0.0 => (least / offered).clamp(0.0, 1.0),
+            _ => 1.0,
+        }
+    }
+
+    /// What a task costs here, and what energy it takes, both over the worker's speed.
+    pub(crate) fn rates(&self) -> Rates {
+        let get = |name| number(&self.capabilities, name);
+        let speed = get("speed").filter(|speed| *speed > 0.0).unwrap_or(1.0);
+        let watts = get("watts_busy").unwrap_or_default() - get("watts_idle").unwrap_or_default();
+        Rates {
+            price: (get("price_hour").unwrap_or_default() / speed).max(0.0),
+            energy: (watts / speed).max(0.0),
+        }
+    }
+}
+
+/// What work costs on a worker, beyond what the worker costs when it does nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rates {
+    /// `price_hour / speed`
+    pub(crate) price: f64,
+    /// `(watts_busy − watts_idle) / speed`
+    pub(crate) energy: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use divvy_types::WorkerKey;
+
+    use super::*;
+
+    fn profile(capabilities: &[&str]) -> Profile {
+        Profile::of(&WorkerJoined {
+            worker: WorkerKey(1),
+            name: "w".into(),
+            queues: Vec::new(),
+            kinds: vec!["k".into()],
+            capabilities: capabilities.iter().map(|text| Name::from(*text)).collect(),
+            credit: 1,
+            slots: 1,
+            held: Vec::new(),
+        })
+    }
+
+    #[test]
+    fn the_last_capability_of_a_name_holds() {
+        let worker = profile(&["gpu=4", "ffmpeg", "gpu=1"]);
+        assert_eq!(worker.capabilities, ["ffmpeg", "gpu=1"]);
+        assert!(worker.has(&"gpu>=1".into()) && !worker.has(&"gpu>=2".into()));
+    }
+
+    #[test]
+    fn the_skill_match_is_the_mean_of_needed_over_offered() {
+        let worker = profile(&["gpu=4", "ram=8", "ffmpeg", "region=eu"]);
+        for (needs, expected) in [
+            (&[][..], 1.0),
+            (&["gpu>=4"], 1.0),
+            (&["gpu>=1"], 0.25),
+            (&["gpu"], 0.25),
+            (&["ffmpeg"], 1.0),
+            (&["region=eu"], 1.0),
+            (&["gpu>=1", "ram>=6"], 0.5),
+            (&["gpu>=1", "nvenc"], 0.125),
+        ] {
+            let needs: Vec<Name> = needs.iter().map(|need| Name::from(*need)).collect();
+            assert!((worker.skill_match(&needs) - expected).abs() < 1e-9, "{needs:?}");
+        }
+    }
+
+    #[test]
+    fn rates_are_per_speed_and_never_below_nothing() {
+        let worker = profile(&["price_hour=3", "speed=2", "watts_busy=300", "watts_idle=100"]);
+        assert_eq!(worker.rates(), Rates { price: 1.5, energy: 100.0 });
+        assert_eq!(profile(&["speed=0", "watts_idle=9", "price_hour=x"]).rates(), Rates::default());
+    }
+}
