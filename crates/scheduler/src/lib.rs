@@ -21,6 +21,7 @@ pub mod options;
 pub mod view;
 
 mod bits;
+mod budgets;
 mod cancel;
 mod checkpoint;
 mod classes;

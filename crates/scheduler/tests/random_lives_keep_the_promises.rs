@@ -201,7 +201,10 @@ impl Model {
                 }
             }
             // A worker may say nothing to a recall: then it goes on.
-            Action::Recall { .. } | Action::Announce(_) | Action::Forget { .. } => {}
+            Action::Recall { .. }
+            | Action::Announce(_)
+            | Action::Forget { .. }
+            | Action::ForgetWorkflow { .. } => {}
         }
     }
 
@@ -559,6 +562,7 @@ impl Model {
                     seq,
                     task: task.spec.id,
                     lane,
+                    workflow: None,
                     reason: "asked".into(),
                 });
             }
@@ -622,7 +626,13 @@ impl Model {
             let task = &self.tasks[seq];
             let (id, spawned_by) = (task.spec.id, task.spawned_by);
             let failed = self.family_failed(*seq);
-            self.feed(Input::SettlingRecovered { seq: *seq, task: id, failed, spawned_by });
+            self.feed(Input::SettlingRecovered {
+                seq: *seq,
+                task: id,
+                failed,
+                spawned_by,
+                workflow: None,
+            });
         }
         let open =
             self.tasks.iter().filter(|(_, task)| task.outcome.is_none() && task.spilled.is_none());
