@@ -265,7 +265,8 @@ impl Handle {
         self.look(move |core| keys.into_iter().map(|key| Present::of(core, key)).collect()).await
     }
 
-    async fn read<T, F>(&self, read: F) -> Result<T, Error>
+    /// Runs `read` on a connection of its own, off the loop.
+    pub(crate) async fn read<T, F>(&self, read: F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Reader) -> Result<T, divvy_store::Error> + Send + 'static,
