@@ -22,7 +22,7 @@ const OPEN_SCAN_MAX: usize = 100_000;
 /// Dead letters that are read to form groups.
 const DEAD_SCAN_MAX: usize = 20_000;
 /// The fewest digits of a shortened id.
-const PREFIX_LEN_MIN: usize = 4;
+pub(crate) const PREFIX_LEN_MIN: usize = 4;
 
 /// What to list.
 #[derive(Clone, Debug, Default)]

@@ -246,9 +246,9 @@ pub enum Error {
     NotFound(String),
     /// No workflow has this id.
     #[error("no workflow {0}; it may have been dropped by retention, or the id is wrong")]
-    NoSuchWorkflow(WorkflowId),
+    NoSuchWorkflow(Name),
     /// A shortened id fits several tasks.
-    #[error("`{prefix}` fits {count} tasks or more; give more digits")]
+    #[error("`{prefix}` fits {count} or more; give more digits")]
     Ambiguous {
         /// What was given.
         prefix: String,

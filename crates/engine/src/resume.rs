@@ -58,7 +58,7 @@ impl Core {
     ) -> Result<(), Error> {
         let mut failed = self.failed_tasks(id, include_cancelled)?;
         if failed.count == 0 && failed.callbacks.is_empty() && !self.is_workflow(id)? {
-            let _ = reply.send(Err(Error::NoSuchWorkflow(id)));
+            let _ = reply.send(Err(Error::NoSuchWorkflow(id.to_string().into())));
             return Ok(());
         }
         keep_oldest(&mut failed.members, RESUME_MAX);

@@ -12,6 +12,7 @@ use divvy_types::{Name, Seq, TaskId, TaskState, Timestamp, WorkflowId, WorkflowR
 
 use crate::core::Core;
 use crate::handle::Handle;
+use crate::query::PREFIX_LEN_MIN;
 use crate::request::{Error, Request};
 
 /// Failed members and callbacks that a view of a workflow shows.
@@ -101,6 +102,24 @@ impl Walk {
 }
 
 impl Handle {
+    /// The workflow that a text stands for: an id, or the beginning of exactly one.
+    pub async fn resolve_workflow(&self, text: &str) -> Result<WorkflowId, Error> {
+        if let Ok(id) = text.parse() {
+            return Ok(id);
+        }
+        let unknown = || Error::NoSuchWorkflow(text.chars().take(64).collect());
+        let digits = text.chars().filter(|c| *c != '-').count();
+        let range = TaskId::prefix_range(text).filter(|_| digits >= PREFIX_LEN_MIN);
+        let (low, high) = range.ok_or_else(unknown)?;
+        let above = WorkflowId(high.0.saturating_add(1));
+        let found = self.read(move |reader| reader.workflows(Some(above), 2)).await?;
+        match found.iter().filter(|(id, _)| id.0 >= low.0).count() {
+            0 => Err(unknown()),
+            1 => Ok(found[0].0),
+            count => Err(Error::Ambiguous { prefix: text.to_owned(), count }),
+        }
+    }
+
     /// A workflow whole.
     pub async fn workflow(&self, id: WorkflowId) -> Result<WorkflowView, Error> {
         let mut walk = self
@@ -111,7 +130,7 @@ impl Handle {
             })
             .await?;
         if walk.started_at.is_none() {
-            return Err(Error::NoSuchWorkflow(id));
+            return Err(Error::NoSuchWorkflow(id.to_string().into()));
         }
         let open = std::mem::take(&mut walk.open);
         for slice in open.chunks(SLICE) {
@@ -162,7 +181,7 @@ impl Handle {
         for pass in 0..CANCEL_PASSES_MAX {
             let (mut open, known) = self.open_tasks_of(id, asked, pass == 0).await?;
             if !known {
-                return Err(Error::NoSuchWorkflow(id));
+                return Err(Error::NoSuchWorkflow(id.to_string().into()));
             }
             if open.is_empty() {
                 break;

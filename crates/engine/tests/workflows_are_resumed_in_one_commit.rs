@@ -127,7 +127,9 @@ fn a_chain_of_failures_outside_of_the_workflow_is_left() {
 #[test]
 fn a_second_resume_finds_nothing_and_an_unknown_workflow_is_said_to_be_so() {
     let mut world = World::new();
-    assert!(matches!(resume(&mut world, false), Err(Error::NoSuchWorkflow(id)) if id == FLOW));
+    assert!(
+        matches!(resume(&mut world, false), Err(Error::NoSuchWorkflow(id)) if id == FLOW.to_string())
+    );
     world.submit(vec![member(1, &[]), member(2, &[1])]).unwrap();
     let mut worker = world.join("w", 1, vec![]);
     run_all(&mut world, &mut worker, &[1]);
