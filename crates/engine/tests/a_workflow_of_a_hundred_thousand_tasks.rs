@@ -106,7 +106,7 @@ fn layers_that_fan_out_and_in_run_layer_by_layer() {
         let first = (layer - 1) * LAYER + 1;
         match place {
             0 => (first..first + LAYER).collect(),
-            _ => vec![first + place, first + (place * 7) % LAYER],
+            _ => vec![first + place, first + (place * 7 + 1) % LAYER],
         }
     };
     world.submit((1..=TASKS).map(|id| spec(id, parents(id))));
