@@ -6,8 +6,8 @@
 //! **Departing tasks.** A task that leaves the scheduler's memory is found in the store only once its facts are
 //! committed. A request that names it in between is put off until then.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use divvy_scheduler::input::{RecoveredTask, Submission};
 use divvy_scheduler::{Action, Input, ReportAnswer, Scheduler};
 use divvy_store::{OpenTask, Reader};
 use divvy_types::view::{QueueView, WorkerView};
-use divvy_types::{Machine, Seq, TaskId, Timestamp, Token, WorkerKey};
+use divvy_types::{Machine, Seq, TaskId, Timestamp, Token, WorkerKey, WorkflowId};
 
 use crate::group::{Group, Load, Released};
 use crate::live::Live;
@@ -28,6 +28,8 @@ pub struct Core {
     pub(crate) scheduler: Scheduler,
     /// Tasks that the scheduler has, or had until a moment ago.
     pub(crate) ids: HashMap<TaskId, Known, BuildHasherDefault<IdHasher>>,
+    /// Workflows that left the scheduler by facts that are not committed yet, and how many groups say so.
+    pub(crate) departing_workflows: BTreeMap<WorkflowId, u32>,
     pub(crate) reader: Box<dyn Reader>,
     /// The greatest time-ordered id that was ever accepted: a greater one cannot be in the store.
     pub(crate) last_ordered_id: TaskId,
@@ -48,6 +50,7 @@ impl Core {
         Self {
             scheduler,
             ids: HashMap::default(),
+            departing_workflows: BTreeMap::new(),
             reader,
             last_ordered_id: TaskId(0),
             last_seq: Seq(0),
@@ -101,6 +104,12 @@ impl Core {
                 Ok(())
             }
             Request::Cancel { id, reason, reply } => self.cancel(id, reason, reply),
+            Request::CancelMembers { ids, reason, reply } => {
+                self.cancel_members(ids, reason, reply)
+            }
+            Request::ResumeWorkflow { id, include_cancelled, reply } => {
+                self.resume_workflow(id, include_cancelled, reply)
+            }
             Request::Retry { id, reply } => self.retry(id, reply),
             Request::DropDead { id, reply } => self.drop_dead(id, reply),
             Request::PauseQueue { queue, paused, reply } => {
@@ -162,6 +171,7 @@ impl Core {
                 known.remove();
             }
         }
+        self.workflows_released(&released.workflows);
         for (lane, tasks, exhausted) in released.loaded {
             let tasks =
                 tasks.into_iter().map(|task| self.admit_stored(task)).collect::<Result<_, _>>()?;
@@ -256,6 +266,10 @@ impl Core {
                 self.live.forget(seq);
                 self.ids.insert(task, Known { seq, departing: true });
                 self.group.forgotten.push((task, seq));
+            }
+            Action::ForgetWorkflow { workflow } => {
+                *self.departing_workflows.entry(workflow).or_default() += 1;
+                self.group.workflows.push(workflow);
             }
         }
     }

@@ -9,7 +9,7 @@ use divvy_scheduler::Grant;
 use divvy_store::{Family, OpenTask, Reader};
 use divvy_types::limits::{UPSTREAM_BYTES_MAX, UPSTREAM_ROWS_MAX};
 use divvy_types::view::TaskChange;
-use divvy_types::{Fact, Lane, Name, Seq, TaskId, Token, WorkerKey};
+use divvy_types::{Fact, Lane, Name, Seq, TaskId, Token, WorkerKey, WorkflowId};
 use tokio::sync::broadcast;
 
 use crate::request::{Error, GrantedTask, Outbox, ToWorker};
@@ -33,6 +33,7 @@ pub struct Group {
     pub(crate) changes: Vec<TaskChange>,
     pub(crate) loads: Vec<Load>,
     pub(crate) forgotten: Vec<(TaskId, Seq)>,
+    pub(crate) workflows: Vec<WorkflowId>,
 }
 
 /// A wish for tasks that wait in the store.
@@ -57,6 +58,7 @@ impl Group {
             && self.changes.is_empty()
             && self.loads.is_empty()
             && self.forgotten.is_empty()
+            && self.workflows.is_empty()
     }
 }
 
@@ -65,6 +67,8 @@ impl Group {
 pub struct Released {
     /// Tasks that left the core's memory and are found in the store from now on.
     pub(crate) forgotten: Vec<(TaskId, Seq)>,
+    /// Workflows that left the scheduler, whose ends are all found in the store from now on.
+    pub(crate) workflows: Vec<WorkflowId>,
     /// Tasks of lanes that were asked for, and whether nothing waits behind them.
     pub(crate) loaded: Vec<(Lane, Vec<OpenTask>, bool)>,
     /// Workers whose outbox is full or closed.
@@ -86,7 +90,11 @@ impl Outlet {
 
     /// Carries out the effects of a group whose facts are durable.
     pub fn release(&mut self, group: Group) -> Result<Released, Error> {
-        let mut released = Released { forgotten: group.forgotten, ..Released::default() };
+        let mut released = Released {
+            forgotten: group.forgotten,
+            workflows: group.workflows,
+            ..Released::default()
+        };
         self.outboxes.extend(group.connects);
         let mut messages = Messages::default();
         for (worker, task, token, recorded) in group.answers {

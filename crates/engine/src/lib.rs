@@ -17,10 +17,13 @@ mod locate;
 pub mod query;
 mod recover;
 pub mod request;
+mod resume;
 pub mod runner;
 pub mod stats;
 mod task_requests;
 mod worker_requests;
+mod workflow_query;
+mod workflows;
 mod writer;
 
 pub use handle::Handle;

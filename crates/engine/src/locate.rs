@@ -172,6 +172,13 @@ impl Core {
                     }
                 },
             };
+            if state == ParentState::Open
+                && !batch.contains_key(&edge.task)
+                && self.waits_for_own_workflow(spec, seq)
+            {
+                let other = edge.task;
+                return Ok(Err(Some(SpecError::Cycle { task: spec.id, other })));
+            }
             parents.push(Parent { seq, optional: edge.optional, state });
         }
         Ok(Ok(parents))

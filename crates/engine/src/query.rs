@@ -22,7 +22,7 @@ const OPEN_SCAN_MAX: usize = 100_000;
 /// Dead letters that are read to form groups.
 const DEAD_SCAN_MAX: usize = 20_000;
 /// The fewest digits of a shortened id.
-const PREFIX_LEN_MIN: usize = 4;
+pub(crate) const PREFIX_LEN_MIN: usize = 4;
 
 /// What to list.
 #[derive(Clone, Debug, Default)]
@@ -265,7 +265,8 @@ impl Handle {
         self.look(move |core| keys.into_iter().map(|key| Present::of(core, key)).collect()).await
     }
 
-    async fn read<T, F>(&self, read: F) -> Result<T, Error>
+    /// Runs `read` on a connection of its own, off the loop.
+    pub(crate) async fn read<T, F>(&self, read: F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: FnOnce(&mut dyn Reader) -> Result<T, divvy_store::Error> + Send + 'static,

@@ -5,19 +5,21 @@ use std::sync::Arc;
 
 use divvy_scheduler::{Input, Options as SchedulerOptions, Scheduler};
 use divvy_store::{OpenTask, Recovered, SpilledLane, Store};
-use divvy_types::{Fact, Name, Seq, Timestamp};
+use divvy_types::{Fact, Name, Seq, Timestamp, WorkflowId};
 
 use crate::core::{Core, Known};
 use crate::locate::SETTLED_LOOK_MAX;
 use crate::request::Error;
 use crate::runner::Options;
 use crate::stats::Stats;
+use crate::workflows::membership;
 
 #[derive(Default)]
 struct Found {
     paused: Vec<Name>,
     open: Vec<OpenTask>,
     lanes: Vec<SpilledLane>,
+    members: Vec<(WorkflowId, u64)>,
 }
 
 impl Core {
@@ -44,6 +46,7 @@ impl Core {
             Recovered::Setting { .. } | Recovered::UniqueKey { .. } => {}
             Recovered::Open(task) => found.open.push(task),
             Recovered::Spilled(lane) => found.lanes.push(lane),
+            Recovered::SpilledMembers { workflow, count } => found.members.push((workflow, count)),
             Recovered::End { last_seq, last_ordered_id } => {
                 core.last_seq = last_seq;
                 core.last_ordered_id = last_ordered_id.unwrap_or(core.last_ordered_id);
@@ -64,6 +67,7 @@ impl Core {
             self.ids.insert(task.spec.id, Known::open(task.seq));
         }
         self.recover_settling(&found.open)?;
+        self.recover_workflows(&found.open, found.members)?;
         for task in found.open {
             let task = self.admit_stored(task)?;
             self.feed(Input::TaskRecovered(task));
@@ -92,7 +96,8 @@ impl Core {
                     let failed =
                         family.iter().any(|member| member.spawned && member.state.is_failure());
                     let (task, spawned_by) = (record.spec.id, record.spawned_by);
-                    self.feed(Input::SettlingRecovered { seq, task, failed, spawned_by });
+                    let workflow = membership(&record.spec);
+                    self.feed(Input::SettlingRecovered { seq, task, failed, spawned_by, workflow });
                 }
             }
         }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use divvy_types::settings::InvalidSetting;
-use divvy_types::view::{Move, Progress, Upstream};
+use divvy_types::view::{Move, Progress, ResumedWorkflow, Upstream};
 use divvy_types::{
     AttemptOutcome, Name, Payload, Settings, SpecError, TaskId, TaskSpec, TaskState, Token,
-    WorkerKey,
+    WorkerKey, WorkflowId,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -68,6 +68,24 @@ pub enum Request {
         reason: Name,
         /// Where it is then: still leased while its worker is being told.
         reply: Reply<TaskState>,
+    },
+    /// Stop these tasks or keep them from running; those that have ended are passed over.
+    CancelMembers {
+        /// Which.
+        ids: Vec<TaskId>,
+        /// Why.
+        reason: Name,
+        /// How many were cancelled, or are being stopped.
+        reply: Reply<u64>,
+    },
+    /// Put back what failed in a workflow, in one commit.
+    ResumeWorkflow {
+        /// Which.
+        id: WorkflowId,
+        /// Whether to put back what people cancelled too.
+        include_cancelled: bool,
+        /// What was put back.
+        reply: Reply<ResumedWorkflow>,
     },
     /// A worker saved data of running attempts.
     Checkpoint {
@@ -226,8 +244,11 @@ pub enum Error {
     /// No task has this id.
     #[error("no task {0}; it may have been dropped by retention, or the id is wrong")]
     NotFound(String),
+    /// No workflow has this id.
+    #[error("no workflow {0}; it may have been dropped by retention, or the id is wrong")]
+    NoSuchWorkflow(Name),
     /// A shortened id fits several tasks.
-    #[error("`{prefix}` fits {count} tasks or more; give more digits")]
+    #[error("`{prefix}` fits {count} or more; give more digits")]
     Ambiguous {
         /// What was given.
         prefix: String,
@@ -274,6 +295,7 @@ impl Error {
             Self::Spec(error) => error.code(),
             Self::Setting(_) => "invalid_setting",
             Self::NotFound(_) => "not_found",
+            Self::NoSuchWorkflow(_) => "no_such_workflow",
             Self::Ambiguous { .. } => "ambiguous_id",
             Self::NoSuchWorker(_) => "no_such_worker",
             Self::Conflict { .. } => "conflict",

@@ -207,7 +207,7 @@ impl Runner {
                 let outlet = Arc::clone(&self.outlet);
                 let mut outlet = lock(&outlet);
                 self.hand_over()?;
-                outlet.release(group)?
+                outlet.release(*group)?
             }
         };
         self.core.released(wall_clock(), released)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use divvy_scheduler::Input;
 use divvy_scheduler::input::{RecoveredTask, Submission};
 use divvy_types::fact::Replay;
-use divvy_types::{Fact, Lane, Name, TaskId, TaskSpec, TaskState};
+use divvy_types::{Fact, Name, TaskId, TaskSpec, TaskState};
 
 use crate::core::{Core, Known, Unresolved};
 use crate::locate::Located;
@@ -24,8 +24,13 @@ impl Core {
             let _ = reply.send(Err(Error::DiskFull));
             return Ok(());
         }
+        if self.waits_for_workflow_facts(&specs) {
+            self.deferred.push(Request::Submit { specs, reply });
+            return Ok(());
+        }
         match self.resolve_batch(specs)? {
             Ok(batch) => {
+                self.look_up_workflows(&batch.tasks)?;
                 let submitted =
                     Submitted { accepted: batch.tasks.len() as u32, known: batch.known };
                 if !batch.tasks.is_empty() {
@@ -66,8 +71,7 @@ impl Core {
                 }
                 None => {
                     // It waits in the store: nothing but the record and its dependents has to know.
-                    let lane = Lane::of(&record.spec);
-                    self.feed(Input::SpilledCancelled { seq: record.seq, task: id, lane, reason });
+                    self.cancel_spilled(&record, reason);
                     self.park(reply, Ok(TaskState::Cancelled));
                 }
             },

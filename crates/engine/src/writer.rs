@@ -36,7 +36,7 @@ pub(crate) enum Done {
     /// Its effects were let out.
     Released(Released),
     /// Its effects are the loop's to let out.
-    Committed(Group),
+    Committed(Box<Group>),
 }
 
 /// The way to the writer thread.
@@ -91,7 +91,7 @@ impl Desk {
                     let done = if group.facts.len() <= SMALL_GROUP {
                         Done::Released(lock(&self.outlet).release(group)?)
                     } else {
-                        Done::Committed(group)
+                        Done::Committed(Box::new(group))
                     };
                     rest = REST;
                     if self.done.send(done).is_err() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use divvy_types::view::TaskChange;
-use divvy_types::{Fact, Lane, Name, Seq, TaskId, TaskSpec, Token, WorkerKey};
+use divvy_types::{Fact, Lane, Name, Seq, TaskId, TaskSpec, Token, WorkerKey, WorkflowId};
 
 /// Something to do.
 #[derive(Clone, Debug)]
@@ -72,6 +72,11 @@ pub enum Action {
         seq: Seq,
         /// Its id.
         task: TaskId,
+    },
+    /// A workflow has left the scheduler's memory: no member of it is open, and no task waits for its end.
+    ForgetWorkflow {
+        /// The workflow.
+        workflow: WorkflowId,
     },
 }
 

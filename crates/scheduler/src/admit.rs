@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use divvy_types::limits::{BATCH_EDGES_MAX, BATCH_TASKS_MAX};
-use divvy_types::{SpecError, TaskId, TaskSpec};
+use divvy_types::{SpecError, TaskId, TaskSpec, WorkflowId};
 
 /// Checks a batch. The same spec twice is allowed and means one task; the same id with two specs is not.
 pub fn check_batch(specs: &[TaskSpec]) -> Result<(), SpecError> {
@@ -22,6 +22,7 @@ pub fn check_batch(specs: &[TaskSpec]) -> Result<(), SpecError> {
     }
     // Ids of one client come in order as a rule: then nothing can be named twice, and no map is needed.
     let rising = specs.windows(2).all(|pair| pair[0].id < pair[1].id);
+    // Without edges, not even a task that waits for the end of a workflow can be on a cycle.
     if rising && edges == 0 {
         return Ok(());
     }
@@ -37,19 +38,35 @@ pub fn check_batch(specs: &[TaskSpec]) -> Result<(), SpecError> {
     if edges == 0 { Ok(()) } else { check_cycles(specs, &places) }
 }
 
+/// What waits for what in a batch. Besides the tasks, the end of each workflow is a node: it waits for the members of
+/// the workflow, and tasks that run when the workflow has ended wait for it.
+fn waits(specs: &[TaskSpec], places: &BTreeMap<TaskId, usize>) -> Vec<Vec<usize>> {
+    let mut waits: Vec<Vec<usize>> = vec![Vec::new(); specs.len()];
+    let mut ends: BTreeMap<WorkflowId, usize> = BTreeMap::new();
+    for place in places.values().copied() {
+        let spec = &specs[place];
+        waits[place] =
+            spec.after.iter().filter_map(|edge| places.get(&edge.task)).copied().collect();
+        let Some(workflow) = &spec.workflow else { continue };
+        let end = *ends.entry(workflow.id).or_insert(waits.len());
+        if end == waits.len() {
+            waits.push(Vec::new());
+        }
+        let (from, to) = if workflow.role.is_member() { (end, place) } else { (place, end) };
+        waits[from].push(to);
+    }
+    waits
+}
+
 /// Takes away tasks without open dependencies until none is left (Kahn 1962). What stays is on or behind a cycle.
 fn check_cycles(specs: &[TaskSpec], places: &BTreeMap<TaskId, usize>) -> Result<(), SpecError> {
-    let mut missing = vec![0usize; specs.len()];
-    let mut dependents = vec![Vec::new(); specs.len()];
-    for (id, place) in places {
-        debug_assert_eq!(*id, specs[*place].id);
-        for parent in specs[*place].after.iter().filter_map(|edge| places.get(&edge.task)) {
-            missing[*place] += 1;
-            dependents[*parent].push(*place);
-        }
+    let waits = waits(specs, places);
+    let mut missing: Vec<usize> = waits.iter().map(Vec::len).collect();
+    let mut dependents = vec![Vec::new(); waits.len()];
+    for (place, parents) in waits.iter().enumerate() {
+        parents.iter().for_each(|parent| dependents[*parent].push(place));
     }
-    let mut free: Vec<usize> =
-        places.values().copied().filter(|place| missing[*place] == 0).collect();
+    let mut free: Vec<usize> = (0..waits.len()).filter(|place| missing[*place] == 0).collect();
     let mut taken = 0;
     while let Some(place) = free.pop() {
         taken += 1;
@@ -60,25 +77,27 @@ fn check_cycles(specs: &[TaskSpec], places: &BTreeMap<TaskId, usize>) -> Result<
             }
         }
     }
-    if taken == places.len() { Ok(()) } else { Err(name_cycle(specs, places, &missing)) }
+    if taken == waits.len() { Ok(()) } else { Err(name_cycle(specs, &waits, &missing)) }
 }
 
 /// Walks up from a task that stayed until one comes up again: that one is on the cycle.
-fn name_cycle(
-    specs: &[TaskSpec],
-    places: &BTreeMap<TaskId, usize>,
-    missing: &[usize],
-) -> SpecError {
+fn name_cycle(specs: &[TaskSpec], waits: &[Vec<usize>], missing: &[usize]) -> SpecError {
     let parent_that_stayed = |place: usize| {
-        let parents = specs[place].after.iter().filter_map(|edge| places.get(&edge.task).copied());
-        parents.into_iter().find(|parent| missing[*parent] > 0)
+        waits[place].iter().copied().find(|parent| missing[*parent] > 0).unwrap_or(place)
     };
-    let mut seen = vec![false; specs.len()];
+    let mut seen = vec![false; waits.len()];
     let mut place = missing.iter().position(|count| *count > 0).unwrap_or_default();
     while !std::mem::replace(&mut seen[place], true) {
-        place = parent_that_stayed(place).unwrap_or(place);
+        place = parent_that_stayed(place);
     }
-    let other = parent_that_stayed(place).unwrap_or(place);
+    // The end of a workflow is no task; whoever it waits for is.
+    if place >= specs.len() {
+        place = parent_that_stayed(place);
+    }
+    let mut other = parent_that_stayed(place);
+    if other >= specs.len() {
+        other = parent_that_stayed(other);
+    }
     SpecError::Cycle { task: specs[place].id, other: specs[other].id }
 }
 
@@ -116,6 +135,31 @@ mod tests {
                 && [TaskId(3), TaskId(4)].contains(&other)
                 && task != other
         );
+    }
+
+    #[test]
+    fn a_member_cannot_wait_for_what_waits_for_its_workflow() {
+        use divvy_types::{Workflow, WorkflowRole};
+        let labelled = |id, after: &[u128], workflow, role| {
+            let mut spec = spec(id, after);
+            let id = WorkflowId(workflow);
+            spec.workflow = Some(Box::new(Workflow { id, name: Default::default(), role }));
+            spec
+        };
+        let callback = || labelled(1, &[], 7, WorkflowRole::OnSuccess);
+        let member = |id, after: &[u128]| labelled(id, after, 7, WorkflowRole::Member);
+        let cycle = |batch: &[TaskSpec]| match check_batch(batch) {
+            Err(SpecError::Cycle { task, other }) => {
+                assert_ne!(task, other);
+                true
+            }
+            Ok(()) => false,
+            Err(other) => panic!("{other}"),
+        };
+        assert!(cycle(&[callback(), member(2, &[1])]));
+        assert!(cycle(&[callback(), spec(2, &[1]), member(3, &[2])]), "by way of another task");
+        assert!(!cycle(&[callback(), member(2, &[]), spec(3, &[1])]));
+        assert!(!cycle(&[callback(), labelled(2, &[1], 8, WorkflowRole::Member)]));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What follows from an attempt that did not finish its task: another attempt after a wait, or a dead letter.
 //!
 //! Counted are attempts that failed and attempts whose worker was lost; not counted are snoozes and tasks given back.
-//! A task whose counted attempts exceed its retry limit is dead.
+//! A task whose counted attempts exceed its retry limit is dead; which limit and which wait hold may depend on the
+//! error. While the retry budget of its kind is spent, a retry waits for as long as its policy allows. A task that has
+//! lost too many workers is dead whatever its limit: it may be what takes them down.
 
 use divvy_types::limits::RETRY_WAIT_MS_MAX;
 use divvy_types::{
@@ -14,6 +16,7 @@ use crate::learn::{Seen, is_fault};
 use crate::settle::{Ended, cause};
 use crate::spread::spread;
 use crate::table::{NOBODY, Row};
+use crate::workflows::membership;
 
 /// When the next attempt comes.
 enum Next {
@@ -39,20 +42,12 @@ impl Scheduler {
         }
         match verdict {
             FailureVerdict::Retry => {
-                let retry = self.tasks[row].spec.retry.for_error(&error);
-                let wait = retry.wait_ms(self.tasks[row].attempts + 1);
-                let wait =
-                    spread(&mut self.random, wait, retry.jitter_percent).min(RETRY_WAIT_MS_MAX);
+                let wait = self.backoff(row, &error);
                 self.count_failure(now, row, error, log, Next::AfterMs(wait));
             }
             FailureVerdict::RetryAfterMs(wait) => {
-                self.count_failure(
-                    now,
-                    row,
-                    error,
-                    log,
-                    Next::AfterMs(wait.min(RETRY_WAIT_MS_MAX)),
-                );
+                let wait = wait.min(RETRY_WAIT_MS_MAX);
+                self.count_failure(now, row, error, log, Next::AfterMs(wait));
             }
             FailureVerdict::SnoozeMs(wait) => {
                 self.try_again(
@@ -93,11 +88,50 @@ impl Scheduler {
         if self.tasks[row].stopping {
             return self.cancel_stopped(now, row);
         }
+        let lost = self.tasks[row].lost.saturating_add(1);
+        self.tasks[row].lost = lost;
+        if u32::from(lost) >= self.settings.poison_after.0 {
+            return self.poison(now, row, worker);
+        }
         let error = TaskError::new(
             ErrorClass::WorkerLost,
             format!("worker `{worker}` went away while it held the task"),
         );
-        self.count_failure(now, row, error, None, Next::FirstInLane);
+        self.tasks[row].links().lost_workers.push(worker.clone());
+        // Its turn had come, so it waits only if a rule for such errors says so.
+        let rule = self.tasks[row].spec.retry.rule_for(&error);
+        let next = match rule.and_then(|rule| rule.base_ms) {
+            Some(_) => Next::AfterMs(self.backoff(row, &error)),
+            None => Next::FirstInLane,
+        };
+        self.count_failure(now, row, error, None, next);
+    }
+
+    /// A task has lost so many workers that it is believed to take them down.
+    fn poison(&mut self, now: Timestamp, row: Row, worker: &Name) {
+        let task = &mut self.tasks[row];
+        task.attempts += 1;
+        let lost = task.lost;
+        let mut names = std::mem::take(&mut task.links().lost_workers);
+        names.push(worker.clone());
+        let before = usize::from(lost).saturating_sub(names.len());
+        let mut text = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        if before > 0 {
+            text.push_str(&format!(", and {before} before the last server start"));
+        }
+        let message = format!(
+            "{lost} workers went away while they held the task ({text}); it may take them down, so \
+             it is not tried again by itself"
+        );
+        self.die(now, row, TaskError::new(ErrorClass::WorkerLost, message), None);
+    }
+
+    /// The wait that the policy of a task gives this error.
+    fn backoff(&mut self, row: Row, error: &TaskError) -> u64 {
+        let task = &self.tasks[row];
+        let retry = task.spec.retry.for_error(error);
+        let wait = retry.wait_ms(task.attempts + 1);
+        spread(&mut self.random, wait, retry.jitter_percent).min(RETRY_WAIT_MS_MAX)
     }
 
     /// The attempt has taken too long and its worker did not end it.
@@ -112,10 +146,8 @@ impl Scheduler {
         let message =
             format!("the attempt took longer than its {limit} ms and its worker did not stop it");
         let error = TaskError::new(ErrorClass::Timeout, message);
-        let retry = self.tasks[row].spec.retry.for_error(&error);
-        let wait = retry.wait_ms(self.tasks[row].attempts + 1);
-        let wait = spread(&mut self.random, wait, retry.jitter_percent);
-        self.count_failure(now, row, error, None, Next::AfterMs(wait.min(RETRY_WAIT_MS_MAX)));
+        let wait = self.backoff(row, &error);
+        self.count_failure(now, row, error, None, Next::AfterMs(wait));
     }
 
     fn count_failure(
@@ -128,11 +160,25 @@ impl Scheduler {
     ) {
         let task = &mut self.tasks[row];
         task.attempts += 1;
-        if task.attempts > task.spec.retry.for_error(&error).limit {
-            self.die(now, row, error, log);
-        } else {
-            self.try_again(now, row, error, log, next, true);
+        let retry = task.spec.retry.for_error(&error);
+        if task.attempts > retry.limit {
+            return self.die(now, row, error, log);
         }
+        let next = match next {
+            Next::AfterMs(wait) => Next::AfterMs(self.within_budget(now, row, wait, retry.cap_ms)),
+            Next::FirstInLane => Next::FirstInLane,
+        };
+        self.try_again(now, row, error, log, next, true);
+    }
+
+    /// The wait of a retry, or the longest that its policy allows if the retries of its kind are spent.
+    fn within_budget(&mut self, now: Timestamp, row: Row, wait: u64, longest: u64) -> u64 {
+        let task = &mut self.tasks[row];
+        let spent = !self.budgets.spend(now, &task.spec.kind, &self.settings);
+        if spent || task.links.as_ref().is_some_and(|links| links.over_budget) {
+            task.links().over_budget = spent;
+        }
+        if spent { wait.max(longest) } else { wait }
     }
 
     fn try_again(
@@ -177,6 +223,7 @@ impl Scheduler {
         let worker = self.end_lease(row);
         let task = self.remove(row);
         let (seq, token) = (task.seq, task.token);
+        self.member_ended(seq, membership(&task.spec), true, true);
         let links = task.links.map(|links| *links).unwrap_or_default();
         let why = cause(Some(task.spec.id), "failed", &error.to_string());
         self.record(Fact::Dead {

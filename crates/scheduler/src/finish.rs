@@ -11,6 +11,7 @@ use crate::learn::Seen;
 use crate::settle::{Ended, Settling};
 use crate::submit::Batch;
 use crate::table::{NOBODY, Row};
+use crate::workflows::membership;
 use crate::{Action, AttemptEnd, AttemptEnded, ReportAnswer, Scheduler, Submission};
 
 impl Scheduler {
@@ -82,6 +83,7 @@ impl Scheduler {
         let worker = self.end_lease(row);
         let task = self.remove(row);
         let (seq, token) = (task.seq, task.token);
+        self.budgets.pay(now, &task.spec.kind, &self.settings);
         self.record(Fact::Finished { seq, token, at: now, worker: worker.clone(), result, log });
         let (dependents, spawned_by) =
             task.links.map_or_else(Default::default, |links| (links.dependents, links.spawned_by));
@@ -89,6 +91,7 @@ impl Scheduler {
             self.answer(key, seq, token, ReportAnswer::Recorded);
             self.announce(now, &task.spec, TaskState::Done, Some(worker), None);
             self.forget(seq, &task.spec);
+            self.member_ended(seq, membership(&task.spec), false, true);
             if !dependents.is_empty() || spawned_by.is_some() {
                 self.ended.push(Ended { dependents, spawned_by, cause: None });
             }
@@ -104,6 +107,7 @@ impl Scheduler {
             children,
             dependents,
             cause: None,
+            workflow: membership(&task.spec),
         };
         self.settling.insert(seq, settling);
         let mut batch = Batch::default();

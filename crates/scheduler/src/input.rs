@@ -5,7 +5,7 @@ use std::sync::Arc;
 use divvy_types::fact::Replay;
 use divvy_types::{
     AttemptOutcome, Lane, Name, Payload, Seq, Settings, TaskId, TaskSpec, Timestamp, Token,
-    WorkerKey,
+    WorkerKey, WorkflowId,
 };
 
 /// Something that happened.
@@ -36,6 +36,30 @@ pub enum Input {
         failed: bool,
         /// The task that spawned it.
         spawned_by: Option<Seq>,
+        /// The workflow that it is a member of.
+        workflow: Option<WorkflowId>,
+    },
+    /// What the store knows of a workflow: at start, or before a task is submitted or put back that runs when the
+    /// workflow has ended.
+    WorkflowLookedUp {
+        /// The workflow.
+        workflow: WorkflowId,
+        /// Open members that wait in the store and were not counted yet.
+        spilled: u64,
+        /// Members that are dead or cancelled, if they were asked for.
+        failed: Option<Vec<Seq>>,
+    },
+    /// A task that is done and settled has a child that is put back next: its dependents wait for it again. Spawners
+    /// come before those whom they spawned.
+    SpawnerReopened {
+        /// The finished task.
+        seq: Seq,
+        /// Its id.
+        task: TaskId,
+        /// The task that spawned it.
+        spawned_by: Option<Seq>,
+        /// The workflow that it is a member of.
+        workflow: Option<WorkflowId>,
     },
     /// At start: all of the above was said; work may begin.
     RecoveryEnded,
@@ -57,6 +81,8 @@ pub enum Input {
         task: TaskId,
         /// Where it waits.
         lane: Lane,
+        /// The workflow that it is a member of.
+        workflow: Option<WorkflowId>,
         /// Why, in words for people.
         reason: Name,
     },

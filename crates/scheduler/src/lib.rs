@@ -23,6 +23,7 @@ pub mod view;
 mod bands;
 mod bench;
 mod bits;
+mod budgets;
 mod cancel;
 mod checkpoint;
 mod classes;

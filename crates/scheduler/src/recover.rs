@@ -4,12 +4,13 @@
 //! to nobody, until its worker announces it or a lease time has passed.
 
 use divvy_types::fact::Replay;
-use divvy_types::{Fact, Lane, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token};
+use divvy_types::{Fact, Lane, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkflowId};
 
 use crate::settle::cause;
 use crate::submit::{Batch, Standing};
 use crate::table::{Edge, Links, NOBODY, Task};
 use crate::timers::Timer;
+use crate::workflows::{called_back_by, membership};
 use crate::{ParentState, RecoveredTask, Scheduler};
 
 impl Scheduler {
@@ -24,6 +25,7 @@ impl Scheduler {
         if let Some(spawner) = task.spawned_by {
             self.add_child(spawner, task.task.seq);
         }
+        self.member_opened(task.task.seq, membership(&task.task.spec));
         if !task.replayed {
             return self.take_in(now, task);
         }
@@ -40,16 +42,33 @@ impl Scheduler {
         (seq, id): (Seq, TaskId),
         failed: bool,
         spawned_by: Option<Seq>,
+        workflow: Option<WorkflowId>,
     ) {
+        self.member_opened(seq, workflow);
         let waiting = self.absent.remove(&seq);
         let settling = self.settling.entry(seq).or_default();
         settling.id = Some(id);
         settling.since = now;
         settling.cause = failed.then(|| cause(Some(id), "failed", "one of its children failed"));
         settling.spawned_by = spawned_by;
+        settling.workflow = workflow;
         settling.dependents.extend(waiting.into_iter().flatten());
         if let Some(spawner) = spawned_by {
             self.add_child(spawner, seq);
+        }
+    }
+
+    /// A task is settling again, because a child of it is put back next.
+    pub(crate) fn spawner_reopened(
+        &mut self,
+        now: Timestamp,
+        spawner: (Seq, TaskId),
+        spawned_by: Option<Seq>,
+        workflow: Option<WorkflowId>,
+    ) {
+        if !self.settling.contains_key(&spawner.0) {
+            let known = spawned_by.filter(|seq| self.settling.contains_key(seq));
+            self.settling_recovered(now, spawner, false, known, workflow);
         }
     }
 
@@ -75,6 +94,7 @@ impl Scheduler {
     pub(crate) fn recovery_ended(&mut self, now: Timestamp) {
         self.recovering = false;
         self.limits.start(now);
+        self.look_at_all_workflows();
         self.cut_knots(now);
         let settled: Vec<Seq> = self
             .settling
@@ -115,9 +135,18 @@ impl Scheduler {
         let spec = task.task.spec.clone();
         let keep_edges = replay.keep_edges;
         self.record(Fact::Replayed { seq, at: now, replay });
+        self.member_opened(seq, membership(&spec));
         if keep_edges {
+            task.replayed = false;
+            let tied =
+                task.spawned_by.is_some() || task.task.parents.iter().any(|edge| edge.optional);
             self.take_in(now, task);
+            // An optional dependency that was met once may, open again, wait for this one by way of a child.
+            if tied {
+                self.cut_knots(now);
+            }
         } else {
+            task.replayed = true;
             self.take_in_ready(now, task);
         }
         if let Some(row) = self.tasks.row_of(seq) {
@@ -145,8 +174,11 @@ impl Scheduler {
             checkpointed,
             retry_at,
             held,
-            ..
+            replayed,
         } = recovered;
+        // A callback that has failed before was called, and one that was put back alone does not wait.
+        let workflow = called_back_by(&task.spec, spawned_by)
+            .filter(|_| held.is_none() && attempts == 0 && !replayed);
         let standing = self.standing(&task.spec, &task.parents, spawned_by, &mut Batch::default());
         let class = self.class_of(&task.spec);
         let due = submitted_at
@@ -155,6 +187,7 @@ impl Scheduler {
         let state = match (&held, &standing) {
             (Some(_), _) => TaskState::Leased,
             (None, Standing::Unmet(_)) => TaskState::Blocked,
+            (None, _) if workflow.is_some() => TaskState::Blocked,
             (None, _) if due > now => TaskState::Scheduled,
             (None, _) => TaskState::Ready,
         };
@@ -201,6 +234,9 @@ impl Scheduler {
         let row = self.place(taken, now);
         if let (TaskState::Blocked, Standing::Unmet(unmet)) = (state, standing) {
             self.wait_for(row, &unmet);
+        }
+        if let Some(workflow) = workflow {
+            self.await_workflow(row, workflow);
         }
     }
 }

@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use divvy_types::view::TaskChange;
 use divvy_types::{
-    Fact, Lane, Machine, Name, Seq, Settings, TaskError, TaskSpec, TaskState, Timestamp,
+    Fact, Lane, Machine, Name, Seq, Settings, TaskError, TaskSpec, TaskState, Timestamp, WorkflowId,
 };
 
+use crate::budgets::Budgets;
 use crate::classes::Classes;
 use crate::learn::Learning;
 use crate::limits::Limits;
@@ -26,6 +27,7 @@ use crate::streams::Streams;
 use crate::table::{Edge, Row, Task, Tasks};
 use crate::timers::{Timer, Timers};
 use crate::workers::Workers;
+use crate::workflows::Flow;
 use crate::{Action, Input, Options};
 
 /// Decides whose turn it is. The crate text says how it is driven.
@@ -60,6 +62,10 @@ pub struct Scheduler {
     pub(crate) settling: BTreeMap<Seq, Settling>,
     /// Who waits for tasks that are not in memory: they wait in the store, or follow later in the batch.
     pub(crate) absent: BTreeMap<Seq, Vec<Edge>>,
+    /// Workflows with open members or waiting callbacks.
+    pub(crate) workflows: BTreeMap<WorkflowId, Flow>,
+    /// How many retries each kind may make.
+    pub(crate) budgets: Budgets,
     /// Lanes with tasks in the store.
     pub(crate) spills: BTreeMap<Lane, Spill>,
     /// Tasks that were asked for from the store and have not arrived.
@@ -77,6 +83,8 @@ pub struct Scheduler {
     pub(crate) dirty_workers: Vec<u32>,
     /// Tasks whose end has not been told to their dependents.
     pub(crate) ended: Vec<Ended>,
+    /// Workflows to be looked at before the step ends.
+    pub(crate) ended_workflows: Vec<WorkflowId>,
     pub(crate) actions: VecDeque<Action>,
 }
 
@@ -105,6 +113,8 @@ impl Scheduler {
             ranking: Ranking::default(),
             settling: BTreeMap::new(),
             absent: BTreeMap::new(),
+            workflows: BTreeMap::new(),
+            budgets: Budgets::default(),
             spills: BTreeMap::new(),
             loading_rows: 0,
             ready_tasks: 0,
@@ -116,6 +126,7 @@ impl Scheduler {
             dirty_classes: Vec::new(),
             dirty_workers: Vec::new(),
             ended: Vec::new(),
+            ended_workflows: Vec::new(),
             actions: VecDeque::new(),
         };
         scheduler.workers.set_crowd_limit(scheduler.crowd_limit());
@@ -225,15 +236,21 @@ impl Machine for Scheduler {
             Input::LaneRecovered { lane, count, sample } => {
                 self.lane_recovered(now, lane, count, &sample)
             }
-            Input::SettlingRecovered { seq, task, failed, spawned_by } => {
-                self.settling_recovered(now, (seq, task), failed, spawned_by)
+            Input::SettlingRecovered { seq, task, failed, spawned_by, workflow } => {
+                self.settling_recovered(now, (seq, task), failed, spawned_by, workflow)
+            }
+            Input::WorkflowLookedUp { workflow, spilled, failed } => {
+                self.workflow_looked_up(workflow, spilled, failed);
+            }
+            Input::SpawnerReopened { seq, task, spawned_by, workflow } => {
+                self.spawner_reopened(now, (seq, task), spawned_by, workflow);
             }
             Input::RecoveryEnded => self.recovery_ended(now),
             Input::SpilledLoaded { lane, tasks, exhausted } => {
                 self.spilled_loaded(now, lane, tasks, exhausted)
             }
-            Input::SpilledCancelled { seq, task, lane, reason } => {
-                self.spilled_cancelled(now, seq, task, lane, reason);
+            Input::SpilledCancelled { seq, task, lane, workflow, reason } => {
+                self.spilled_cancelled(now, (seq, task), lane, workflow, reason);
             }
             Input::WorkerJoined(worker) => self.worker_joined(now, worker),
             Input::WorkerDraining { worker } => self.worker_draining(worker),

@@ -5,10 +5,13 @@
 //! and transitively; over optional edges it only counts as settled. The failure of a child is a failure of its
 //! spawner. The work is a list, not a recursion, so a chain of any length is fine.
 
-use divvy_types::{ErrorClass, Fact, Name, Seq, TaskError, TaskId, TaskState, Timestamp};
+use divvy_types::{
+    ErrorClass, Fact, Name, Seq, TaskError, TaskId, TaskState, Timestamp, WorkflowId,
+};
 
 use crate::lanes::End;
 use crate::table::{Edge, Row};
+use crate::workflows::membership;
 use crate::{Action, Scheduler};
 
 /// Characters of the cause that dependents are told.
@@ -29,6 +32,8 @@ pub(crate) struct Settling {
     pub(crate) dependents: Vec<Edge>,
     /// Which child failed, and why.
     pub(crate) cause: Option<Name>,
+    /// The workflow that it is a member of.
+    pub(crate) workflow: Option<WorkflowId>,
 }
 
 /// A task that has settled.
@@ -58,14 +63,19 @@ pub(crate) fn add_dependent(list: &mut Vec<Edge>, edge: Edge, waits: impl Fn(Seq
 }
 
 impl Scheduler {
-    /// Tells dependents and spawners of every task that ended in this step.
+    /// Tells dependents, spawners and workflows of every task that ended in this step.
     pub(crate) fn settle(&mut self, now: Timestamp) {
-        while let Some(ended) = self.ended.pop() {
-            for edge in ended.dependents {
-                self.parent_settled(now, edge, ended.cause.as_ref());
+        loop {
+            while let Some(ended) = self.ended.pop() {
+                for edge in ended.dependents {
+                    self.parent_settled(now, edge, ended.cause.as_ref());
+                }
+                if let Some(spawner) = ended.spawned_by {
+                    self.child_settled(now, spawner, ended.cause);
+                }
             }
-            if let Some(spawner) = ended.spawned_by {
-                self.child_settled(now, spawner, ended.cause);
+            if !self.call_back(now) {
+                return;
             }
         }
     }
@@ -83,15 +93,19 @@ impl Scheduler {
         }
         let links = self.tasks[row].links();
         links.missing -= 1;
-        if links.missing == 0 {
+        if links.missing == 0 && !links.callback {
             self.unblock(now, row);
         }
     }
 
-    fn unblock(&mut self, now: Timestamp, row: Row) {
-        match self.tasks[row].spec.run_at {
-            Some(due) if due > now => self.schedule(row, now, due),
-            _ => self.make_ready(row, now, now, End::Back),
+    /// Nothing that a blocked task waited for is missing any more. It may still have to wait for its time: that of its
+    /// spec or, if it was recovered, that of its next attempt.
+    pub(crate) fn unblock(&mut self, now: Timestamp, row: Row) {
+        let due = self.tasks[row].ready_at;
+        if due > now {
+            self.schedule(row, now, due);
+        } else {
+            self.make_ready(row, now, now, End::Back);
         }
     }
 
@@ -112,7 +126,8 @@ impl Scheduler {
         if let Some(task) = settling.id {
             self.actions.push_back(Action::Forget { seq, task });
         }
-        let Settling { dependents, spawned_by, cause, .. } = settling;
+        let Settling { dependents, spawned_by, cause, workflow, .. } = settling;
+        self.member_ended(seq, workflow, false, true);
         self.ended.push(Ended { dependents, spawned_by, cause });
     }
 
@@ -140,6 +155,8 @@ impl Scheduler {
     /// Records that an open task will not run, and takes it out of memory. It must have left lane, lease and timers.
     pub(crate) fn cancel(&mut self, now: Timestamp, row: Row, reason: Name, cause: Name) {
         let task = self.remove(row);
+        self.stop_awaiting(&task);
+        self.member_ended(task.seq, membership(&task.spec), true, true);
         let links = task.links.map(|links| *links).unwrap_or_default();
         self.record(Fact::Cancelled {
             seq: task.seq,

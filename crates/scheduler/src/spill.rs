@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use divvy_types::view::TaskChange;
 use divvy_types::{
     ErrorClass, Fact, Lane, Name, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp,
+    WorkflowId,
 };
 
 use crate::settle::{Ended, cause};
@@ -165,9 +166,9 @@ impl Scheduler {
     pub(crate) fn spilled_cancelled(
         &mut self,
         now: Timestamp,
-        seq: Seq,
-        task: TaskId,
+        (seq, task): (Seq, TaskId),
         lane: Lane,
+        workflow: Option<WorkflowId>,
         reason: Name,
     ) {
         if self.tasks.row_of(seq).is_some() {
@@ -188,7 +189,7 @@ impl Scheduler {
                 state: TaskState::Cancelled,
                 at: now,
                 worker: None,
-                workflow: None,
+                workflow,
                 error,
             };
             if self.watched {
@@ -196,6 +197,7 @@ impl Scheduler {
             }
             self.set_spilled(lane, count);
         }
+        self.member_ended(seq, workflow, true, true);
         let dependents = self.absent.remove(&seq).unwrap_or_default();
         let cause = Some(cause(Some(task), "was cancelled", &reason));
         self.ended.push(Ended { dependents, spawned_by: None, cause });

@@ -15,6 +15,7 @@ use crate::lanes::End;
 use crate::settle::{Ended, add_dependent, cause};
 use crate::table::{Edge, Links, NOBODY, Row, Task};
 use crate::timers::Timer;
+use crate::workflows::{called_back_by, membership};
 use crate::{Parent, ParentState, Scheduler, Submission};
 
 /// What is learnt while one batch is taken in.
@@ -54,7 +55,9 @@ impl Scheduler {
     ) {
         let Submission { seq, spec, parents } = submission;
         let standing = self.standing(&spec, &parents, spawned_by, batch);
-        let ready = matches!(standing, Standing::Met) && spec.run_at.is_none_or(|due| due <= now);
+        let workflow = called_back_by(&spec, spawned_by);
+        let met = matches!(standing, Standing::Met) && workflow.is_none();
+        let ready = met && spec.run_at.is_none_or(|due| due <= now);
         let class = self.class_of(&spec);
         // The children of a settling task are counted, and a count of those in the store would not survive a restart.
         let spilled = (ready && spawned_by.is_none() && self.must_spill(class, &spec, now))
@@ -63,11 +66,12 @@ impl Scheduler {
         if let Standing::Failed(cause) = standing {
             return self.bury(now, seq, &spec, spawned_by, cause, batch);
         }
-        let state = match &standing {
-            Standing::Unmet(_) => TaskState::Blocked,
-            _ if ready => TaskState::Ready,
-            _ => TaskState::Scheduled,
+        let state = match met {
+            false => TaskState::Blocked,
+            true if ready => TaskState::Ready,
+            true => TaskState::Scheduled,
         };
+        self.member_opened(seq, membership(&spec));
         self.announce(now, &spec, state, None, None);
         if let Some(lane) = spilled {
             self.forget(seq, &spec);
@@ -106,6 +110,9 @@ impl Scheduler {
         let row = self.place(task, now);
         if let Standing::Unmet(unmet) = standing {
             self.wait_for(row, &unmet);
+        }
+        if let Some(workflow) = workflow {
+            self.await_workflow(row, workflow);
         }
     }
 
@@ -154,6 +161,10 @@ impl Scheduler {
             if let Some(cause) = known {
                 return Standing::Failed(cause);
             }
+            if self.waits_for_workflow_of(parent.seq, spawned_by) {
+                let why = "it runs when the workflow of the task that spawned this one has ended";
+                return Standing::Failed(cause(named(index), "cannot be waited for", why));
+            }
             if let Some(settling) = self.settling.get(&parent.seq) {
                 // A child that waited for its own spawner to settle would wait for itself.
                 if self.descends_from(spawned_by, parent.seq) {
@@ -176,6 +187,25 @@ impl Scheduler {
             unmet.push(index);
         }
         if unmet.is_empty() { Standing::Met } else { Standing::Unmet(unmet) }
+    }
+
+    /// Whether a task waits for the end of a workflow that a spawner keeps open until its children have settled.
+    fn waits_for_workflow_of(&self, seq: Seq, mut spawner: Option<Seq>) -> bool {
+        if spawner.is_none() || self.workflows.is_empty() {
+            return false;
+        }
+        let Some(task) = self.tasks.find(seq) else { return false };
+        if !task.links.as_ref().is_some_and(|links| links.callback) {
+            return false;
+        }
+        let awaited = task.spec.workflow.as_ref().map(|workflow| workflow.id);
+        while let Some(settling) = spawner.and_then(|seq| self.settling.get(&seq)) {
+            if settling.workflow.is_some() && settling.workflow == awaited {
+                return true;
+            }
+            spawner = settling.spawned_by;
+        }
+        false
     }
 
     fn descends_from(&self, mut spawner: Option<Seq>, ancestor: Seq) -> bool {
@@ -262,6 +292,8 @@ impl Scheduler {
             Some(TaskError::new(ErrorClass::Cancelled, &reason)),
         );
         self.forget(seq, spec);
+        self.member_ended(seq, membership(spec), true, false);
+        self.ended_workflows.extend(called_back_by(spec, spawned_by));
         batch.buried.insert(seq, cause.clone());
         let dependents = self.absent.remove(&seq).unwrap_or_default();
         self.ended.push(Ended { dependents, spawned_by, cause: Some(cause) });

@@ -73,6 +73,12 @@ pub(crate) struct Links {
     pub(crate) stop_by: Timestamp,
     /// Who ran it before the restart.
     pub(crate) holder: Option<Name>,
+    /// Whether it waits for the end of its workflow.
+    pub(crate) callback: bool,
+    /// Whether the retries of its kind were spent when its last attempt failed.
+    pub(crate) over_budget: bool,
+    /// Workers that went away while they held it, since this server start.
+    pub(crate) lost_workers: Vec<Name>,
 }
 
 /// A dependency, seen from either end.

@@ -199,14 +199,25 @@ impl Scheduler {
 
     fn wait_reason(&self, task: &Task) -> Option<WaitReason> {
         match task.state {
-            TaskState::Blocked => Some(self.missing_dependencies(task)),
-            TaskState::Scheduled if task.retried => {
-                Some(WaitReason::Backoff { until: task.ready_at, attempts: task.attempts })
-            }
+            TaskState::Blocked => Some(
+                self.wait_for_workflow(task).unwrap_or_else(|| self.missing_dependencies(task)),
+            ),
+            TaskState::Scheduled if task.retried => Some(WaitReason::Backoff {
+                until: task.ready_at,
+                attempts: task.attempts,
+                budget_spent: task.links.as_ref().is_some_and(|links| links.over_budget),
+            }),
             TaskState::Scheduled => Some(WaitReason::Scheduled { until: task.ready_at }),
             TaskState::Ready => Some(self.wait_for_worker(&task.spec, Some(task))),
             TaskState::Leased | TaskState::Done | TaskState::Dead | TaskState::Cancelled => None,
         }
+    }
+
+    /// Why a callback waits whose dependencies are met.
+    fn wait_for_workflow(&self, task: &Task) -> Option<WaitReason> {
+        task.links.as_ref().filter(|links| links.callback && links.missing == 0)?;
+        let workflow = task.spec.workflow.as_ref()?;
+        Some(WaitReason::WorkflowOpen { open: self.open_members(workflow.id) })
     }
 
     fn missing_dependencies(&self, task: &Task) -> WaitReason {

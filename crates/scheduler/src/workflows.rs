@@ -1,1 +1,214 @@
-//! Workflows: how many of their tasks are open, whether one failed, and what runs at their end.
+//! When a workflow has ended, and which of the tasks that wait for that may run.
+//!
+//! A workflow is *open* while a member of it is: waiting, running, or done with children that are not. When the last
+//! member has settled, the workflow has failed if a member is dead or cancelled, else it has succeeded. A dead member
+//! counts even if all who depend on it do so optionally. Then the callbacks of one sort become ready and those of the
+//! other are cancelled. Members may join as long as the workflow is open, and again later; callbacks that have been
+//! let go are not called back. A failed member that is put back has not failed any more.
+//!
+//! Counted is each member once when it comes to be open and once when it settles, wherever it waits. What ended before
+//! the scheduler heard of a workflow is in the store: the engine looks it up before a callback comes
+//! ([`crate::Input::WorkflowLookedUp`]). All of this is looked at when a step ends, so the order in a batch is of no
+//! matter.
+
+use std::collections::BTreeSet;
+
+use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, WorkflowId, WorkflowRole};
+
+use crate::settle::cause;
+use crate::table::{Row, Task};
+use crate::{Action, Scheduler};
+
+/// Failed members of one workflow that are remembered. Beyond, the workflow has failed whatever is put back.
+const FAILED_MAX: usize = 100_000;
+
+/// A workflow with open members or waiting callbacks.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    /// Members that have not settled, those in the store included.
+    open: u64,
+    /// Whether `failed` holds what the store knew too.
+    looked_up: bool,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few workflows have.
+#[derive(Debug, Default)]
+struct Rare {
+    failed: BTreeSet<Seq>,
+    /// Whether more have failed than are remembered.
+    more_failed: bool,
+    /// Tasks that wait for the end.
+    callbacks: BTreeSet<Seq>,
+}
+
+impl Flow {
+    fn has_failed(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.more_failed || !rare.failed.is_empty())
+    }
+
+    fn has_callbacks(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| !rare.callbacks.is_empty())
+    }
+
+    fn fail(&mut self, seq: Seq) {
+        let rare = self.rare.get_or_insert_default();
+        if rare.failed.len() < FAILED_MAX {
+            rare.failed.insert(seq);
+        } else {
+            rare.more_failed = true;
+        }
+    }
+}
+
+/// The workflow that a task is a member of.
+pub(crate) fn membership(spec: &TaskSpec) -> Option<WorkflowId> {
+    spec.workflow.as_ref().filter(|workflow| workflow.role.is_member()).map(|workflow| workflow.id)
+}
+
+/// The workflow whose end a task is to wait for. A child of a callback runs because that does.
+pub(crate) fn called_back_by(spec: &TaskSpec, spawned_by: Option<Seq>) -> Option<WorkflowId> {
+    let workflow = spec.workflow.as_ref().filter(|_| spawned_by.is_none())?;
+    (!workflow.role.is_member()).then_some(workflow.id)
+}
+
+impl Scheduler {
+    /// Whether it is known which members of a workflow have failed.
+    pub fn knows_workflow(&self, workflow: WorkflowId) -> bool {
+        self.workflows.get(&workflow).is_some_and(|flow| flow.looked_up)
+    }
+
+    /// How many members of a workflow have not settled.
+    pub fn open_members(&self, workflow: WorkflowId) -> u64 {
+        self.workflows.get(&workflow).map_or(0, |flow| flow.open)
+    }
+
+    /// Workflows with open members or waiting callbacks after this one, by id.
+    pub fn open_workflows(&self, after: Option<WorkflowId>) -> impl Iterator<Item = WorkflowId> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let range = (after.map_or(Unbounded, Excluded), Unbounded);
+        self.workflows.range(range).map(|(id, _)| *id)
+    }
+
+    pub(crate) fn workflow_looked_up(
+        &mut self,
+        workflow: WorkflowId,
+        spilled: u64,
+        failed: Option<Vec<Seq>>,
+    ) {
+        let open: Vec<bool> = failed
+            .iter()
+            .flatten()
+            .map(|seq| self.tasks.row_of(*seq).is_some() || self.settling.contains_key(seq))
+            .collect();
+        let flow = self.workflows.entry(workflow).or_default();
+        flow.open += spilled;
+        flow.looked_up |= failed.is_some();
+        // One that is open was put back, and the store has not heard of that yet.
+        for (seq, _) in failed.into_iter().flatten().zip(open).filter(|(_, open)| !open) {
+            flow.fail(seq);
+        }
+    }
+
+    /// A member came to be open.
+    pub(crate) fn member_opened(&mut self, seq: Seq, workflow: Option<WorkflowId>) {
+        let Some(workflow) = workflow else { return };
+        let flow = self.workflows.entry(workflow).or_default();
+        flow.open += 1;
+        if let Some(rare) = &mut flow.rare {
+            rare.failed.remove(&seq);
+        }
+    }
+
+    /// A member has settled, or was cancelled on arrival (then it was not open).
+    pub(crate) fn member_ended(
+        &mut self,
+        seq: Seq,
+        workflow: Option<WorkflowId>,
+        failed: bool,
+        was_open: bool,
+    ) {
+        let Some(workflow) = workflow else { return };
+        let flow = self.workflows.entry(workflow).or_default();
+        flow.open = flow.open.saturating_sub(u64::from(was_open));
+        if failed {
+            flow.fail(seq);
+        }
+        if flow.open == 0 {
+            self.ended_workflows.push(workflow);
+        }
+    }
+
+    /// Lets a blocked task wait for the end of a workflow too.
+    pub(crate) fn await_workflow(&mut self, row: Row, workflow: WorkflowId) {
+        let task = &mut self.tasks[row];
+        let seq = task.seq;
+        task.links().callback = true;
+        let flow = self.workflows.entry(workflow).or_default();
+        flow.rare.get_or_insert_default().callbacks.insert(seq);
+        self.ended_workflows.push(workflow);
+    }
+
+    /// A task leaves that may have waited for the end of its workflow.
+    pub(crate) fn stop_awaiting(&mut self, task: &Task) {
+        if !task.links.as_ref().is_some_and(|links| links.callback) {
+            return;
+        }
+        let Some(workflow) = task.spec.workflow.as_ref().map(|workflow| workflow.id) else {
+            return;
+        };
+        if let Some(rare) = self.workflows.get_mut(&workflow).and_then(|flow| flow.rare.as_mut()) {
+            rare.callbacks.remove(&task.seq);
+            self.ended_workflows.push(workflow);
+        }
+    }
+
+    /// Calls back for the workflows that ended in this step, and forgets those that are over. Says whether there was
+    /// any, since a cancelled callback may have dependents.
+    pub(crate) fn call_back(&mut self, now: Timestamp) -> bool {
+        if self.recovering || self.ended_workflows.is_empty() {
+            return false;
+        }
+        for workflow in std::mem::take(&mut self.ended_workflows) {
+            let Some(flow) = self.workflows.get_mut(&workflow).filter(|flow| flow.open == 0) else {
+                continue;
+            };
+            let failed = flow.has_failed();
+            let waiting = match &mut flow.rare {
+                Some(rare) => std::mem::take(&mut rare.callbacks),
+                None => BTreeSet::new(),
+            };
+            for seq in waiting {
+                self.workflow_ended(now, seq, failed);
+            }
+            self.workflows.remove(&workflow);
+            self.actions.push_back(Action::ForgetWorkflow { workflow });
+        }
+        true
+    }
+
+    /// After recovery, workflows may have ended without anyone having been called back.
+    pub(crate) fn look_at_all_workflows(&mut self) {
+        let waiting =
+            self.workflows.iter().filter(|(_, flow)| flow.open == 0 || flow.has_callbacks());
+        self.ended_workflows = waiting.map(|(workflow, _)| *workflow).collect();
+    }
+
+    fn workflow_ended(&mut self, now: Timestamp, seq: Seq, failed: bool) {
+        let Some(row) = self.tasks.row_of(seq) else { return };
+        let task = &mut self.tasks[row];
+        let wanted = if failed { WorkflowRole::OnFailure } else { WorkflowRole::OnSuccess };
+        let fits = task.spec.workflow.as_ref().is_some_and(|workflow| workflow.role == wanted);
+        let links = task.links();
+        links.callback = false;
+        if fits {
+            if links.missing == 0 && task.state == TaskState::Blocked {
+                self.unblock(now, row);
+            }
+            return;
+        }
+        let reason = if failed { "the workflow failed" } else { "the workflow succeeded" };
+        let cause = cause(Some(task.spec.id), "was cancelled", reason);
+        self.cancel(now, row, Name::const_new(reason), cause);
+    }
+}

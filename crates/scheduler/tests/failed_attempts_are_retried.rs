@@ -25,7 +25,10 @@ fn waits_double_and_the_last_failure_makes_a_dead_letter() {
         assert_eq!(world.answers(), [ReportAnswer::Recorded]);
         let until = world.now.plus_ms(wait);
         let status = world.scheduler.status(Seq(1)).unwrap();
-        assert_eq!(status.wait, Some(WaitReason::Backoff { until, attempts: attempt }));
+        assert_eq!(
+            status.wait,
+            Some(WaitReason::Backoff { until, attempts: attempt, budget_spent: false })
+        );
         world.pass_ms(wait - 1);
         assert_eq!(world.grants(), []);
         world.pass_ms(1);

@@ -218,7 +218,7 @@ impl Model {
                 }
             }
             Action::Recall { worker, seq, token, .. } => self.recall(worker, seq, token),
-            Action::Announce(_) | Action::Forget { .. } => {}
+            Action::Announce(_) | Action::Forget { .. } | Action::ForgetWorkflow { .. } => {}
         }
     }
 
@@ -620,6 +620,7 @@ impl Model {
                     seq,
                     task: task.spec.id,
                     lane,
+                    workflow: None,
                     reason: "asked".into(),
                 });
             }
@@ -686,7 +687,13 @@ impl Model {
             let task = &self.tasks[seq];
             let (id, spawned_by) = (task.spec.id, task.spawned_by);
             let failed = self.family_failed(*seq);
-            self.feed(Input::SettlingRecovered { seq: *seq, task: id, failed, spawned_by });
+            self.feed(Input::SettlingRecovered {
+                seq: *seq,
+                task: id,
+                failed,
+                spawned_by,
+                workflow: None,
+            });
         }
         let open =
             self.tasks.iter().filter(|(_, task)| task.outcome.is_none() && task.spilled.is_none());

@@ -128,12 +128,14 @@ fn a_task_that_was_settling_keeps_its_dependents_until_its_children_are_done() {
             task: TaskId(2),
             failed: false,
             spawned_by: Some(Seq(1)),
+            workflow: None,
         });
         world.feed(Input::SettlingRecovered {
             seq: Seq(1),
             task: TaskId(1),
             failed: false,
             spawned_by: None,
+            workflow: None,
         });
         let mut child = recovered(spec(3));
         child.spawned_by = Some(Seq(2));
@@ -163,6 +165,7 @@ fn a_dependency_that_was_met_before_a_replay_does_not_tie_a_knot() {
         task: TaskId(1),
         failed: false,
         spawned_by: None,
+        workflow: None,
     });
     world.feed(Input::TaskRecovered(recovered(after(spec(2), &[(1, true)]))));
     let mut child = recovered(after(spec(3), &[(2, false)]));

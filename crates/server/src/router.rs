@@ -11,7 +11,8 @@ use crate::app::App;
 use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
-    dead, error, events, health, log, metrics, openapi, page, queues, stats, submit, tasks, workers,
+    dead, error, events, health, log, metrics, openapi, page, queues, stats, submit, tasks,
+    workers, workflows,
 };
 use crate::options::Options;
 
@@ -48,6 +49,10 @@ pub(crate) fn table() -> Vec<Route> {
         get("/api/v1/workers", workers::list),
         get("/api/v1/workers/{name}", workers::show),
         post("/api/v1/workers/{name}/drain", workers::drain),
+        get("/api/v1/workflows", workflows::list),
+        get("/api/v1/workflows/{id}", workflows::show),
+        post("/api/v1/workflows/{id}/cancel", workflows::cancel),
+        post("/api/v1/workflows/{id}/resume", workflows::resume),
         get("/api/v1/events", events::stream),
         get("/api/v1/stats", stats::show),
         get("/api/v1/openapi.json", openapi::show),

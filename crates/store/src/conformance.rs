@@ -5,6 +5,7 @@
 //! seen. Both panic with the rule or the difference.
 
 pub mod agreement;
+mod members;
 mod rules;
 
 use std::sync::Arc;

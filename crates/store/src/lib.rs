@@ -8,10 +8,12 @@
 
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod members;
 pub mod memory;
 pub mod sqlite;
 mod traits;
 
+pub use members::{MemberEnd, MemberRecord, Members};
 pub use memory::MemoryStore;
 pub use sqlite::SqliteStore;
 pub use traits::{

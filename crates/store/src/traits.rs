@@ -8,6 +8,8 @@ use divvy_types::{
     Verdict, WorkflowId,
 };
 
+use crate::members::{MemberRecord, Members};
+
 /// Where facts go. Owned by one thread, which is the only writer.
 pub trait Store: Send {
     /// How often this store was opened for writing, this time included. Durable, so tokens grow over restarts.
@@ -15,7 +17,7 @@ pub trait Store: Send {
 
     /// Shows everything that is still open, once, before the first commit.
     ///
-    /// Order: paused queues, then open tasks by number, then spilled lanes.
+    /// Order: paused queues, then open tasks by number, then spilled lanes, then spilled members of workflows.
     fn recover(&mut self, visit: &mut dyn FnMut(Recovered)) -> Result<(), Error>;
 
     /// Writes a group of facts, all or nothing, and returns when they are durable. `verdicts` is cleared and gets
@@ -54,6 +56,22 @@ pub trait Reader: Send {
     /// number within a level, open ones left out. At most
     /// `rows`, whose results have at most `bytes` in all; results beyond are left empty, so 0 asks for states only.
     fn upstream(&mut self, tasks: &[Seq], rows: usize, bytes: usize) -> Result<Family, Error>;
+
+    /// Shows the tasks of a workflow without their payloads, until `visit` says no. Oldest first as a rule, but tasks
+    /// that were moved to history come after the others.
+    fn members(
+        &mut self,
+        workflow: WorkflowId,
+        which: Members,
+        visit: &mut dyn FnMut(MemberRecord) -> bool,
+    ) -> Result<(), Error>;
+
+    /// Workflows with smaller ids, greatest first, and their names. Ids that clients make are ordered by time.
+    fn workflows(
+        &mut self,
+        before: Option<WorkflowId>,
+        rows: usize,
+    ) -> Result<Vec<(WorkflowId, Name)>, Error>;
 
     /// What an attempt of this task saved last.
     fn checkpoint(&mut self, task: Seq) -> Result<Option<Payload>, Error>;
@@ -145,6 +163,13 @@ pub enum Recovered {
     Open(OpenTask),
     /// A lane with tasks that wait in the store.
     Spilled(SpilledLane),
+    /// How many members of a workflow wait in the store.
+    SpilledMembers {
+        /// The workflow.
+        workflow: WorkflowId,
+        /// How many.
+        count: u64,
+    },
     /// The numbers to go on from; last.
     End {
         /// The greatest task number in use.

@@ -22,6 +22,7 @@ pub mod state;
 pub mod terms;
 pub mod time;
 pub mod view;
+mod view_workflow;
 pub mod wait;
 
 pub use compact_str::CompactString as Name;

@@ -77,13 +77,17 @@ impl RetryPolicy {
         *self == Self::default()
     }
 
-    /// What holds for this error.
-    pub fn for_error(&self, error: &TaskError) -> RetryTerms {
-        let fits = |rule: &&RetryRule| {
+    /// The rule that fits this error, if one does.
+    pub fn rule_for(&self, error: &TaskError) -> Option<&RetryRule> {
+        self.rules.iter().find(|rule| {
             rule.class.is_none_or(|class| class == error.class)
                 && rule.contains.as_ref().is_none_or(|text| error.message.contains(text.as_str()))
-        };
-        let rule = self.rules.iter().find(fits);
+        })
+    }
+
+    /// What holds for this error.
+    pub fn for_error(&self, error: &TaskError) -> RetryTerms {
+        let rule = self.rule_for(error);
         RetryTerms {
             limit: rule.and_then(|rule| rule.limit).unwrap_or(self.limit),
             base_ms: rule.and_then(|rule| rule.base_ms).unwrap_or(self.base_ms),

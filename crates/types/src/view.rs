@@ -7,6 +7,8 @@ use crate::{
     Terms, Timestamp, Token, Unique, WaitReason, Workflow,
 };
 
+pub use crate::view_workflow::*;
+
 /// A task in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskSummary {

@@ -33,6 +33,9 @@ pub enum WaitReason {
         until: Timestamp,
         /// How many attempts were made.
         attempts: u32,
+        /// Whether it waits for as long as its policy allows, because the retries of its kind are spent.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        budget_spent: bool,
     },
     /// Its queue is paused.
     QueuePaused {
@@ -98,8 +101,10 @@ impl fmt::Display for WaitReason {
                 first.map_or(Ok(()), |task| write!(f, " (such as {task})"))
             }
             Self::Scheduled { until } => write!(f, "scheduled for {until}"),
-            Self::Backoff { until, attempts } => {
-                write!(f, "retries at {until}, after {attempts} attempt(s)")
+            Self::Backoff { until, attempts, budget_spent } => {
+                write!(f, "retries at {until}, after {attempts} attempt(s)")?;
+                let why = "; the retry budget of its kind is spent, so it waits its longest";
+                if *budget_spent { f.write_str(why) } else { Ok(()) }
             }
             Self::QueuePaused { queue } => {
                 write!(f, "queue `{queue}` is paused; resume it: divvy queue resume {queue}")

@@ -7,6 +7,7 @@ pub(crate) mod local;
 pub(crate) mod service;
 pub(crate) mod submit;
 pub(crate) mod tasks;
+pub(crate) mod workflows;
 
 use std::path::PathBuf;
 
@@ -111,6 +112,9 @@ pub(crate) enum Command {
     /// Look at workers and drain them
     #[command(alias = "workers", subcommand, after_help = tasks::WORKER_EXAMPLES)]
     Worker(tasks::Worker),
+    /// Look at workflows, cancel and resume them
+    #[command(alias = "workflows", subcommand, after_help = workflows::WORKFLOW_EXAMPLES)]
+    Workflow(workflows::Workflow),
     /// Look at dead letters, replay and drop them
     #[command(subcommand, after_help = tasks::DEAD_EXAMPLES)]
     Dead(tasks::Dead),

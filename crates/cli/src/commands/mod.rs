@@ -18,6 +18,7 @@ mod up;
 mod wait;
 mod work;
 mod worker;
+mod workflow;
 
 use anyhow::{Context as _, Result};
 use clap::CommandFactory;
@@ -110,6 +111,7 @@ async fn dispatch(command: Command, context: Context) -> Result<Code> {
         Command::Task(args) => task::run(args, &context).await,
         Command::Queue(args) => queue::run(args, &context).await,
         Command::Worker(args) => worker::run(args, &context).await,
+        Command::Workflow(args) => workflow::run(args, &context).await,
         Command::Dead(args) => dead::run(args, &context).await,
         Command::Status => status::run(&context).await,
         Command::Doctor(args) => doctor::run(&args, &context).await,

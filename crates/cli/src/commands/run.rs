@@ -60,8 +60,14 @@ pub(super) async fn run(args: &Run, context: &Context) -> Result<Code> {
         }
         table.print(output)?;
     }
-    let good = states.values().all(|state| *state == TaskState::Done);
+    let good = workflow.tasks.iter().all(|(_, spec)| is_good(spec, state(spec.id)));
     Ok(if good { Code::Done } else { Code::Failed })
+}
+
+/// Whether a task ended as it should. One that was not called back because the workflow ended otherwise has.
+fn is_good(spec: &TaskSpec, state: TaskState) -> bool {
+    let callback = spec.workflow.as_ref().is_some_and(|workflow| !workflow.role.is_member());
+    state == TaskState::Done || (callback && state == TaskState::Cancelled)
 }
 
 fn read(args: &Run) -> Result<Parsed> {
@@ -96,6 +102,6 @@ fn print_submitted(workflow: &Parsed, reply: &Value, context: &Context) -> Resul
         table.row([name.as_str().into(), spec.kind.as_str().into(), spec.id.to_string().into()]);
     }
     table.print(output)?;
-    output.note(format_args!("follow it: divvy task list --workflow {}", workflow.id));
+    output.note(format_args!("follow it: divvy workflow show {}", workflow.id));
     Ok(())
 }

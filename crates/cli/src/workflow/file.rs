@@ -21,10 +21,16 @@ pub(super) struct WorkflowFile {
     pub(super) name: Option<String>,
     /// The tasks by name.
     pub(super) tasks: Tasks,
+    /// Tasks that run when all of those are done.
+    #[serde(default)]
+    pub(super) on_success: Tasks,
+    /// Tasks that run when all of those have ended and one has failed.
+    #[serde(default)]
+    pub(super) on_failure: Tasks,
 }
 
 /// The tasks in the order of the file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tasks(pub(super) Vec<(Spanned<String>, Entry)>);
 
 /// One task.

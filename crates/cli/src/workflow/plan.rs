@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use divvy_types::{Dependency, Payload, SpecError, TaskId, TaskSpec, Workflow};
+use divvy_types::{Dependency, Payload, SpecError, TaskId, TaskSpec, Workflow, WorkflowRole};
 
 use super::file::{Edge, Entry, WorkflowFile};
 use crate::exit::Failure;
@@ -15,13 +15,24 @@ pub(super) fn specs(
     workflow: &Workflow,
     task_id: impl Fn(&str) -> TaskId,
 ) -> Result<Vec<(String, TaskSpec)>> {
-    let tasks = file.tasks.0;
+    let WorkflowFile { tasks, on_success, on_failure, .. } = file;
+    let members = tasks.0.len();
+    let roles = [
+        (WorkflowRole::Member, members),
+        (WorkflowRole::OnSuccess, on_success.0.len()),
+        (WorkflowRole::OnFailure, on_failure.0.len()),
+    ];
+    let roles = roles.into_iter().flat_map(|(role, count)| std::iter::repeat_n(role, count));
+    let tasks: Vec<Named> = tasks.0.into_iter().chain(on_success.0).chain(on_failure.0).collect();
     let ids: HashMap<&str, TaskId> =
         tasks.iter().map(|(name, _)| (name.value.as_str(), task_id(&name.value))).collect();
+    check_twice(source, &tasks)?;
     check_names(source, &tasks, &ids)?;
+    check_callbacks(source, &tasks, members)?;
     check_cycles(source, &tasks)?;
-    let specs = tasks.iter().map(|(name, entry)| {
-        let spec = spec(entry, ids[name.value.as_str()], &ids, workflow);
+    let specs = tasks.iter().zip(roles).map(|((name, entry), role)| {
+        let label = Workflow { role, ..workflow.clone() };
+        let spec = spec(entry, ids[name.value.as_str()], &ids, label);
         let spec = spec.and_then(|spec| spec.validate().map(|()| spec));
         let place = format!("{source}:{}:{}", name.referenced.line(), name.referenced.column());
         let spec = spec.map_err(|error| {
@@ -41,7 +52,7 @@ fn spec(
     entry: &Entry,
     id: TaskId,
     ids: &HashMap<&str, TaskId>,
-    workflow: &Workflow,
+    workflow: Workflow,
 ) -> Result<TaskSpec, SpecError> {
     let mut spec = TaskSpec::new(id, entry.kind.as_str());
     spec.payload = Payload::from_value(&entry.payload).map_err(|error| {
@@ -61,11 +72,42 @@ fn spec(
     if let Some(retries) = entry.retries {
         spec.retry.limit = retries;
     }
-    spec.workflow = Some(Box::new(workflow.clone()));
+    spec.workflow = Some(Box::new(workflow));
     Ok(spec)
 }
 
 type Named = (serde_saphyr::Spanned<String>, Entry);
+
+/// A name stands for one task, in whichever part of the file.
+fn check_twice(source: &str, tasks: &[Named]) -> Result<()> {
+    let mut seen = std::collections::HashSet::new();
+    match tasks.iter().find(|(name, _)| !seen.insert(name.value.as_str())) {
+        None => Ok(()),
+        Some((name, _)) => {
+            let place = format!("{source}:{}:{}", name.referenced.line(), name.referenced.column());
+            let text = format!("{place}: the name `{}` is used twice", name.value);
+            Err(Failure::usage(text).cure("give one of the two another name").into())
+        }
+    }
+}
+
+/// What is under `tasks` must not wait for what waits for all of it.
+fn check_callbacks(source: &str, tasks: &[Named], members: usize) -> Result<()> {
+    let (tasks, callbacks) = tasks.split_at(members);
+    for (name, entry) in tasks {
+        for edge in &entry.after.0 {
+            if callbacks.iter().any(|(callback, _)| callback.value == edge.name) {
+                let text = format!(
+                    "{source}:{}:{}: task `{}` waits for `{}`, which runs when all tasks have ended",
+                    edge.line, edge.column, name.value, edge.name
+                );
+                let cure = "move it under `on_success:` or `on_failure:` too";
+                return Err(Failure::usage(text).cure(cure).into());
+            }
+        }
+    }
+    Ok(())
+}
 
 fn check_names(source: &str, tasks: &[Named], ids: &HashMap<&str, TaskId>) -> Result<()> {
     for (name, entry) in tasks {
@@ -194,6 +236,29 @@ tasks:
     }
 
     #[test]
+    fn callbacks_have_their_role_and_may_wait_for_more() {
+        let yaml = "
+tasks: {work: {kind: noop}}
+on_success:
+  publish: {kind: noop}
+  tell: {kind: noop, after: [publish]}
+on_failure: {alarm: {kind: noop, payload: {to: ops}}}
+";
+        let parsed = parse("w.yaml", yaml, None).unwrap();
+        let roles: Vec<(&str, WorkflowRole)> = parsed
+            .tasks
+            .iter()
+            .map(|(name, spec)| (name.as_str(), spec.workflow.as_ref().unwrap().role))
+            .collect();
+        use divvy_types::WorkflowRole::{self, Member, OnFailure, OnSuccess};
+        assert_eq!(
+            roles,
+            [("work", Member), ("publish", OnSuccess), ("tell", OnSuccess), ("alarm", OnFailure)]
+        );
+        assert_eq!(parsed.tasks[2].1.after[0].task, parsed.tasks[1].1.id);
+    }
+
+    #[test]
     fn the_same_key_makes_the_same_ids() {
         let ids = |key| {
             parse("w", GOOD, key).unwrap().tasks.iter().map(|(_, spec)| spec.id).collect::<Vec<_>>()
@@ -221,6 +286,12 @@ tasks:
             ("tasks:\n  a: {payload: 1}\n", "w:2:", "kind"),
             ("tasks:\n  a: {kind: x, after: {b: maybe}}\n  b: {kind: x}\n", "w:2:", "maybe"),
             ("tasks:\n  a: {kind: x, after: b}\n  b: {kind: x}\n", "w:2:", "expected a list"),
+            ("tasks:\n  a: {kind: x}\non_success:\n  a: {kind: x}\n", "w:4:", "used twice"),
+            (
+                "tasks:\n  a: {kind: x, after: [b]}\non_success:\n  b: {kind: x}\n",
+                "w:2:",
+                "runs when all tasks have ended",
+            ),
             ("task: {}\n", "w:1:", "did you mean `tasks`?"),
             ("tasks: {}\n", "w: no tasks", ""),
             ("tasks:\n  a: {kind: x, retries: 100000}\n", "w:2:", "retries is 100000"),

@@ -101,3 +101,35 @@ fn the_workflow_of_the_guide_is_accepted() {
     let notify = server.task(said["tasks"]["notify"].as_str().unwrap());
     assert_eq!(notify["after"].as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn a_failed_workflow_calls_back_is_resumed_and_can_be_cancelled() {
+    let server = Server::up(&[]);
+    let yaml = "name: nightly
+tasks:
+  flaky: {kind: fail, payload: {verdict: dead, message: broken}}
+  last: {kind: noop, after: [flaky]}
+on_success: {publish: {kind: noop}}
+on_failure: {alarm: {kind: noop}}
+";
+    let ended = end(server.command(&["run", "-", "--wait", "--json"]), yaml).expect(1);
+    let run = ended.json().remove(0);
+    let state = |name: &str| run["tasks"][name]["state"].as_str().unwrap().to_owned();
+    let states = ["flaky", "last", "publish", "alarm"].map(state);
+    assert_eq!(states, ["dead", "cancelled", "cancelled", "done"]);
+
+    let id = run["workflow"].as_str().unwrap();
+    let shown = server.run(&["workflow", "show", id]).expect(0);
+    assert!(shown.stdout.contains("nightly") && shown.stdout.contains("failed"), "{shown:?}");
+    assert!(shown.stdout.contains("broken"), "{shown:?}");
+    assert!(shown.stdout.lines().all(|line| line.chars().count() <= 80), "{}", shown.stdout);
+    let listed = server.run(&["workflow", "list", "-q"]).expect(0);
+    assert_eq!(listed.stdout.trim(), id);
+
+    let again = server.run(&["workflow", "resume", id, "--wait"]).expect(1);
+    assert!(again.stdout.contains("2 tasks put back"), "{again:?}");
+    let nobody = "0198c0de-0000-7000-8000-00000000ffff";
+    server.run(&["workflow", "cancel", nobody]).expect(4);
+    let none = server.run(&["workflow", "cancel", id, "--json"]).expect(0).json().remove(0);
+    assert_eq!(none["cancelled"], 0);
+}

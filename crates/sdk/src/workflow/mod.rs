@@ -9,7 +9,7 @@ mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use divvy_types::{Dependency, Name, TaskId, TaskSpec, Timestamp, WorkflowId};
+use divvy_types::{Dependency, Name, TaskId, TaskSpec, Timestamp, WorkflowId, WorkflowRole};
 
 pub use node::{Node, Nodes};
 pub use run::{Run, RunSummary, UnfinishedRun};
@@ -51,6 +51,7 @@ pub struct Workflow {
 struct Entry {
     make: Box<dyn FnOnce(TaskId, Timestamp) -> Result<TaskSpec, Error> + Send>,
     after: Vec<(u32, bool)>,
+    role: WorkflowRole,
 }
 
 /// A workflow as it is submitted.
@@ -87,6 +88,15 @@ impl Workflow {
         task: T,
         change: impl FnOnce(TaskOptions) -> TaskOptions + Send + 'static,
     ) -> Node<T::Output> {
+        self.push(task, change, WorkflowRole::Member)
+    }
+
+    fn push<T: Task>(
+        &mut self,
+        task: T,
+        change: impl FnOnce(TaskOptions) -> TaskOptions + Send + 'static,
+        role: WorkflowRole,
+    ) -> Node<T::Output> {
         let make = move |id, now| {
             let mut spec = change(T::options()).spec(&task, now)?;
             spec.id = id;
@@ -94,7 +104,7 @@ impl Workflow {
         };
         let place = u32::try_from(self.nodes.len())
             .expect("four thousand million nodes do not fit into memory");
-        self.nodes.push(Entry { make: Box::new(make), after: Vec::new() });
+        self.nodes.push(Entry { make: Box::new(make), after: Vec::new(), role });
         Node::new(self.mark, place)
     }
 
@@ -111,6 +121,22 @@ impl Workflow {
         let node = self.add(task);
         self.wait_for_optional(node, parents);
         node
+    }
+
+    /// Adds a task that runs when every other task of the workflow has ended and none has failed, spawned children
+    /// included. If one has, it is cancelled, and that is no failure.
+    ///
+    /// It is no part of the work: no node but another such task may wait for it. It may wait for nodes besides, whose
+    /// results it gets then; see [`Workflow::wait_for`].
+    pub fn on_success<T: Task>(&mut self, task: T) -> Node<T::Output> {
+        self.push(task, |options| options, WorkflowRole::OnSuccess)
+    }
+
+    /// Adds a task that runs when every other task of the workflow has ended and one is dead or cancelled. If none is,
+    /// it is cancelled, and that is no failure. Otherwise like [`Workflow::on_success`]; to hear how nodes ended, let
+    /// it [wait for them](Workflow::wait_for_optional).
+    pub fn on_failure<T: Task>(&mut self, task: T) -> Node<T::Output> {
+        self.push(task, |options| options, WorkflowRole::OnFailure)
     }
 
     /// Makes a node wait for more nodes, all of them added before it.
@@ -143,6 +169,12 @@ impl Workflow {
                 self.complain(format!(
                     "node {place} waits for node {parent}, which was not added before it"
                 ));
+            } else if self.nodes[place as usize].role.is_member()
+                && !self.nodes[parent as usize].role.is_member()
+            {
+                self.complain(format!(
+                    "node {place} waits for node {parent}, which runs when all others have ended"
+                ));
             } else {
                 self.nodes[place as usize].after.push((parent, optional));
             }
@@ -170,22 +202,19 @@ impl Workflow {
             })
             .collect();
         let id = key.as_deref().map_or_else(crate::task::fresh_id, TaskId::from_key);
-        let label = divvy_types::Workflow {
-            id: WorkflowId(id.0),
-            name: self.name.clone(),
-            role: divvy_types::WorkflowRole::Member,
-        };
+        let id = WorkflowId(id.0);
         let mut specs = Vec::with_capacity(ids.len());
         for (place, entry) in self.nodes.into_iter().enumerate() {
             let mut spec = (entry.make)(ids[place], now)?;
-            spec.workflow = Some(Box::new(label.clone()));
+            let (name, role) = (self.name.clone(), entry.role);
+            spec.workflow = Some(Box::new(divvy_types::Workflow { id, name, role }));
             let edges =
                 entry.after.iter().map(|(parent, optional)| (ids[*parent as usize], *optional));
             spec.after.extend(edges.map(|(task, optional)| Dependency { task, optional }));
             spec.validate()?;
             specs.push(spec);
         }
-        Ok(Plan { id: label.id, name: self.name, mark: self.mark, specs })
+        Ok(Plan { id, name: self.name, mark: self.mark, specs })
     }
 }
 
@@ -259,5 +288,9 @@ mod tests {
         let mut workflow = Workflow::new("w");
         workflow.add_with(Step(0), |options| options.priority(0));
         assert!(problem(workflow).contains("priority"));
+        let mut workflow = Workflow::new("w");
+        let last = workflow.on_success(Step(0));
+        workflow.after(last, Step(1));
+        assert!(problem(workflow).contains("which runs when all others have ended"));
     }
 }

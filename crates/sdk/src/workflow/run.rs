@@ -3,7 +3,7 @@
 use std::fmt;
 
 use divvy_types::limits::{BATCH_EDGES_MAX, BATCH_TASKS_MAX};
-use divvy_types::view::TaskSummary;
+use divvy_types::view::{CancelledWorkflow, ResumedWorkflow, TaskSummary};
 use divvy_types::{Name, TaskId, TaskSpec, TaskState, WorkflowId};
 use futures_util::stream::{self, Stream};
 
@@ -29,7 +29,7 @@ impl Run {
     pub(crate) async fn start(client: Client, workflow: Workflow) -> Result<Self, Error> {
         let plan = workflow.plan(clock())?;
         let tasks = plan.specs.iter().map(|spec| spec.id).collect();
-        for piece in pieces(plan.specs) {
+        for piece in pieces(callbacks_last(plan.specs)) {
             client.submit_specs(piece).await?;
         }
         Ok(Self { client, id: plan.id, name: plan.name, mark: plan.mark, tasks })
@@ -78,6 +78,8 @@ impl Run {
     /// How the run stands now.
     pub async fn summary(&self) -> Result<RunSummary, Error> {
         let tasks = tasks_of(self.client.http(), self.id).await?;
+        let called = |task: &TaskSummary| !was_not_called(task);
+        let tasks: Vec<TaskSummary> = tasks.into_iter().filter(called).collect();
         let progress = RunProgress::of(tasks.iter().map(|task| task.state));
         let failed = tasks
             .into_iter()
@@ -86,21 +88,36 @@ impl Run {
         Ok(RunSummary { name: self.name.clone(), progress, failed })
     }
 
-    /// Cancels every task that has not ended.
-    pub async fn cancel(&self) -> Result<(), Error> {
-        for task in tasks_of(self.client.http(), self.id).await? {
-            if task.state.is_final() {
-                continue;
-            }
-            match self.client.cancel(task.id, Some("its workflow was cancelled")).await {
-                Ok(_) => {}
-                // It ended, or its parent's cancel took it along, since the list was read.
-                Err(Error::Refused { code, .. }) if code == "conflict" => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    /// Cancels every task that has not ended; says how many were cancelled or are being stopped.
+    pub async fn cancel(&self) -> Result<u64, Error> {
+        let path = format!("/workflows/{}/cancel", self.id);
+        let body: CancelledWorkflow =
+            self.client.http().post(&path, &serde_json::json!({})).await?;
+        Ok(body.cancelled)
     }
+
+    /// Retries what failed, and continues: dead tasks, and those that were cancelled because of them, are put back and
+    /// wait for their dependencies as before. What is done stays done. Tasks that people cancelled stay so.
+    pub async fn resume(&self) -> Result<ResumedWorkflow, Error> {
+        let path = format!("/workflows/{}/resume", self.id);
+        self.client.http().post(&path, &serde_json::json!({})).await
+    }
+}
+
+/// Whether a task would have run if the workflow had ended otherwise.
+pub(super) fn was_not_called(task: &TaskSummary) -> bool {
+    let callback = task.workflow.as_ref().is_some_and(|workflow| !workflow.role.is_member());
+    callback && task.state == TaskState::Cancelled
+}
+
+/// A task that waits for the end of the workflow comes when all others are known: the end must not come between two
+/// submissions. The order is kept otherwise.
+fn callbacks_last(specs: Vec<TaskSpec>) -> Vec<TaskSpec> {
+    let member =
+        |spec: &TaskSpec| spec.workflow.as_ref().is_none_or(|workflow| workflow.role.is_member());
+    let (mut members, callbacks): (Vec<_>, Vec<_>) = specs.into_iter().partition(member);
+    members.extend(callbacks);
+    members
 }
 
 /// How a run stands.

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use divvy_types::view::{Page, TaskSummary};
 use divvy_types::{TaskId, TaskState, WorkflowId};
 
+use super::run::was_not_called;
 use crate::client::events::{Event, Events, Patience};
 use crate::client::{Error, Http};
 
@@ -123,7 +124,8 @@ impl Watch {
     async fn look(&mut self) -> Result<(), Error> {
         let tasks = tasks_of(&self.http, self.workflow).await?;
         self.patience.renew();
-        self.states = tasks.into_iter().map(|task| (task.id, task.state)).collect();
+        let called = tasks.into_iter().filter(|task| !was_not_called(task));
+        self.states = called.map(|task| (task.id, task.state)).collect();
         self.counts = RunProgress::of(self.states.values().copied());
         self.over = self.counts.total > 0 && self.counts.is_over();
         Ok(())

@@ -119,7 +119,9 @@ impl From<Error> for ApiError {
                 return Self::new(StatusCode::BAD_REQUEST, error.code(), error.to_string())
                     .with_field("after");
             }
-            Error::NotFound(_) | Error::NoSuchWorker(_) => StatusCode::NOT_FOUND,
+            Error::NotFound(_) | Error::NoSuchWorker(_) | Error::NoSuchWorkflow(_) => {
+                StatusCode::NOT_FOUND
+            }
             Error::Ambiguous { .. } | Error::Conflict { .. } => StatusCode::CONFLICT,
             Error::Overloaded { .. } => StatusCode::TOO_MANY_REQUESTS,
             Error::DiskFull => StatusCode::INSUFFICIENT_STORAGE,

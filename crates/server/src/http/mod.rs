@@ -15,6 +15,7 @@ pub(crate) mod stats;
 pub(crate) mod submit;
 pub(crate) mod tasks;
 pub(crate) mod workers;
+pub(crate) mod workflows;
 
 use divvy_types::view::Page;
 

@@ -9,4 +9,5 @@ mod security;
 mod submitting;
 mod submitting_grpc;
 mod worker_stream;
+mod workflows;
 mod world;

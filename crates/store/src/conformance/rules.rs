@@ -31,6 +31,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("every field of a spec lasts", fields),
     ("pages are filtered and ordered", pages),
     ("upstream follows children", upstream),
+    ("workflows and their members are found", super::members::workflows),
+    ("spilled members are counted at a start", super::members::spilled),
     ("ids are found by range", ids),
     ("final states are counted", counts),
     ("the last numbers are known", last_numbers),

@@ -1,13 +1,15 @@
 //! Reading what is in memory, in the shapes of the trait.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use divvy_types::view::Upstream;
-use divvy_types::{Lane, Payload, Seq, TaskId, TaskState};
+use divvy_types::{Lane, Name, Payload, Seq, TaskId, TaskState, WorkflowId};
 
 use super::state::Task;
 use super::{Shared, lock};
-use crate::{Error, Family, OpenTask, PageQuery, Reader, TaskRecord};
+use crate::{
+    Error, Family, MemberEnd, MemberRecord, Members, OpenTask, PageQuery, Reader, TaskRecord,
+};
 
 /// A reader of the shared state.
 #[derive(Debug)]
@@ -59,6 +61,43 @@ impl Reader for MemoryReader {
                 .extend(state.children.get(&seq).into_iter().flatten().map(|child| (*child, true)));
         }
         Ok(family)
+    }
+
+    fn members(
+        &mut self,
+        workflow: WorkflowId,
+        which: Members,
+        visit: &mut dyn FnMut(MemberRecord) -> bool,
+    ) -> Result<(), Error> {
+        let state = lock(&self.0);
+        for (seq, task) in &state.tasks {
+            let mine = task.spec.workflow.as_ref().is_some_and(|label| label.id == workflow);
+            if !mine || !which.include(task.outcome.as_ref().map(|end| end.state)) {
+                continue;
+            }
+            let TaskRecord { seq, submitted_at, spec, spawned_by, outcome, .. } =
+                summary(task.record(*seq));
+            let end =
+                outcome.map(|end| MemberEnd { state: end.state, at: end.at, error: end.error });
+            if !visit(MemberRecord { seq, submitted_at, spec, spawned_by, end }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn workflows(
+        &mut self,
+        before: Option<WorkflowId>,
+        rows: usize,
+    ) -> Result<Vec<(WorkflowId, Name)>, Error> {
+        let state = lock(&self.0);
+        let labels = state.tasks.values().filter_map(|task| task.spec.workflow.as_ref());
+        let mut found: BTreeMap<WorkflowId, Name> = BTreeMap::new();
+        for label in labels.filter(|label| before.is_none_or(|before| label.id < before)) {
+            found.entry(label.id).or_insert_with(|| label.name.clone());
+        }
+        Ok(found.into_iter().rev().take(rows).collect())
     }
 
     fn checkpoint(&mut self, _task: Seq) -> Result<Option<Payload>, Error> {

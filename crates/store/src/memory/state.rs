@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use divvy_types::fact::Replay;
 use divvy_types::{
     ErrorClass, Fact, Lane, Name, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp,
-    Token, Verdict,
+    Token, Verdict, WorkflowId,
 };
 
 use crate::traits::{DROPPED, counted};
@@ -99,15 +100,15 @@ impl Task {
         Verdict::Applied
     }
 
-    fn replay(&mut self) -> Verdict {
+    fn replay(&mut self, replay: &Replay) -> Verdict {
         match self.outcome.take_if(|end| end.state != TaskState::Done) {
             None => return Verdict::Stale,
             Some(end) => self.keep(end),
         }
         self.attempts.iter_mut().for_each(|attempt| attempt.counted = false);
-        self.retry_at = None;
+        self.retry_at = replay.due;
         self.held = None;
-        self.replayed = true;
+        self.replayed = !replay.keep_edges;
         Verdict::Applied
     }
 
@@ -217,7 +218,7 @@ impl State {
                     *retry_at,
                 )
             }
-            Fact::Replayed { .. } => task.replay(),
+            Fact::Replayed { replay, .. } => task.replay(replay),
             Fact::Checkpoint { .. } => Verdict::Applied,
             Fact::Dropped { at, .. } => task.drop_dead(*at),
             Fact::Held { token, worker, .. } => task.hold(*token, worker),
@@ -270,10 +271,14 @@ impl State {
         let waiting: BTreeMap<Seq, Lane> =
             self.spill.iter().map(|(lane, seq)| (*seq, *lane)).collect();
         let mut lanes: BTreeMap<Lane, SpilledLane> = BTreeMap::new();
+        let mut members: BTreeMap<WorkflowId, u64> = BTreeMap::new();
         for (seq, task) in self.tasks.iter().filter(|(_, task)| task.outcome.is_none()) {
             match waiting.get(seq) {
                 None => visit(Recovered::Open(task.open(*seq))),
                 Some(lane) => {
+                    if let Some(workflow) = &task.spec.workflow {
+                        *members.entry(workflow.id).or_default() += 1;
+                    }
                     let sample = Arc::clone(&task.spec);
                     lanes
                         .entry(*lane)
@@ -283,6 +288,9 @@ impl State {
             }
         }
         lanes.into_values().for_each(|lane| visit(Recovered::Spilled(lane)));
+        for (workflow, count) in members {
+            visit(Recovered::SpilledMembers { workflow, count });
+        }
         let last_seq = self.tasks.keys().next_back().copied().unwrap_or_default();
         let last_ordered_id = self.ids.keys().rev().copied().find(|id| id.is_time_ordered());
         visit(Recovered::End { last_seq, last_ordered_id });

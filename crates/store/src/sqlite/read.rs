@@ -3,13 +3,14 @@
 //! Every question goes to the hot file first and then to the day files, newest first. A task that is in both (it is
 //! just being moved, or just came back) is taken from the hot file.
 
+mod members;
 mod page;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 
 use divvy_types::view::Upstream;
-use divvy_types::{Lane, Name, Payload, Seq, TaskId, TaskState, Timestamp, Token};
+use divvy_types::{Lane, Name, Payload, Seq, TaskId, TaskState, Timestamp, Token, WorkflowId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::failure::Outcome;
@@ -17,7 +18,9 @@ use super::history::History;
 use super::row::{self, ATTEMPT, OUTCOME, TASK, Want};
 use super::tally::Tally;
 use crate::traits::counted;
-use crate::{AttemptRecord, Error, Family, OpenTask, PageQuery, Reader, TaskRecord};
+use crate::{
+    AttemptRecord, Error, Family, MemberRecord, Members, OpenTask, PageQuery, Reader, TaskRecord,
+};
 
 /// A reader of the hot file and of the day files.
 pub(super) struct SqliteReader {
@@ -215,6 +218,23 @@ impl Reader for SqliteReader {
             queue.extend(self.children(seq)?.into_iter().map(|child| (child, true)));
         }
         Ok(family)
+    }
+
+    fn members(
+        &mut self,
+        workflow: WorkflowId,
+        which: Members,
+        visit: &mut dyn FnMut(MemberRecord) -> bool,
+    ) -> Result<(), Error> {
+        members::members(self, workflow, which, visit)
+    }
+
+    fn workflows(
+        &mut self,
+        before: Option<WorkflowId>,
+        rows: usize,
+    ) -> Result<Vec<(WorkflowId, Name)>, Error> {
+        members::workflows(self, before, rows)
     }
 
     fn checkpoint(&mut self, _task: Seq) -> Result<Option<Payload>, Error> {

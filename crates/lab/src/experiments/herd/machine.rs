@@ -118,7 +118,8 @@ impl Server {
                 Action::Record(_)
                 | Action::LoadSpilled { .. }
                 | Action::Announce(_)
-                | Action::Forget { .. } => {}
+                | Action::Forget { .. }
+                | Action::ForgetWorkflow { .. } => {}
             }
         }
     }

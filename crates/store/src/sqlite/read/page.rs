@@ -160,7 +160,8 @@ pub(crate) fn query_matches_kind(wanted: &str, kind: &str) -> bool {
     wanted.strip_suffix('*').map_or(wanted == kind, |start| kind.starts_with(start))
 }
 
-fn is_shadowed(shadow: Option<&Connection>, seq: Seq) -> Outcome<bool> {
+/// Whether the hot file has this task too, and knows better.
+pub(super) fn is_shadowed(shadow: Option<&Connection>, seq: Seq) -> Outcome<bool> {
     let Some(hot) = shadow else { return Ok(false) };
     Ok(hot.prepare_cached("SELECT 1 FROM task WHERE seq = ?1")?.exists([seq.0 as i64])?)
 }

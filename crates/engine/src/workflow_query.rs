@@ -1,0 +1,257 @@
+//! Workflows for people: how one stands, which there are, and cancel and resume from outside.
+//!
+//! Members are read off the loop; the loop is asked only where the open ones are.
+
+use divvy_store::{MemberRecord, Members};
+use divvy_types::limits::PAGE_ROWS_MAX;
+use divvy_types::view::{
+    CancelledWorkflow, Page, ResumedWorkflow, WorkflowCounts, WorkflowState, WorkflowSummary,
+    WorkflowTask, WorkflowView,
+};
+use divvy_types::{Name, Seq, TaskId, TaskState, Timestamp, WorkflowId, WorkflowRole};
+
+use crate::core::Core;
+use crate::handle::Handle;
+use crate::query::PREFIX_LEN_MIN;
+use crate::request::{Error, Request};
+
+/// Failed members and callbacks that a view of a workflow shows.
+const SHOWN_MAX: usize = 20;
+/// Tasks that the loop is asked about, or cancels, at once.
+const SLICE: usize = 1_000;
+/// How often a cancel looks for members that came to be while it ran.
+const CANCEL_PASSES_MAX: usize = 100;
+
+/// What one walk over the members of a workflow finds.
+#[derive(Default)]
+struct Walk {
+    name: Name,
+    counts: WorkflowCounts,
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    dead: Vec<WorkflowTask>,
+    cancelled: Vec<WorkflowTask>,
+    callbacks: Vec<(Seq, WorkflowTask)>,
+    open: Vec<(TaskId, Seq)>,
+}
+
+impl Walk {
+    fn add(&mut self, record: MemberRecord) -> bool {
+        let MemberRecord { seq, submitted_at, spec, end, .. } = record;
+        let started_at = self.started_at.get_or_insert(submitted_at);
+        *started_at = (*started_at).min(submitted_at);
+        let label = spec.terms.workflow.as_deref();
+        let role = label.map(|label| label.role).unwrap_or_default();
+        if let Some(label) = label.filter(|_| self.name.is_empty()) {
+            self.name = label.name.clone();
+        }
+        let task = WorkflowTask {
+            id: spec.id,
+            kind: spec.kind.clone(),
+            role,
+            state: end.as_ref().map_or(TaskState::Ready, |end| end.state),
+            error: end.as_ref().and_then(|end| end.error.clone()),
+        };
+        if role != WorkflowRole::Member {
+            if self.callbacks.len() < SHOWN_MAX {
+                self.callbacks.push((seq, task));
+            }
+            return true;
+        }
+        let Some(end) = end else {
+            self.open.push((spec.id, seq));
+            return true;
+        };
+        *self.counts.of(end.state) += 1;
+        self.ended_at = self.ended_at.max(Some(end.at));
+        let list = match end.state {
+            TaskState::Dead => &mut self.dead,
+            TaskState::Cancelled => &mut self.cancelled,
+            _ => return true,
+        };
+        if list.len() < SHOWN_MAX {
+            list.push(task);
+        }
+        true
+    }
+
+    fn view(mut self, id: WorkflowId) -> WorkflowView {
+        let (open, ended) = (self.counts.open(), self.counts.ended());
+        let state = match (open, self.counts.dead + self.counts.cancelled) {
+            (1.., _) => WorkflowState::Open,
+            (0, 0) => WorkflowState::Succeeded,
+            (0, _) => WorkflowState::Failed,
+        };
+        self.dead.extend(self.cancelled);
+        self.dead.truncate(SHOWN_MAX);
+        let total = open + ended;
+        let percent = (ended * 100).checked_div(total).unwrap_or(100);
+        WorkflowView {
+            id,
+            name: self.name,
+            state,
+            total,
+            counts: self.counts,
+            percent: percent as u8,
+            started_at: self.started_at.unwrap_or_default(),
+            ended_at: self.ended_at.filter(|_| open == 0),
+            failed: self.dead,
+            callbacks: self.callbacks.into_iter().map(|(_, task)| task).collect(),
+        }
+    }
+}
+
+impl Handle {
+    /// The workflow that a text stands for: an id, or the beginning of exactly one.
+    pub async fn resolve_workflow(&self, text: &str) -> Result<WorkflowId, Error> {
+        if let Ok(id) = text.parse() {
+            return Ok(id);
+        }
+        let unknown = || Error::NoSuchWorkflow(text.chars().take(64).collect());
+        let digits = text.chars().filter(|c| *c != '-').count();
+        let range = TaskId::prefix_range(text).filter(|_| digits >= PREFIX_LEN_MIN);
+        let (low, high) = range.ok_or_else(unknown)?;
+        let above = WorkflowId(high.0.saturating_add(1));
+        let found = self.read(move |reader| reader.workflows(Some(above), 2)).await?;
+        match found.iter().filter(|(id, _)| id.0 >= low.0).count() {
+            0 => Err(unknown()),
+            1 => Ok(found[0].0),
+            count => Err(Error::Ambiguous { prefix: text.to_owned(), count }),
+        }
+    }
+
+    /// A workflow whole.
+    pub async fn workflow(&self, id: WorkflowId) -> Result<WorkflowView, Error> {
+        let mut walk = self
+            .read(move |reader| {
+                let mut walk = Walk::default();
+                reader.members(id, Members::All, &mut |member| walk.add(member))?;
+                Ok(walk)
+            })
+            .await?;
+        if walk.started_at.is_none() {
+            return Err(Error::NoSuchWorkflow(id.to_string().into()));
+        }
+        let open = std::mem::take(&mut walk.open);
+        for slice in open.chunks(SLICE) {
+            for state in self.states_of(slice.to_vec()).await? {
+                *walk.counts.of(state) += 1;
+            }
+        }
+        let waiting = walk.callbacks.iter().filter(|(_, task)| !task.state.is_final());
+        let waiting = waiting.map(|(seq, task)| (task.id, *seq)).collect();
+        let mut states = self.states_of(waiting).await?.into_iter();
+        for (_, task) in walk.callbacks.iter_mut().filter(|(_, task)| !task.state.is_final()) {
+            task.state = states.next().unwrap_or(task.state);
+        }
+        Ok(walk.view(id))
+    }
+
+    /// One page of workflows, greatest id first: those with ids of clients' making, newest first.
+    pub async fn workflows(
+        &self,
+        before: Option<WorkflowId>,
+        limit: usize,
+    ) -> Result<Page<WorkflowSummary>, Error> {
+        let limit = limit.clamp(1, PAGE_ROWS_MAX);
+        let found = self.read(move |reader| reader.workflows(before, limit)).await?;
+        let next = found.last().filter(|_| found.len() == limit).map(|(id, _)| id.to_string());
+        let items = self
+            .look(move |core| {
+                let summary = |(id, name)| {
+                    let open = core.scheduler().open_members(id);
+                    WorkflowSummary { id, name, open }
+                };
+                found.into_iter().map(summary).collect()
+            })
+            .await?;
+        Ok(Page { items, next })
+    }
+
+    /// Cancels every task of a workflow that has not ended, those included that wait for its end. Tasks that members
+    /// spawn meanwhile are found too.
+    pub async fn cancel_workflow(
+        &self,
+        id: WorkflowId,
+        reason: Name,
+    ) -> Result<CancelledWorkflow, Error> {
+        // What was submitted or spawned a moment ago must be found.
+        self.ask(|reply| Request::Flush { reply }).await?;
+        let (mut cancelled, mut asked) = (0, Seq(0));
+        for pass in 0..CANCEL_PASSES_MAX {
+            let (mut open, known) = self.open_tasks_of(id, asked, pass == 0).await?;
+            if !known {
+                return Err(Error::NoSuchWorkflow(id.to_string().into()));
+            }
+            if open.is_empty() {
+                break;
+            }
+            asked = open.iter().map(|(seq, _)| *seq).max().unwrap_or(asked);
+            // Dependents first, so that each is cancelled for the reason that was given.
+            open.reverse();
+            for slice in open.chunks(SLICE) {
+                let ids = slice.iter().map(|(_, id)| *id).collect();
+                let reason = reason.clone();
+                cancelled +=
+                    self.ask(|reply| Request::CancelMembers { ids, reason, reply }).await?;
+            }
+        }
+        Ok(CancelledWorkflow { id, cancelled })
+    }
+
+    /// Puts back what failed in a workflow, so that it continues.
+    pub async fn resume_workflow(
+        &self,
+        id: WorkflowId,
+        include_cancelled: bool,
+    ) -> Result<ResumedWorkflow, Error> {
+        // What failed a moment ago must be found.
+        self.ask(|reply| Request::Flush { reply }).await?;
+        self.ask(|reply| Request::ResumeWorkflow { id, include_cancelled, reply }).await
+    }
+
+    /// Open tasks of a workflow with greater numbers, oldest first, and whether the workflow is known at all.
+    async fn open_tasks_of(
+        &self,
+        id: WorkflowId,
+        after: Seq,
+        first: bool,
+    ) -> Result<(Vec<(Seq, TaskId)>, bool), Error> {
+        self.read(move |reader| {
+            let mut open: Vec<(Seq, TaskId)> = Vec::new();
+            reader.members(id, Members::Open, &mut |member| {
+                if member.seq > after {
+                    open.push((member.seq, member.spec.id));
+                }
+                true
+            })?;
+            let mut known = !first || !open.is_empty();
+            if !known {
+                reader.members(id, Members::All, &mut |_| {
+                    known = true;
+                    false
+                })?;
+            }
+            Ok((open, known))
+        })
+        .await
+    }
+
+    async fn states_of(&self, tasks: Vec<(TaskId, Seq)>) -> Result<Vec<TaskState>, Error> {
+        if tasks.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.look(move |core| tasks.into_iter().map(|task| state_of(core, task)).collect()).await
+    }
+}
+
+/// Where a task is that the store shows open.
+fn state_of(core: &Core, (id, seq): (TaskId, Seq)) -> TaskState {
+    if core.is_departing(id) {
+        // Its end is being written: until that can be read, it is what it was.
+        return TaskState::Leased;
+    }
+    let open = core.scheduler().state(seq).filter(|state| !state.is_final());
+    // One that is not in memory waits in the store.
+    open.unwrap_or(TaskState::Ready)
+}

@@ -1,0 +1,141 @@
+//! Workflows as a whole: what the store knows of them when the scheduler has to know it, and cancel.
+//!
+//! Which callbacks run is the scheduler's to decide; here is found what it cannot remember: the members that ended
+//! before a callback came, or before a restart. A resume is in [`crate::resume`].
+
+use std::collections::BTreeSet;
+
+use divvy_scheduler::Input;
+use divvy_scheduler::input::Submission;
+use divvy_store::{Members, OpenTask, TaskRecord};
+use divvy_types::{Lane, Name, Seq, TaskId, TaskSpec, TaskState, WorkflowId};
+
+use crate::core::{Core, Known};
+use crate::locate::Located;
+use crate::request::{Error, Reply};
+
+/// Failed members that are looked up for one workflow.
+const FAILED_LOOK_MAX: usize = 100_000;
+
+/// The workflow that a task is a member of.
+pub(crate) fn membership(spec: &TaskSpec) -> Option<WorkflowId> {
+    spec.workflow.as_ref().filter(|label| label.role.is_member()).map(|label| label.id)
+}
+
+/// The workflow whose end a task waits for.
+pub(crate) fn awaited(spec: &TaskSpec) -> Option<WorkflowId> {
+    spec.workflow.as_ref().filter(|label| !label.role.is_member()).map(|label| label.id)
+}
+
+impl Core {
+    /// Whether the ends of members that the batch asks for are on their way to the store.
+    pub(crate) fn waits_for_workflow_facts(&self, specs: &[TaskSpec]) -> bool {
+        let departing = |workflow: WorkflowId| {
+            self.departing_workflows.contains_key(&workflow)
+                && !self.scheduler.knows_workflow(workflow)
+        };
+        !self.departing_workflows.is_empty() && specs.iter().filter_map(awaited).any(departing)
+    }
+
+    /// Tells the scheduler which members failed before it heard of the workflows that new tasks wait for.
+    pub(crate) fn look_up_workflows(&mut self, tasks: &[Submission]) -> Result<(), Error> {
+        let awaited: BTreeSet<WorkflowId> =
+            tasks.iter().filter_map(|task| awaited(&task.spec)).collect();
+        for workflow in awaited {
+            self.look_up_workflow(workflow)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn look_up_workflow(&mut self, workflow: WorkflowId) -> Result<(), Error> {
+        if self.scheduler.knows_workflow(workflow) {
+            return Ok(());
+        }
+        let mut failed: Vec<Seq> = Vec::new();
+        self.reader.members(workflow, Members::Failed, &mut |member| {
+            if membership(&member.spec).is_some() {
+                failed.push(member.seq);
+            }
+            failed.len() < FAILED_LOOK_MAX
+        })?;
+        self.feed(Input::WorkflowLookedUp { workflow, spilled: 0, failed: Some(failed) });
+        Ok(())
+    }
+
+    /// At start: what the open tasks alone do not show.
+    pub(crate) fn recover_workflows(
+        &mut self,
+        open: &[OpenTask],
+        spilled: Vec<(WorkflowId, u64)>,
+    ) -> Result<(), Error> {
+        for (workflow, count) in spilled {
+            self.feed(Input::WorkflowLookedUp { workflow, spilled: count, failed: None });
+        }
+        let waiting: BTreeSet<WorkflowId> =
+            open.iter().filter_map(|task| awaited(&task.spec)).collect();
+        waiting.into_iter().try_for_each(|workflow| self.look_up_workflow(workflow))
+    }
+
+    pub(crate) fn workflows_released(&mut self, workflows: &[WorkflowId]) {
+        for workflow in workflows {
+            if let Some(groups) = self.departing_workflows.get_mut(workflow) {
+                *groups -= 1;
+                if *groups == 0 {
+                    self.departing_workflows.remove(workflow);
+                }
+            }
+        }
+    }
+
+    /// Whether a task would be a member of a workflow whose end an open dependency of it waits for.
+    pub(crate) fn waits_for_own_workflow(&self, spec: &TaskSpec, parent: Seq) -> bool {
+        let Some(workflow) = membership(spec) else { return false };
+        let waits = |parent: &TaskSpec| awaited(parent) == Some(workflow);
+        self.scheduler.state(parent) == Some(TaskState::Blocked)
+            && self.scheduler.spec(parent).is_some_and(|parent| waits(parent))
+    }
+
+    /// Records that a task will not run that waits in the store.
+    pub(crate) fn cancel_spilled(&mut self, record: &TaskRecord, reason: Name) {
+        self.feed(Input::SpilledCancelled {
+            seq: record.seq,
+            task: record.spec.id,
+            lane: Lane::of(&record.spec),
+            workflow: membership(&record.spec),
+            reason,
+        });
+        // Until that is written, the store would show it open, and a second cancel would be refused.
+        self.depart(record.spec.id, record.seq);
+    }
+
+    /// Cancels a slice of tasks. One that is just ending has nothing left to cancel.
+    pub(crate) fn cancel_members(
+        &mut self,
+        ids: Vec<TaskId>,
+        reason: Name,
+        reply: Reply<u64>,
+    ) -> Result<(), Error> {
+        let mut count = 0;
+        for id in ids {
+            match self.locate(id)? {
+                Located::Open(seq) if self.scheduler.spec(seq).is_some() => {
+                    self.feed(Input::CancelRequested { seq, reason: reason.clone() });
+                    count += 1;
+                }
+                Located::Stored(record) if record.outcome.is_none() => {
+                    self.cancel_spilled(&record, reason.clone());
+                    count += 1;
+                }
+                _ => {}
+            }
+        }
+        self.park(reply, Ok(count));
+        Ok(())
+    }
+
+    /// Notes that a task is found in the store as it is now only when the present group is committed.
+    fn depart(&mut self, id: TaskId, seq: Seq) {
+        self.ids.insert(id, Known { seq, departing: true });
+        self.group.forgotten.push((id, seq));
+    }
+}

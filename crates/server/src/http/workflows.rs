@@ -1,0 +1,79 @@
+//! Workflows: how they stand, and cancel and resume as a whole.
+
+use axum::Json;
+use axum::extract::State;
+use divvy_types::Name;
+use divvy_types::limits::{PAGE_ROWS_MAX, WORKFLOW_NAME_LEN_MAX};
+use divvy_types::spec::check_name;
+use divvy_types::view::{CancelledWorkflow, Page, ResumedWorkflow, WorkflowSummary, WorkflowView};
+use serde::Deserialize;
+
+use crate::app::App;
+use crate::http::error::ApiError;
+use crate::http::extract::JsonBody;
+use crate::http::parameters::{Parameters, PathText};
+
+/// Rows of a page if the caller does not say.
+const DEFAULT_ROWS: usize = 50;
+/// Why a workflow is cancelled if the caller does not say.
+const DEFAULT_REASON: &str = "its workflow was cancelled";
+
+/// Why a workflow shall not go on.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct CancelBody {
+    reason: Option<Name>,
+}
+
+/// What shall be put back.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct ResumeBody {
+    include_cancelled: bool,
+}
+
+/// A page of workflows, greatest id first.
+pub(crate) async fn list(
+    State(app): State<App>,
+    mut parameters: Parameters,
+) -> Result<Json<Page<WorkflowSummary>>, ApiError> {
+    let limit = parameters.take_parsed("limit")?.unwrap_or(DEFAULT_ROWS);
+    let after = parameters.take_parsed("after")?;
+    parameters.finish()?;
+    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
+        let problem = format!("is {limit}, expected 1 to {PAGE_ROWS_MAX}");
+        return Err(ApiError::field("limit", problem));
+    }
+    Ok(Json(app.handle.workflows(after, limit).await?))
+}
+
+/// One workflow, by its id or the start of it.
+pub(crate) async fn show(
+    State(app): State<App>,
+    PathText(id): PathText,
+) -> Result<Json<WorkflowView>, ApiError> {
+    let id = app.handle.resolve_workflow(&id).await?;
+    Ok(Json(app.handle.workflow(id).await?))
+}
+
+/// Cancels every task of a workflow that has not ended.
+pub(crate) async fn cancel(
+    State(app): State<App>,
+    PathText(id): PathText,
+    JsonBody(body): JsonBody<CancelBody>,
+) -> Result<Json<CancelledWorkflow>, ApiError> {
+    let reason = body.reason.unwrap_or(Name::const_new(DEFAULT_REASON));
+    check_name("reason", &reason, WORKFLOW_NAME_LEN_MAX)?;
+    let id = app.handle.resolve_workflow(&id).await?;
+    Ok(Json(app.handle.cancel_workflow(id, reason).await?))
+}
+
+/// Puts back what failed in a workflow, so that it continues.
+pub(crate) async fn resume(
+    State(app): State<App>,
+    PathText(id): PathText,
+    JsonBody(body): JsonBody<ResumeBody>,
+) -> Result<Json<ResumedWorkflow>, ApiError> {
+    let id = app.handle.resolve_workflow(&id).await?;
+    Ok(Json(app.handle.resume_workflow(id, body.include_cancelled).await?))
+}

@@ -1,0 +1,107 @@
+//! Workflows as a whole: callbacks, the view, cancel and resume.
+
+use divvy_proto::v1;
+use serde_json::{Value, json};
+
+use crate::world::{World, failed, hello, id};
+
+const FLOW: &str = "0198c0de-0000-7000-8000-000000000007";
+
+fn task(number: u128, role: &str, after: &[u128]) -> Value {
+    let after: Vec<String> = after.iter().map(|number| id(*number)).collect();
+    json!({
+        "id": id(number), "kind": "noop", "after": after, "retry": {"limit": 0},
+        "workflow": {"id": FLOW, "name": "nightly", "role": role},
+    })
+}
+
+async fn submit(world: &World, tasks: Vec<Value>) {
+    world.post("/api/v1/tasks", &json!({ "tasks": tasks })).await.ok();
+}
+
+#[tokio::test]
+async fn a_failed_workflow_calls_back_is_shown_and_is_resumed() {
+    let world = World::start().await;
+    let roles = [("member", 1, vec![]), ("member", 2, vec![1]), ("member", 3, vec![2])];
+    let callbacks = [("on_success", 8, vec![]), ("on_failure", 9, vec![])];
+    let tasks = roles.into_iter().chain(callbacks);
+    submit(&world, tasks.map(|(role, number, after)| task(number, role, &after)).collect()).await;
+    let flow = format!("/api/v1/workflows/{FLOW}");
+    let open = world.get(&flow).await.ok();
+    assert_eq!(
+        (&open["state"], &open["total"], &open["percent"]),
+        (&json!("open"), &json!(3), &json!(0))
+    );
+    assert_eq!((&open["counts"]["ready"], &open["counts"]["blocked"]), (&json!(1), &json!(2)));
+    assert_eq!(open["callbacks"][0]["state"], "blocked");
+    let waiting = world.task(&id(8)).await;
+    assert_eq!(waiting["wait"], json!({"reason": "workflow_open", "open": 3}));
+
+    let mut worker = world.worker(hello("w1", &["noop"])).await.unwrap();
+    for (number, works) in [(1, true), (2, false), (9, true)] {
+        let grant = worker.granted().await;
+        assert_eq!(grant.task.as_ref().unwrap().id, uuid(number));
+        let end = if works {
+            crate::world::finished("null")
+        } else {
+            failed("broke", v1::FailureVerdict::Dead)
+        };
+        worker.report(grant.task.unwrap().id, grant.token, end).await;
+        assert!(worker.answered().await);
+    }
+    let over = world.get(&flow).await.ok();
+    assert_eq!((&over["state"], &over["percent"]), (&json!("failed"), &json!(100)));
+    assert_eq!(over["failed"][0]["error"]["message"], "broke");
+    assert_eq!(over["failed"][1]["state"], "cancelled");
+    assert!(over["ended_at"].is_string(), "{over}");
+
+    let resumed = world.post(&format!("{flow}/resume"), &json!({})).await.ok();
+    assert_eq!(resumed, json!({"id": FLOW, "resumed": 2, "callbacks": 1, "left": 0}));
+    for number in [2, 3, 8] {
+        let grant = worker.granted().await;
+        assert_eq!(grant.task.as_ref().unwrap().id, uuid(number));
+        worker.report(grant.task.unwrap().id, grant.token, crate::world::finished("null")).await;
+        assert!(worker.answered().await);
+    }
+    assert_eq!(world.get(&flow).await.ok()["state"], "succeeded");
+}
+
+#[tokio::test]
+async fn a_workflow_is_cancelled_whole_and_found_by_the_start_of_its_id() {
+    let world = World::start().await;
+    let tasks = [task(1, "member", &[]), task(2, "member", &[1]), task(8, "on_failure", &[])];
+    submit(&world, tasks.to_vec()).await;
+    let list = world.get("/api/v1/workflows").await.ok();
+    assert_eq!(list["items"], json!([{"id": FLOW, "name": "nightly", "open": 2}]));
+    let cancel = "/api/v1/workflows/0198c0de/cancel";
+    world.post(cancel, &json!({"because": 1})).await.refused(400, "invalid_field");
+    let cancelled = world.post(cancel, &json!({"reason": "wrong input"})).await.ok();
+    assert_eq!(cancelled, json!({"id": FLOW, "cancelled": 3}));
+    let dependent = world.task(&id(2)).await;
+    assert!(dependent["error"]["message"].as_str().unwrap().contains("wrong input"));
+    let again = world.post(cancel, &json!({})).await.ok();
+    assert_eq!(again["cancelled"], 0);
+    let resume = format!("/api/v1/workflows/{FLOW}/resume");
+    let left = world.post(&resume, &json!({})).await.ok();
+    assert_eq!((&left["resumed"], &left["left"]), (&json!(0), &json!(2)));
+    let all = world.post(&resume, &json!({"include_cancelled": true})).await.ok();
+    assert_eq!((&all["resumed"], &all["left"]), (&json!(2), &json!(0)));
+    assert_eq!(world.get("/api/v1/workflows/0198").await.ok()["counts"]["blocked"], 1);
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_said_to_be_so() {
+    let world = World::start().await;
+    let nobody = "/api/v1/workflows/0198c0de-0000-7000-8000-00000000ffff";
+    world.get(nobody).await.refused(404, "no_such_workflow");
+    world.post(&format!("{nobody}/cancel"), &json!({})).await.refused(404, "no_such_workflow");
+    world.post(&format!("{nobody}/resume"), &json!({})).await.refused(404, "no_such_workflow");
+    world.get("/api/v1/workflows/zz").await.refused(404, "no_such_workflow");
+    world.get("/api/v1/workflows?limit=0").await.refused(400, "invalid_field");
+    assert_eq!(world.get("/api/v1/workflows").await.ok()["items"], json!([]));
+}
+
+fn uuid(number: u128) -> Vec<u8> {
+    let text = id(number).replace('-', "");
+    (0..16).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
+}
