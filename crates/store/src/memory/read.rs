@@ -61,8 +61,8 @@ impl Reader for MemoryReader {
         Ok(family)
     }
 
-    fn checkpoint(&mut self, _task: Seq) -> Result<Option<Payload>, Error> {
-        Ok(None)
+    fn checkpoint(&mut self, task: Seq) -> Result<Option<Payload>, Error> {
+        Ok(lock(&self.0).tasks.get(&task).and_then(Task::checkpoint))
     }
 
     fn spilled(
