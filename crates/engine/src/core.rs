@@ -15,13 +15,15 @@ use divvy_scheduler::input::{RecoveredTask, Submission};
 use divvy_scheduler::{Action, Input, ReportAnswer, Scheduler};
 use divvy_store::{OpenTask, Reader};
 use divvy_types::view::{QueueView, WorkerView};
-use divvy_types::{Machine, Seq, TaskId, Timestamp, Token, WorkerKey, WorkflowId};
+use divvy_types::{Fact, Machine, Seq, TaskId, Timestamp, Token, WorkerKey, WorkflowId};
 
 use crate::group::{Group, Load, Released};
 use crate::live::Live;
 use crate::locate::IdHasher;
 use crate::request::{Error, Reply, Request};
+use crate::settings;
 use crate::stats::Stats;
+use crate::unique::Keys;
 
 /// The state that the loop owns.
 pub struct Core {
@@ -34,6 +36,8 @@ pub struct Core {
     /// The greatest time-ordered id that was ever accepted: a greater one cannot be in the store.
     pub(crate) last_ordered_id: TaskId,
     pub(crate) last_seq: Seq,
+    /// Unique keys that are taken.
+    pub(crate) keys: Keys,
     pub(crate) stats: Arc<Stats>,
     /// What running attempts say of themselves.
     pub live: Live,
@@ -54,6 +58,7 @@ impl Core {
             reader,
             last_ordered_id: TaskId(0),
             last_seq: Seq(0),
+            keys: Keys::default(),
             stats,
             live: Live::default(),
             group: Group::default(),
@@ -93,6 +98,8 @@ impl Core {
                 Ok(())
             }
             Request::ApplySettings { settings, reply } => {
+                let (key, value) = (settings::KEY.into(), Some(settings::to_text(&settings)?));
+                self.group.facts.push(Fact::Setting { key, value });
                 self.feed(Input::SettingsChanged(settings));
                 self.park(reply, Ok(()));
                 Ok(())
@@ -111,6 +118,7 @@ impl Core {
                 self.resume_workflow(id, include_cancelled, reply)
             }
             Request::Retry { id, reply } => self.retry(id, reply),
+            Request::Replay { id, replay, reply } => self.replay(id, *replay, reply),
             Request::DropDead { id, reply } => self.drop_dead(id, reply),
             Request::PauseQueue { queue, paused, reply } => {
                 self.feed(Input::QueuePaused { queue, paused });
@@ -239,6 +247,7 @@ impl Core {
         match action {
             Action::Record(fact) => {
                 self.stats.count_fact(&fact);
+                self.keys.follow(self.now, &fact);
                 self.group.facts.push(fact);
             }
             Action::Grant(grant) => {

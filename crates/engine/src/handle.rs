@@ -7,8 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_scheduler::admit;
+use divvy_types::fact::Replay;
+use divvy_types::limits::PAYLOAD_BYTES_MAX;
 use divvy_types::view::{LoadMetrics, Move, QueueView, TaskChange, WorkerView};
-use divvy_types::{Name, Payload, Settings, TaskId, TaskSpec, TaskState, Token, WorkerKey};
+use divvy_types::{
+    Name, Payload, Settings, SpecError, TaskId, TaskSpec, TaskState, Token, WorkerKey,
+};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::core::Core;
@@ -36,7 +40,7 @@ impl Handle {
     /// Accepts tasks, all or none; returns when they are durable.
     pub async fn submit(&self, specs: Vec<TaskSpec>) -> Result<Submitted, Error> {
         if specs.is_empty() {
-            return Ok(Submitted { accepted: 0, known: 0 });
+            return Ok(Submitted::default());
         }
         admit::check_batch(&specs)?;
         self.ask(|reply| Request::Submit { specs, reply }).await
@@ -113,6 +117,16 @@ impl Handle {
     /// Runs a dead, cancelled or waiting-for-a-time task now.
     pub async fn retry(&self, id: TaskId) -> Result<TaskState, Error> {
         self.ask(|reply| Request::Retry { id, reply }).await
+    }
+
+    /// Puts a dead or cancelled task back, perhaps later and with another payload.
+    pub async fn replay(&self, id: TaskId, replay: Replay) -> Result<TaskState, Error> {
+        let bytes = replay.payload.as_ref().map_or(0, |payload| payload.data().len());
+        if bytes > PAYLOAD_BYTES_MAX {
+            return Err(SpecError::PayloadTooLarge { bytes }.into());
+        }
+        let replay = Box::new(replay);
+        self.ask(|reply| Request::Replay { id, replay, reply }).await
     }
 
     /// Gives a dead letter up.

@@ -1,13 +1,14 @@
 //! Where the machines meet: one synchronous step ([`core`]) and the loop that drives it ([`runner`]).
 //!
 //! Reading order: [`request`] (what can be asked), [`core`] (request → machines → facts and effects;
-//! `task_requests`, `worker_requests`, `locate` and `recover` are its parts), [`group`]
+//! `task_requests`, `worker_requests`, `locate`, `unique`, `settings` and `recover` are its parts), [`group`]
 //! (what is committed together), `writer` (commit, then let the effects out), [`runner`] (the loop), [`handle`]
-//! (the way in), [`query`] (reads).
+//! (the way in), [`query`] (reads), [`bulk`] (many tasks by filter).
 //!
 //! **Invariant:** an effect (a reply, a grant, an answer) leaves the process only after every fact recorded before
 //! it is durable. Groups are committed one after another; while one is being synced the loop fills the next.
 
+pub mod bulk;
 pub mod core;
 pub mod group;
 pub mod handle;
@@ -19,13 +20,16 @@ mod recover;
 pub mod request;
 mod resume;
 pub mod runner;
+mod settings;
 pub mod stats;
 mod task_requests;
+mod unique;
 mod worker_requests;
 mod workflow_query;
 mod workflows;
 mod writer;
 
+pub use bulk::{Bulk, BulkAction, BulkReport};
 pub use handle::Handle;
 pub use inline::InlineEngine;
 pub use query::{TaskFilter, TaskLog};

@@ -11,6 +11,8 @@ use divvy_types::{Seq, SpecError, TaskId, TaskSpec, TaskState};
 
 use crate::core::{Core, Known, Unresolved};
 use crate::request::Error;
+use crate::settings;
+use crate::unique::{Claims, Turn};
 
 /// Children and grandchildren that are looked at to know whether a finished dependency really is settled well.
 pub(crate) const SETTLED_LOOK_MAX: usize = 10_000;
@@ -28,9 +30,14 @@ pub(crate) enum Located {
 }
 
 /// A batch with numbers and dependencies.
+#[derive(Default)]
 pub(crate) struct Resolved {
     pub(crate) tasks: Vec<Submission>,
     pub(crate) known: u32,
+    /// Tasks that were not taken, and the one that has their unique key.
+    pub(crate) conflicts: Vec<(TaskId, TaskId)>,
+    /// Tasks to cancel once the batch is taken in, and the one that takes their unique key.
+    pub(crate) replaced: Vec<(TaskId, TaskId)>,
 }
 
 impl Core {
@@ -48,13 +55,17 @@ impl Core {
     }
 
     /// Sorts a batch into new and known tasks, numbers the new ones and looks their dependencies up.
+    ///
+    /// Nothing is changed unless the whole batch is taken. `finishing` is the task whose finish spawns it.
     pub(crate) fn resolve_batch(
         &mut self,
-        specs: Vec<TaskSpec>,
+        mut specs: Vec<TaskSpec>,
+        finishing: Option<Seq>,
     ) -> Result<Result<Resolved, Unresolved>, Error> {
         let mut known = 0;
         let mut new: Vec<usize> = Vec::with_capacity(specs.len());
         let mut numbers: HashMap<TaskId, Seq, BuildHasherDefault<IdHasher>> = HashMap::default();
+        let mut claims = Claims::new(finishing);
         let with_edges = specs.iter().any(|spec| !spec.after.is_empty());
         let mut seq = self.last_seq;
         let mut last_ordered = self.last_ordered_id;
@@ -78,6 +89,12 @@ impl Core {
                     Match::Departing => return Ok(Err(Unresolved::Departing(specs))),
                 }
             }
+            match self.unique_turn(spec, &mut claims) {
+                Ok(Some(Turn::Take | Turn::Replace(_))) => {}
+                Ok(Some(Turn::Skip)) => continue,
+                Ok(None) => return Ok(Err(Unresolved::Departing(specs))),
+                Err(error) => return Ok(Err(Unresolved::Refused(error))),
+            }
             if spec.id.is_time_ordered() {
                 last_ordered = last_ordered.max(spec.id);
             }
@@ -88,14 +105,39 @@ impl Core {
         let mut parents: Vec<Vec<Parent>> = Vec::new();
         if with_edges {
             for index in &new {
-                match self.parents(&specs[*index], &numbers)? {
+                match self.parents(&specs[*index], &numbers, &claims)? {
                     Ok(found) => parents.push(found),
                     Err(None) => return Ok(Err(Unresolved::Departing(specs))),
                     Err(Some(error)) => return Ok(Err(Unresolved::Refused(error))),
                 }
             }
         }
-        Ok(Ok(self.take_in(specs, &new, parents, last_ordered, known)))
+        let settings = self.scheduler.settings();
+        if let Some(error) =
+            new.iter().find_map(|index| settings::complete(&mut specs[*index], settings).err())
+        {
+            return Ok(Err(Unresolved::Refused(error)));
+        }
+        let tasks = self.take_in(specs, &new, parents, last_ordered);
+        let Claims { conflicts, replaced, .. } = claims;
+        Ok(Ok(Resolved { tasks, known, conflicts, replaced }))
+    }
+
+    /// What becomes of a new task by its unique key; nothing if the one that has it is between memory and store.
+    fn unique_turn(
+        &mut self,
+        spec: &TaskSpec,
+        claims: &mut Claims,
+    ) -> Result<Option<Turn>, SpecError> {
+        let Some(unique) = &spec.unique else { return Ok(Some(Turn::Take)) };
+        if claims.instead_of(spec.id).is_some() {
+            return Ok(Some(Turn::Skip));
+        }
+        let turn = self.keys.decide(self.now, spec.id, unique, claims)?;
+        match turn {
+            Turn::Replace(first) if self.is_departing(first) => Ok(None),
+            turn => Ok(Some(turn)),
+        }
     }
 
     fn take_in(
@@ -104,8 +146,7 @@ impl Core {
         new: &[usize],
         parents: Vec<Vec<Parent>>,
         last_ordered: TaskId,
-        known: u32,
-    ) -> Resolved {
+    ) -> Vec<Submission> {
         let mut parents = parents.into_iter();
         let mut wanted = new.iter().copied().peekable();
         let mut tasks = Vec::with_capacity(new.len());
@@ -119,21 +160,22 @@ impl Core {
             tasks.push(Submission { seq: self.last_seq, spec: Arc::new(spec), parents });
         }
         self.last_ordered_id = last_ordered;
-        Resolved { tasks, known }
+        tasks
     }
 
     /// Children of a finish: checked like a batch of their own.
     pub(crate) fn resolve_spawned(
         &mut self,
+        parent: Seq,
         spawned: Vec<TaskSpec>,
-    ) -> Result<Result<Vec<Submission>, Unresolved>, Error> {
+    ) -> Result<Result<Resolved, Unresolved>, Error> {
         if spawned.is_empty() {
-            return Ok(Ok(Vec::new()));
+            return Ok(Ok(Resolved::default()));
         }
         if let Err(error) = admit::check_batch(&spawned) {
             return Ok(Err(Unresolved::Refused(error)));
         }
-        Ok(self.resolve_batch(spawned)?.map(|resolved| resolved.tasks))
+        self.resolve_batch(spawned, Some(parent))
     }
 
     /// The dependencies of a task that comes from the store, where they were known once.
@@ -156,6 +198,7 @@ impl Core {
         &mut self,
         spec: &TaskSpec,
         batch: &HashMap<TaskId, Seq, BuildHasherDefault<IdHasher>>,
+        claims: &Claims,
     ) -> Result<Result<Vec<Parent>, Option<SpecError>>, Error> {
         let mut parents = Vec::with_capacity(spec.after.len());
         for edge in &spec.after {
@@ -166,9 +209,13 @@ impl Core {
                     Located::Stored(record) => (record.seq, self.settled_state(&record)?),
                     Located::Departing => return Ok(Err(None)),
                     Located::Unknown => {
-                        let error =
-                            SpecError::UnknownDependency { task: spec.id, missing: edge.task };
-                        return Ok(Err(Some(error)));
+                        let (task, missing) = (spec.id, edge.task);
+                        return Ok(Err(Some(match claims.instead_of(missing) {
+                            Some(holder) => {
+                                SpecError::SkippedDependency { task, skipped: missing, holder }
+                            }
+                            None => SpecError::UnknownDependency { task, missing },
+                        })));
                     }
                 },
             };
@@ -198,7 +245,9 @@ impl Core {
     }
 
     fn is_known(&mut self, spec: &TaskSpec) -> Result<Match, Error> {
-        let same = |known: &TaskSpec| if known == spec { Match::Same } else { Match::Other };
+        let same = |known: &TaskSpec| {
+            if settings::is_same(known, spec) { Match::Same } else { Match::Other }
+        };
         match self.locate(spec.id)? {
             Located::Unknown => Ok(Match::No),
             Located::Departing => Ok(Match::Departing),

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use divvy_store::{AttemptRecord, PageQuery, Reader, TaskRecord};
+use divvy_types::alike::normalise;
 use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::{Attempt, DeadGroup, Page, Progress, TaskDetail, TaskSummary, TermsView};
 use divvy_types::{Name, Seq, TaskId, TaskSpec, TaskState, WaitReason, WorkflowId};
@@ -174,9 +175,9 @@ impl Handle {
         Ok(TaskLog { state: detail.summary.state, text })
     }
 
-    /// Dead letters, grouped by kind and normalised error, largest group first.
+    /// Dead letters, grouped by kind, class and normalised error, largest group first.
     pub async fn dead_groups(&self) -> Result<Vec<DeadGroup>, Error> {
-        let mut groups: BTreeMap<(Name, String), DeadGroup> = BTreeMap::new();
+        let mut groups: BTreeMap<(Name, &'static str, String), DeadGroup> = BTreeMap::new();
         let mut query = PageQuery {
             states: Some(vec![TaskState::Dead]),
             rows: PAGE_ROWS_MAX,
@@ -194,16 +195,14 @@ impl Handle {
                     continue;
                 };
                 let text = normalise(&error.message);
-                let group =
-                    groups.entry((record.spec.kind.clone(), text.clone())).or_insert_with(|| {
-                        DeadGroup {
-                            kind: record.spec.kind.clone(),
-                            class: error.class,
-                            error: text,
-                            count: 0,
-                            sample: record.spec.id,
-                        }
-                    });
+                let key = (record.spec.kind.clone(), error.class.as_str(), text.clone());
+                let group = groups.entry(key).or_insert_with(|| DeadGroup {
+                    kind: record.spec.kind.clone(),
+                    class: error.class,
+                    error: text,
+                    count: 0,
+                    sample: record.spec.id,
+                });
                 group.count += 1;
             }
         }
@@ -396,39 +395,4 @@ fn detail(record: TaskRecord, present: Option<Present>, spawned_by: Option<TaskI
 fn shown(attempt: AttemptRecord) -> Attempt {
     let AttemptRecord { token, at, worker, error, log, counted } = attempt;
     Attempt { token, at, worker, error: Some(error), counted, log }
-}
-
-/// An error without what differs from task to task: digits and long hexadecimal words are blanked out.
-fn normalise(message: &str) -> String {
-    let first = message.lines().next().unwrap_or_default();
-    let mut text = String::with_capacity(first.len().min(200));
-    for word in first.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
-        let body = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
-        let hexadecimal = body.len() >= 8 && body.bytes().all(|b| b.is_ascii_hexdigit());
-        if hexadecimal || (!body.is_empty() && body.bytes().all(|b| b.is_ascii_digit())) {
-            text.push('#');
-            text.push_str(&word[body.len()..]);
-        } else {
-            text.push_str(word);
-        }
-        if text.len() > 200 {
-            break;
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn errors_that_differ_in_numbers_only_are_one_group() {
-        assert_eq!(
-            normalise("timeout after 30 s on 0198c0de7a3b"),
-            normalise("timeout after 7 s on 0fffffffffff")
-        );
-        assert_ne!(normalise("timeout"), normalise("refused"));
-        assert_eq!(normalise("first line 1\nsecond"), "first line #");
-    }
 }

@@ -5,18 +5,22 @@ use std::sync::Arc;
 
 use divvy_scheduler::{Input, Options as SchedulerOptions, Scheduler};
 use divvy_store::{OpenTask, Recovered, SpilledLane, Store};
-use divvy_types::{Fact, Name, Seq, Timestamp, WorkflowId};
+use divvy_types::{Fact, Name, Seq, Settings, Timestamp, WorkflowId};
 
 use crate::core::{Core, Known};
 use crate::locate::SETTLED_LOOK_MAX;
 use crate::request::Error;
 use crate::runner::Options;
+use crate::settings;
 use crate::stats::Stats;
+use crate::unique::Holder;
 use crate::workflows::membership;
 
 #[derive(Default)]
 struct Found {
     paused: Vec<Name>,
+    settings: Option<Name>,
+    keys: Vec<(Name, Holder)>,
     open: Vec<OpenTask>,
     lanes: Vec<SpilledLane>,
     members: Vec<(WorkflowId, u64)>,
@@ -43,7 +47,14 @@ impl Core {
         let mut found = Found::default();
         store.recover(&mut |recovered| match recovered {
             Recovered::PausedQueue(queue) => found.paused.push(queue),
-            Recovered::Setting { .. } | Recovered::UniqueKey { .. } => {}
+            Recovered::Setting { key, value } => {
+                if key == settings::KEY {
+                    found.settings = Some(value);
+                }
+            }
+            Recovered::UniqueKey { key, task, seq, open, until, .. } => {
+                found.keys.push((key, Holder { task, seq, until, open }));
+            }
             Recovered::Open(task) => found.open.push(task),
             Recovered::Spilled(lane) => found.lanes.push(lane),
             Recovered::SpilledMembers { workflow, count } => found.members.push((workflow, count)),
@@ -52,8 +63,27 @@ impl Core {
                 core.last_ordered_id = last_ordered_id.unwrap_or(core.last_ordered_id);
             }
         })?;
+        core.take_settings(options.settings.as_ref(), found.settings.take())?;
         core.take_over(found)?;
         Ok(core)
+    }
+
+    /// Before everything else, so that every task meets the settings that hold.
+    fn take_settings(
+        &mut self,
+        given: Option<&Settings>,
+        stored: Option<Name>,
+    ) -> Result<(), Error> {
+        let settings = match (given, stored) {
+            (Some(given), _) => {
+                given.check()?;
+                given.clone()
+            }
+            (None, Some(text)) => settings::from_text(&text)?,
+            (None, None) => return Ok(()),
+        };
+        self.feed(Input::SettingsChanged(Box::new(settings)));
+        Ok(())
     }
 
     fn take_over(&mut self, found: Found) -> Result<(), Error> {
@@ -62,6 +92,9 @@ impl Core {
         }
         // The store knows these already.
         self.group.facts.retain(|fact| !matches!(fact, Fact::QueuePaused { .. }));
+        for (key, holder) in found.keys {
+            self.keys.put(key, holder);
+        }
         self.ids.reserve(found.open.len());
         for task in &found.open {
             self.ids.insert(task.spec.id, Known::open(task.seq));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use divvy_types::fact::Replay;
 use divvy_types::settings::InvalidSetting;
 use divvy_types::view::{Move, Progress, ResumedWorkflow, Upstream};
 use divvy_types::{
@@ -113,6 +114,15 @@ pub enum Request {
         /// Where it is then.
         reply: Reply<TaskState>,
     },
+    /// Put a dead or cancelled task back.
+    Replay {
+        /// Which.
+        id: TaskId,
+        /// How.
+        replay: Box<Replay>,
+        /// Where it is then.
+        reply: Reply<TaskState>,
+    },
     /// Give a dead letter up.
     DropDead {
         /// Which.
@@ -146,12 +156,14 @@ pub enum Request {
 }
 
 /// What became of a submission.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Submitted {
     /// New tasks.
     pub accepted: u32,
     /// Tasks that were known already, with the same spec.
     pub known: u32,
+    /// Tasks that were not taken, because another has their unique key, and that other one.
+    pub conflicts: Vec<(TaskId, TaskId)>,
 }
 
 /// A worker and what it offers.

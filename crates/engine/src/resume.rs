@@ -84,7 +84,7 @@ impl Core {
             let mut seqs: Vec<Seq> = group.into_values().map(|candidate| candidate.seq).collect();
             seqs.sort_unstable();
             for seq in seqs {
-                self.put_back(seq)?;
+                self.put_member_back(seq)?;
             }
         }
         self.park(reply, Ok(ResumedWorkflow { id, resumed: members, callbacks, left }));
@@ -203,16 +203,18 @@ impl Core {
         Ok(())
     }
 
-    fn put_back(&mut self, seq: Seq) -> Result<(), Error> {
+    fn put_member_back(&mut self, seq: Seq) -> Result<(), Error> {
         let Some(record) = self.reader.get(seq)? else { return Ok(()) };
         let parents = self.parents_of_stored(&record.spec)?;
+        let checkpointed = self.reader.checkpoint(seq)?.is_some();
+        self.keys.take(seq, record.submitted_at, &record.spec);
         let task = RecoveredTask {
             task: Submission { seq, spec: Arc::new(record.spec), parents },
             submitted_at: record.submitted_at,
             spawned_by: record.spawned_by,
             attempts: 0,
             lost: 0,
-            checkpointed: false,
+            checkpointed,
             retry_at: None,
             held: None,
             replayed: true,

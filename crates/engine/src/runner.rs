@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use divvy_store::Store;
-use divvy_types::Timestamp;
 use divvy_types::view::TaskChange;
+use divvy_types::{Settings, Timestamp};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +38,8 @@ pub struct Options {
     pub changes: usize,
     /// Connections for reads of stored tasks.
     pub readers: usize,
+    /// Settings to start with, instead of those that the store has.
+    pub settings: Option<Settings>,
 }
 
 impl Default for Options {
@@ -50,6 +52,7 @@ impl Default for Options {
             channel: 1_024,
             changes: 16_384,
             readers: 4,
+            settings: None,
         }
     }
 }

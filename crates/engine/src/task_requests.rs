@@ -1,4 +1,4 @@
-//! What people and programs ask about tasks: submit, cancel, retry, drop.
+//! What people and programs ask about tasks: submit, cancel, retry, replay, drop.
 //!
 //! Finds where the task is, and either tells the scheduler or explains why not. What a change means for other tasks is
 //! the scheduler's to decide.
@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use divvy_scheduler::Input;
 use divvy_scheduler::input::{RecoveredTask, Submission};
+use divvy_store::TaskRecord;
 use divvy_types::fact::Replay;
 use divvy_types::{Fact, Name, TaskId, TaskSpec, TaskState};
+use tokio::sync::oneshot;
 
 use crate::core::{Core, Known, Unresolved};
-use crate::locate::Located;
+use crate::locate::{Located, Resolved};
 use crate::request::{Error, Reply, Request, Submitted};
 
 impl Core {
@@ -28,14 +30,14 @@ impl Core {
             self.deferred.push(Request::Submit { specs, reply });
             return Ok(());
         }
-        match self.resolve_batch(specs)? {
-            Ok(batch) => {
-                self.look_up_workflows(&batch.tasks)?;
-                let submitted =
-                    Submitted { accepted: batch.tasks.len() as u32, known: batch.known };
-                if !batch.tasks.is_empty() {
-                    self.feed(Input::TasksSubmitted(batch.tasks));
+        match self.resolve_batch(specs, None)? {
+            Ok(Resolved { tasks, known, conflicts, replaced }) => {
+                self.look_up_workflows(&tasks)?;
+                let submitted = Submitted { accepted: tasks.len() as u32, known, conflicts };
+                if !tasks.is_empty() {
+                    self.feed(Input::TasksSubmitted(tasks));
                 }
+                self.cancel_replaced(replaced)?;
                 self.park(reply, Ok(submitted));
             }
             Err(Unresolved::Refused(error)) => {
@@ -44,6 +46,17 @@ impl Core {
             Err(Unresolved::Departing(specs)) => {
                 self.deferred.push(Request::Submit { specs, reply })
             }
+        }
+        Ok(())
+    }
+
+    /// Cancels tasks whose unique key went to another, in the step that took that in.
+    pub(crate) fn cancel_replaced(&mut self, replaced: Vec<(TaskId, TaskId)>) -> Result<(), Error> {
+        for (task, by) in replaced {
+            let reason = format!("replaced by task {by}, which has its unique key").into();
+            // Nobody waits for this answer: a task that has ended meanwhile needs no cancel.
+            let (reply, _) = oneshot::channel();
+            self.cancel(task, reason, reply)?;
         }
         Ok(())
     }
@@ -97,38 +110,87 @@ impl Core {
                         reply.send(Err(conflict(id, state.unwrap_or(TaskState::Done), problem)));
                 }
             },
-            Located::Stored(record) => match record.outcome.as_ref().map(|o| o.state) {
-                Some(TaskState::Dead | TaskState::Cancelled) => {
-                    let seq = record.seq;
-                    let task = RecoveredTask {
-                        task: Submission { seq, spec: Arc::new(record.spec), parents: Vec::new() },
-                        submitted_at: record.submitted_at,
-                        spawned_by: record.spawned_by,
-                        attempts: 0,
-                        lost: 0,
-                        checkpointed: false,
-                        retry_at: None,
-                        held: None,
-                        replayed: true,
-                    };
-                    self.ids.insert(id, Known::open(seq));
-                    self.feed(Input::TaskReplayed(task, Replay::default()));
-                    if self.scheduler.state(seq) == Some(TaskState::Scheduled) {
-                        self.feed(Input::RunNowRequested { seq });
-                    }
-                    let state = self.scheduler.state(seq).unwrap_or(TaskState::Ready);
-                    self.park(reply, Ok(state));
-                }
-                state => {
-                    let problem = "only a dead, cancelled or scheduled task can be retried";
-                    let _ =
-                        reply.send(Err(conflict(id, state.unwrap_or(TaskState::Ready), problem)));
-                }
-            },
+            Located::Stored(record) => {
+                let problem = "only a dead, cancelled or scheduled task can be retried";
+                self.put_back(*record, Replay::default(), problem, reply)?;
+            }
             Located::Unknown => {
                 let _ = reply.send(Err(Error::NotFound(id.to_string())));
             }
         }
+        Ok(())
+    }
+
+    pub(crate) fn replay(
+        &mut self,
+        id: TaskId,
+        replay: Replay,
+        reply: Reply<TaskState>,
+    ) -> Result<(), Error> {
+        const PROBLEM: &str = "only a dead or cancelled task can be replayed";
+        match self.locate(id)? {
+            Located::Departing => {
+                self.deferred.push(Request::Replay { id, replay: Box::new(replay), reply });
+            }
+            Located::Open(seq) => {
+                let state = self.scheduler.state(seq).unwrap_or(TaskState::Done);
+                let _ = reply.send(Err(conflict(id, state, PROBLEM)));
+            }
+            Located::Stored(record) => self.put_back(*record, replay, PROBLEM, reply)?,
+            Located::Unknown => {
+                let _ = reply.send(Err(Error::NotFound(id.to_string())));
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a task that is dead or cancelled; `problem` says why no other can be.
+    fn put_back(
+        &mut self,
+        record: TaskRecord,
+        replay: Replay,
+        problem: &'static str,
+        reply: Reply<TaskState>,
+    ) -> Result<(), Error> {
+        let TaskRecord { seq, submitted_at, mut spec, spawned_by, outcome, .. } = record;
+        let id = spec.id;
+        let ended = match outcome.map(|end| end.state) {
+            Some(state @ (TaskState::Dead | TaskState::Cancelled)) => state,
+            state => {
+                let _ = reply.send(Err(conflict(id, state.unwrap_or(TaskState::Ready), problem)));
+                return Ok(());
+            }
+        };
+        if self.keys.is_taken_from(self.now, id, &spec) {
+            let problem = "another task has its unique key now; wait for that or cancel it";
+            let _ = reply.send(Err(conflict(id, ended, problem)));
+            return Ok(());
+        }
+        let checkpointed = replay.payload.is_none() && self.reader.checkpoint(seq)?.is_some();
+        if let Some(payload) = &replay.payload {
+            spec.payload = payload.clone();
+        }
+        let parents = if replay.keep_edges { self.parents_of_stored(&spec)? } else { Vec::new() };
+        self.keys.take(seq, submitted_at, &spec);
+        self.ids.insert(id, Known::open(seq));
+        let at_once = replay.due.is_none();
+        let task = RecoveredTask {
+            task: Submission { seq, spec: Arc::new(spec), parents },
+            submitted_at,
+            spawned_by,
+            attempts: 0,
+            lost: 0,
+            checkpointed,
+            retry_at: replay.due,
+            held: None,
+            replayed: !replay.keep_edges,
+        };
+        self.feed(Input::TaskReplayed(task, replay));
+        if at_once && self.scheduler.state(seq) == Some(TaskState::Scheduled) {
+            self.feed(Input::RunNowRequested { seq });
+        }
+        let state = self.scheduler.state(seq).unwrap_or(TaskState::Ready);
+        self.park(reply, Ok(state));
         Ok(())
     }
 

@@ -83,32 +83,44 @@ impl Core {
         report: WorkerReport,
     ) -> Result<(), Error> {
         let WorkerReport { task, token, outcome, log } = report;
+        let mut replaced = Vec::new();
         let end = match outcome {
-            AttemptOutcome::Finished { result, spawned } => match self.resolve_spawned(spawned)? {
-                Ok(spawned) => AttemptEnd::Finished { result, spawned },
-                Err(Unresolved::Departing(spawned)) => {
-                    let outcome = AttemptOutcome::Finished { result, spawned };
-                    let report = WorkerReport { task, token, outcome, log };
-                    self.deferred.push(Request::Report { worker, reports: vec![report] });
-                    return Ok(());
+            // Children of an attempt that is not the present one are not looked at: it will be refused.
+            AttemptOutcome::Finished { result, .. }
+                if self.scheduler.lease_token(seq) != Some(token) =>
+            {
+                AttemptEnd::Finished { result, spawned: Vec::new() }
+            }
+            AttemptOutcome::Finished { result, spawned } => {
+                match self.resolve_spawned(seq, spawned)? {
+                    Ok(children) => {
+                        replaced = children.replaced;
+                        AttemptEnd::Finished { result, spawned: children.tasks }
+                    }
+                    Err(Unresolved::Departing(spawned)) => {
+                        let outcome = AttemptOutcome::Finished { result, spawned };
+                        let report = WorkerReport { task, token, outcome, log };
+                        self.deferred.push(Request::Report { worker, reports: vec![report] });
+                        return Ok(());
+                    }
+                    Err(Unresolved::Refused(error)) => {
+                        let error = TaskError::new(
+                            ErrorClass::Failed,
+                            format!("spawned children are not valid: {error}"),
+                        );
+                        AttemptEnd::Other(AttemptOutcome::Failed(Failure {
+                            verdict: FailureVerdict::Dead,
+                            error,
+                        }))
+                    }
                 }
-                Err(Unresolved::Refused(error)) => {
-                    let error = TaskError::new(
-                        ErrorClass::Failed,
-                        format!("spawned children are not valid: {error}"),
-                    );
-                    AttemptEnd::Other(AttemptOutcome::Failed(Failure {
-                        verdict: FailureVerdict::Dead,
-                        error,
-                    }))
-                }
-            },
+            }
             other => AttemptEnd::Other(other),
         };
         self.reporting = Some(task);
         self.feed(Input::AttemptEnded(AttemptEnded { worker, seq, token, end, log }));
         self.reporting = None;
-        Ok(())
+        self.cancel_replaced(replaced)
     }
 
     pub(crate) fn take_news(&mut self, progress: Vec<ProgressUpdate>) {

@@ -9,8 +9,8 @@ use support::{World, task};
 #[test]
 fn open_finished_or_waiting_in_the_store() {
     let mut world = World::new();
-    let first = Submitted { accepted: 1, known: 0 };
-    let again = Submitted { accepted: 0, known: 1 };
+    let first = Submitted { accepted: 1, known: 0, ..Submitted::default() };
+    let again = Submitted { accepted: 0, known: 1, ..Submitted::default() };
     assert_eq!(world.submit(vec![task(1)]).unwrap(), first);
     assert_eq!(world.submit(vec![task(1)]).unwrap(), again, "while it is open");
 
@@ -35,5 +35,8 @@ fn open_finished_or_waiting_in_the_store() {
 #[test]
 fn twice_in_one_batch_counts_once() {
     let mut world = World::new();
-    assert_eq!(world.submit(vec![task(1), task(1)]).unwrap(), Submitted { accepted: 1, known: 1 });
+    assert_eq!(
+        world.submit(vec![task(1), task(1)]).unwrap(),
+        Submitted { accepted: 1, known: 1, ..Submitted::default() }
+    );
 }

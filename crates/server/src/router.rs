@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
-    dead, error, events, health, log, metrics, openapi, page, queues, stats, submit, tasks,
+    bulk, dead, error, events, health, log, metrics, openapi, page, queues, stats, submit, tasks,
     workers, workflows,
 };
 use crate::options::Options;
@@ -35,6 +35,7 @@ pub(crate) fn table() -> Vec<Route> {
         get("/metrics", metrics::show),
         post("/api/v1/tasks", submit::submit),
         get("/api/v1/tasks", tasks::list),
+        post("/api/v1/tasks/bulk", bulk::treat),
         get("/api/v1/tasks/{id}", tasks::show),
         post("/api/v1/tasks/{id}/cancel", tasks::cancel),
         post("/api/v1/tasks/{id}/retry", tasks::retry),

@@ -7,6 +7,7 @@
 pub mod agreement;
 mod members;
 mod rules;
+mod saved;
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ pub enum Between {
 
 /// Tries every rule, each on a store of its own from `make`, with each thing that may happen in between.
 pub fn check_rules(make: &mut dyn FnMut() -> Box<dyn Subject>) {
-    for (name, rule) in rules::RULES {
+    for (name, rule) in rules::RULES.iter().chain(saved::RULES) {
         for between in [Between::Nothing, Between::Restart, Between::Maintenance] {
             rule(&mut Bench { subject: make(), between, name });
         }

@@ -1,6 +1,6 @@
 //! The store in memory: the same answers as the files give, for the time of a process.
 //!
-//! For tests and for the test bench of the SDK. Nothing lasts, nothing is moved to history or dropped. What a
+//! For tests and for the test bench of the SDK. Nothing lasts, and nothing but unique keys is ever dropped. What a
 //! restart would be is [`MemoryStore::reopen`].
 
 mod read;
@@ -65,7 +65,8 @@ impl Store for MemoryStore {
         Ok(Box::new(read::MemoryReader(Arc::clone(&self.state))))
     }
 
-    fn maintain(&mut self, _now: Timestamp) -> Result<Maintenance, Error> {
+    fn maintain(&mut self, now: Timestamp) -> Result<Maintenance, Error> {
+        lock(&self.state).forget_keys(now);
         Ok(Maintenance::Rest)
     }
 }

@@ -17,7 +17,8 @@ pub trait Store: Send {
 
     /// Shows everything that is still open, once, before the first commit.
     ///
-    /// Order: paused queues, then open tasks by number, then spilled lanes, then spilled members of workflows.
+    /// Order: paused queues, then what was set, then unique keys, then open tasks by number, then spilled lanes, then
+    /// spilled members of workflows.
     fn recover(&mut self, visit: &mut dyn FnMut(Recovered)) -> Result<(), Error>;
 
     /// Writes a group of facts, all or nothing, and returns when they are durable. `verdicts` is cleared and gets
@@ -73,7 +74,7 @@ pub trait Reader: Send {
         rows: usize,
     ) -> Result<Vec<(WorkflowId, Name)>, Error>;
 
-    /// What an attempt of this task saved last.
+    /// What an attempt of this task saved last, if the task is open or a dead letter.
     fn checkpoint(&mut self, task: Seq) -> Result<Option<Payload>, Error>;
 
     /// The next spilled tasks of a lane after `after`, in order: at most `rows` and about `bytes` of payload.
@@ -154,6 +155,10 @@ pub enum Recovered {
         key: Name,
         /// The task that has it.
         task: TaskId,
+        /// Its number.
+        seq: Seq,
+        /// Whether it is open.
+        open: bool,
         /// When that was submitted.
         at: Timestamp,
         /// Until when its window lasts.
@@ -192,7 +197,7 @@ pub struct OpenTask {
     pub spawned_by: Option<Seq>,
     /// Attempts that count against the retry limit.
     pub attempts: u32,
-    /// Attempts whose worker went away.
+    /// Attempts whose worker went away, since it was last put back.
     pub lost: u32,
     /// Whether an attempt saved data for a later one.
     pub checkpointed: bool,
@@ -200,7 +205,7 @@ pub struct OpenTask {
     pub retry_at: Option<Timestamp>,
     /// The attempt that was running when the server stopped, if it had run for a while.
     pub held: Option<(Token, Name)>,
-    /// Whether it was dead or cancelled once and was put back: its dependencies do not matter any more.
+    /// Whether it was dead or cancelled once and was put back without its dependencies: they do not matter any more.
     pub replayed: bool,
 }
 

@@ -2,11 +2,12 @@
 //!
 //! Reading order: [`id`], [`time`], [`spec`] (what a task is), [`terms`], [`retry`] and [`need`]
 //! (what may be said about it), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
-//! [`wait`] (why it is not running), [`cut`] (texts that are too long), [`fact`] (what is written down), [`report`] (how an attempt ended),
+//! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long), [`fact`] (what is written down), [`report`] (how an attempt ended),
 //! [`view`] (what people see), [`machine`] (how the pure machines are driven).
 //!
 //! **Invariant:** nothing here reads a clock, draws a random number, opens a file or starts a thread.
 
+pub mod alike;
 pub mod cut;
 pub mod fact;
 pub mod id;

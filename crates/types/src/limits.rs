@@ -17,6 +17,8 @@ pub const LIMIT_LEN_MAX: usize = 192;
 pub const KEY_LEN_MAX: usize = 128;
 /// Characters of a unique key.
 pub const UNIQUE_KEY_LEN_MAX: usize = 256;
+/// Unique keys in use at once, checked where tasks are taken in.
+pub const UNIQUE_KEYS_MAX: usize = 1_000_000;
 /// The longest window of a unique key: 30 days.
 pub const UNIQUE_WINDOW_MS_MAX: u64 = 30 * 86_400_000;
 /// Rules of one retry policy.

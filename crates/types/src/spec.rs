@@ -243,6 +243,30 @@ pub enum SpecError {
         /// The id.
         task: TaskId,
     },
+    /// Another task has the unique key, and the spec says that it is refused then.
+    #[error(
+        "unique.key: task {task} cannot have `{key}`, which task {holder} has; wait for that, or say on_conflict skip or replace"
+    )]
+    NotUnique {
+        /// The task.
+        task: TaskId,
+        /// The key.
+        key: Name,
+        /// The task that has it.
+        holder: TaskId,
+    },
+    /// A task waits for one of its batch that is not taken, because another has its unique key.
+    #[error(
+        "after: task {task} depends on {skipped}, which is skipped because task {holder} has its unique key; depend on that"
+    )]
+    SkippedDependency {
+        /// The task.
+        task: TaskId,
+        /// What it names.
+        skipped: TaskId,
+        /// The task that has the key.
+        holder: TaskId,
+    },
 }
 
 impl SpecError {
@@ -262,6 +286,8 @@ impl SpecError {
             Self::TooManyEdges { .. } => "too_many_dependencies",
             Self::BatchTooLarge { .. } => "batch_too_large",
             Self::IdTaken { .. } => "id_taken",
+            Self::NotUnique { .. } => "not_unique",
+            Self::SkippedDependency { .. } => "skipped_dependency",
         }
     }
 }

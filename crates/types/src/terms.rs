@@ -96,6 +96,13 @@ pub struct Unique {
     pub on_conflict: OnConflict,
 }
 
+impl Unique {
+    /// Until when the window of a task lasts that was submitted at `at`, if it has one.
+    pub fn until(&self, at: Timestamp) -> Option<Timestamp> {
+        self.window_ms.map(|window| at.plus_ms(window))
+    }
+}
+
 /// What becomes of a second task with a unique key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

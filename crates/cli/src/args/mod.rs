@@ -2,6 +2,7 @@
 //!
 //! Decides form only. Daily verbs stand at the top level, everything else is `noun verb` with singular nouns.
 
+pub(crate) mod bulk;
 pub(crate) mod lab;
 pub(crate) mod local;
 pub(crate) mod service;

@@ -1,7 +1,7 @@
 //! `submit` and `run`: the ways in for work.
 
-use clap::Args;
-use divvy_types::Timestamp;
+use clap::{Args, ValueEnum};
+use divvy_types::{OnConflict, Timestamp};
 
 use crate::values::{Names, Span};
 
@@ -11,7 +11,8 @@ Examples:
   divvy submit http --arg url=https://example.org/ --priority 5
   divvy submit report --payload @report.json --in 5m --retries 3
   echo '{\"n\": 1}' | divvy submit resize --payload - --needs gpu
-  divvy submit mail --key welcome-42      the same key is the same task";
+  divvy submit mail --key welcome-42      the same key is the same task
+  divvy submit report --unique daily      only one open at a time";
 
 pub(crate) const RUN_EXAMPLES: &str = "\
 Examples:
@@ -65,12 +66,42 @@ pub(crate) struct Submit {
     /// Idempotency key: the same key is the same task
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
+    /// Unique key: only one open task may have it
+    #[arg(long, value_name = "KEY")]
+    pub(crate) unique: Option<String>,
+    /// Hold the unique key for this span, even if the task ends sooner
+    #[arg(long, value_name = "SPAN", requires = "unique")]
+    pub(crate) unique_for: Option<Span>,
+    /// What becomes of this task if another has the key [default: skip]
+    #[arg(long, value_name = "WHAT", requires = "unique")]
+    pub(crate) on_conflict: Option<OnConflictWord>,
     /// Submit this many, for trying
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,
     /// Wait until it is final and print the result
     #[arg(long, short)]
     pub(crate) wait: bool,
+}
+
+/// What becomes of a second task with a unique key.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum OnConflictWord {
+    /// It is not taken
+    Skip,
+    /// The first is cancelled
+    Replace,
+    /// It is an error
+    Refuse,
+}
+
+impl From<OnConflictWord> for OnConflict {
+    fn from(word: OnConflictWord) -> Self {
+        match word {
+            OnConflictWord::Skip => Self::Skip,
+            OnConflictWord::Replace => Self::Replace,
+            OnConflictWord::Refuse => Self::Refuse,
+        }
+    }
 }
 
 /// A workflow to submit.

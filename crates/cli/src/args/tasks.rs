@@ -1,8 +1,10 @@
 //! The nouns that a server keeps: tasks, queues, workers, dead letters.
 
 use clap::{Args, Subcommand};
+use divvy_types::settings::Rate;
 use divvy_types::{TaskState, WorkflowId};
 
+use super::bulk::{CANCEL_EXAMPLES, RETRY_EXAMPLES, TaskSelection};
 use crate::values::Span;
 
 pub(crate) const TASK_EXAMPLES: &str = "\
@@ -10,15 +12,13 @@ Examples:
   divvy task list --state ready,leased
   divvy task show 0198c0de
   divvy task cancel 0198c0de --reason 'not needed any more'
-  divvy task list --state dead -q | xargs divvy task retry";
+  divvy task cancel --queue mail --dry-run
+  divvy task retry --kind http --yes";
 pub(crate) const LIST_EXAMPLES: &str = "\
 Examples:
   divvy task list --state dead --kind 'video.*'
   divvy task list --all --json | jq .kind";
 pub(crate) const SHOW_EXAMPLES: &str = "Example:\n  divvy task show 0198c0de --json";
-pub(crate) const CANCEL_EXAMPLES: &str =
-    "Example:\n  divvy task cancel 0198c0de --reason 'wrong input'";
-pub(crate) const RETRY_EXAMPLES: &str = "Example:\n  divvy task retry 0198c0de";
 pub(crate) const QUEUE_EXAMPLES: &str = "\
 Examples:
   divvy queue list
@@ -33,10 +33,16 @@ Examples:
   divvy dead replay --kind http --dry-run
   divvy dead replay --kind http --error 'status 503' --yes
   divvy dead drop --all --yes";
-pub(crate) const SELECT_EXAMPLES: &str = "\
+pub(crate) const REPLAY_EXAMPLES: &str = "\
 Examples:
   divvy dead replay 0198c0de 0198c0df
-  divvy dead replay --kind http --dry-run
+  divvy dead replay 0198c0de --payload '{\"url\": \"https://example.org/\"}'
+  divvy dead replay --kind http --class timeout --dry-run
+  divvy dead replay --error 'status # from #' --rate 10/s --yes";
+pub(crate) const DROP_EXAMPLES: &str = "\
+Examples:
+  divvy dead drop 0198c0de 0198c0df
+  divvy dead drop --kind http --dry-run
   divvy dead drop --all --yes";
 pub(crate) const WAIT_EXAMPLES: &str = "\
 Examples:
@@ -58,11 +64,11 @@ pub(crate) enum Task {
     #[command(after_help = SHOW_EXAMPLES)]
     Show(OneTask),
     /// Stop tasks or keep them from running
-    #[command(after_help = CANCEL_EXAMPLES)]
+    #[command(after_help = CANCEL_EXAMPLES, override_usage = "divvy task cancel [OPTIONS] <ID…|--all|FILTER>")]
     Cancel(CancelTasks),
-    /// Run dead, cancelled or waiting tasks now
-    #[command(after_help = RETRY_EXAMPLES)]
-    Retry(ManyTasks),
+    /// Run dead, cancelled or scheduled tasks now
+    #[command(after_help = RETRY_EXAMPLES, override_usage = "divvy task retry [OPTIONS] <ID…|--all|FILTER>")]
+    Retry(TaskSelection),
 }
 
 /// Which tasks to list.
@@ -110,7 +116,7 @@ pub(crate) struct ManyTasks {
 #[derive(Args, Debug)]
 pub(crate) struct CancelTasks {
     #[command(flatten)]
-    pub(crate) tasks: ManyTasks,
+    pub(crate) tasks: TaskSelection,
     /// Why
     #[arg(long)]
     pub(crate) reason: Option<String>,
@@ -161,27 +167,43 @@ pub(crate) enum Dead {
     #[command(visible_alias = "ls", after_help = DEAD_EXAMPLES)]
     List,
     /// Run dead letters again
-    #[command(after_help = SELECT_EXAMPLES)]
-    Replay(DeadSelection),
+    #[command(after_help = REPLAY_EXAMPLES, override_usage = "divvy dead replay [OPTIONS] <ID…|--all|FILTER>")]
+    Replay(DeadReplay),
     /// Give dead letters up: they become cancelled
-    #[command(after_help = SELECT_EXAMPLES)]
+    #[command(after_help = DROP_EXAMPLES, override_usage = "divvy dead drop [OPTIONS] <ID…|--all|FILTER>")]
     Drop(DeadSelection),
+}
+
+/// Dead letters to run again.
+#[derive(Args, Debug)]
+pub(crate) struct DeadReplay {
+    #[command(flatten)]
+    pub(crate) selection: DeadSelection,
+    /// Another payload, for one: JSON, - for stdin, or @FILE
+    #[arg(long, value_name = "JSON|-|@FILE", requires = "ids")]
+    pub(crate) payload: Option<String>,
+    /// How fast, such as 10/s or 100/m [default: all at once]
+    #[arg(long, value_name = "N/s", conflicts_with = "payload")]
+    pub(crate) rate: Option<Rate>,
 }
 
 /// Which dead letters.
 #[derive(Args, Debug)]
-#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["ids", "all", "kind", "error"]))]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["ids", "all", "kind", "class", "error"]))]
 pub(crate) struct DeadSelection {
     /// These, by id or start of it
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "kind", "error"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "kind", "class", "error"])]
     pub(crate) ids: Vec<String>,
     /// All of them
-    #[arg(long, conflicts_with_all = ["kind", "error"])]
+    #[arg(long, conflicts_with_all = ["kind", "class", "error"])]
     pub(crate) all: bool,
     /// Those of this kind
     #[arg(long)]
     pub(crate) kind: Option<String>,
-    /// Those whose error contains this text
+    /// Those whose error is of this class
+    #[arg(long, value_parser = ["failed", "timeout", "crashed", "worker_lost"])]
+    pub(crate) class: Option<String>,
+    /// Those whose error contains this text, or is of the group with it
     #[arg(long, value_name = "TEXT")]
     pub(crate) error: Option<String>,
     /// Do not ask

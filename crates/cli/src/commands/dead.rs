@@ -1,14 +1,15 @@
 //! `divvy dead`: dead letters in groups, replayed or dropped after a count and a question.
 
-use std::io::{self, BufRead, IsTerminal, Write};
-
 use anyhow::Result;
+use divvy_types::Timestamp;
 use divvy_types::view::DeadGroup;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Context;
-use crate::args::tasks::{Dead, DeadSelection};
+use super::confirm::confirm;
+use super::submit::payload_of;
+use crate::args::tasks::{Dead, DeadReplay, DeadSelection};
 use crate::exit::{Code, Failure};
 use crate::http::parse_rows;
 use crate::output::ids::Shortener;
@@ -19,14 +20,22 @@ use crate::output::words;
 struct Treated {
     matched: u64,
     done: u64,
+    #[serde(default)]
+    last_due: Option<Timestamp>,
 }
 
 /// Does what is asked.
 pub(super) async fn run(args: Dead, context: &Context) -> Result<Code> {
     match args {
         Dead::List => list(context).await,
-        Dead::Replay(selection) => treat("replay", "replayed", &selection, context).await,
-        Dead::Drop(selection) => treat("drop", "dropped", &selection, context).await,
+        Dead::Replay(args) => {
+            let body = replay_body(&args)?;
+            treat("replay", "replayed", &args.selection, body, context).await
+        }
+        Dead::Drop(selection) => {
+            let body = body(&selection);
+            treat("drop", "dropped", &selection, body, context).await
+        }
     }
 }
 
@@ -64,20 +73,20 @@ async fn treat(
     verb: &str,
     past: &str,
     selection: &DeadSelection,
+    mut body: Map<String, Value>,
     context: &Context,
 ) -> Result<Code> {
     let (api, output) = (context.api()?, &context.output);
-    let mut body = body(selection);
     if selection.dry_run || !selection.yes {
         body.insert("dry_run".to_owned(), true.into());
         let reply = api.post(&["dead", verb], &body).await?;
-        let matched = reply.parse::<Treated>()?.matched;
+        let Treated { matched, last_due, .. } = reply.parse()?;
         let letters = words::count(matched, "dead letter");
         if selection.dry_run {
             if output.is_json() {
                 output.raw(reply.text())?;
             } else {
-                output.data(format_args!("{letters} would be {past}"))?;
+                output.data(format_args!("{letters} would be {past}{}", until(last_due)))?;
             }
             return Ok(Code::Done);
         }
@@ -93,11 +102,34 @@ async fn treat(
     }
     let treated: Treated = reply.parse()?;
     output.data(format_args!(
-        "{} of {} {past}",
+        "{} of {} {past}{}",
         treated.done,
-        words::count(treated.matched, "dead letter")
+        words::count(treated.matched, "dead letter"),
+        until(treated.last_due)
     ))?;
     Ok(Code::Done)
+}
+
+/// When the last one of many goes.
+fn until(last_due: Option<Timestamp>) -> String {
+    last_due.map_or_else(String::new, |due| {
+        format!(", the last one {} ({due})", words::relative(due, words::now()))
+    })
+}
+
+fn replay_body(args: &DeadReplay) -> Result<Map<String, Value>> {
+    let mut body = body(&args.selection);
+    if let Some(rate) = args.rate {
+        body.insert("rate".to_owned(), rate.to_string().into());
+    }
+    if let Some(text) = &args.payload {
+        if args.selection.ids.len() != 1 {
+            let failure = Failure::usage("--payload is for one dead letter");
+            return Err(failure.cure("name it by its id, and the others apart").into());
+        }
+        body.insert("payload".to_owned(), serde_json::to_value(payload_of(text)?)?);
+    }
+    Ok(body)
 }
 
 fn body(selection: &DeadSelection) -> Map<String, Value> {
@@ -108,26 +140,12 @@ fn body(selection: &DeadSelection) -> Map<String, Value> {
     if selection.all {
         body.insert("all".to_owned(), true.into());
     }
-    for (name, value) in [("kind", &selection.kind), ("error", &selection.error)] {
+    for (name, value) in
+        [("kind", &selection.kind), ("class", &selection.class), ("error", &selection.error)]
+    {
         if let Some(value) = value {
             body.insert(name.to_owned(), value.as_str().into());
         }
     }
     body
-}
-
-/// Asks on a terminal; without one nobody could answer.
-fn confirm(question: &str, context: &Context) -> Result<()> {
-    if !io::stdin().is_terminal() || context.output.is_json() {
-        let failure = Failure::refused(format!("{question} nobody is here to answer"));
-        return Err(failure.cure("add --yes, or look first with --dry-run").into());
-    }
-    // If the question cannot be shown, the answer will not come either.
-    let _ = write!(io::stderr(), "{question} [y/N] ");
-    let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer)?;
-    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
-        return Ok(());
-    }
-    Err(Failure::refused("nothing was done").into())
 }

@@ -1,7 +1,9 @@
 //! What each command does, one file per verb or noun. This file only hands out.
 
+mod bulk;
 mod completions;
 mod config;
+mod confirm;
 mod dead;
 mod doctor;
 mod explain;

@@ -1,12 +1,13 @@
 //! `divvy submit`: one task from the command line, or many alike for trying.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use anyhow::{Context as _, Result};
 use divvy_types::limits::PAYLOAD_BYTES_MAX;
 use divvy_types::view::TaskDetail;
-use divvy_types::{Dependency, Payload, TaskId, TaskSpec, TaskState};
-use serde::Serialize;
+use divvy_types::{Dependency, OnConflict, Payload, TaskId, TaskSpec, TaskState, Unique};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Context;
@@ -30,6 +31,7 @@ pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
         (0..args.count).map(|number| numbered(&first, number, args.key.as_deref())).collect();
     first.validate().map_err(|error| Failure::usage(error.to_string()))?;
     let replies = send(&api, &specs).await?;
+    let ids = taken(&specs, &replies, context)?;
     if !args.wait {
         for reply in &replies {
             if output.is_json() {
@@ -37,34 +39,59 @@ pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
             }
         }
         if !output.is_json() {
-            for spec in &specs {
-                output.data(spec.id)?;
-            }
+            ids.iter().try_for_each(|id| output.data(id))?;
             output.note(format_args!(
                 "follow it: divvy wait {0}   why it waits: divvy explain {0}",
-                specs[0].id
+                ids[0]
             ));
         }
         return Ok(Code::Done);
     }
-    if specs.len() == 1 {
-        output.note(specs[0].id);
+    if ids.len() == 1 {
+        output.note(ids[0]);
     }
-    let states = Watch::new(&api, output, specs.iter().map(|spec| (spec.id, spec.kind.as_str())))
-        .run()
-        .await?;
+    let watched = ids.iter().map(|id| (*id, args.kind.as_str()));
+    let states = Watch::new(&api, output, watched).run().await?;
     if output.is_quiet() {
-        for spec in &specs {
-            output.data(spec.id)?;
-        }
-    } else if specs.len() == 1 {
-        return print_result(&api, specs[0].id, context).await;
+        ids.iter().try_for_each(|id| output.data(id))?;
+    } else if let [id] = ids[..] {
+        return print_result(&api, id, context).await;
     } else {
-        let ids: Vec<TaskId> = specs.iter().map(|spec| spec.id).collect();
         return print_ends(&api, &ids, &states, context).await;
     }
     let good = states.values().all(|state| *state == TaskState::Done);
     Ok(if good { Code::Done } else { Code::Failed })
+}
+
+/// What a reply says of tasks that were not taken.
+#[derive(Deserialize)]
+struct Accepted {
+    #[serde(default)]
+    conflicts: Vec<Conflict>,
+}
+
+#[derive(Deserialize)]
+struct Conflict {
+    task: TaskId,
+    first: TaskId,
+}
+
+/// The tasks that stand for those that were sent: themselves, or the ones that have their unique key.
+fn taken(specs: &[TaskSpec], replies: &[Reply], context: &Context) -> Result<Vec<TaskId>> {
+    let mut instead: BTreeMap<TaskId, TaskId> = BTreeMap::new();
+    for reply in replies {
+        instead.extend(
+            reply.parse::<Accepted>()?.conflicts.iter().map(|other| (other.task, other.first)),
+        );
+    }
+    for (task, first) in &instead {
+        context.output.note(format_args!("{task} skipped: {first} has its unique key"));
+    }
+    let mut seen = BTreeSet::new();
+    let all = specs.iter().map(|spec| instead.get(&spec.id).copied().unwrap_or(spec.id));
+    // Many that were skipped for one are that one.
+    let ids = all.filter(|id| seen.insert(*id)).collect();
+    Ok(ids)
 }
 
 /// Submits in batches.
@@ -130,6 +157,11 @@ async fn spec(args: &Submit, api: &Api) -> Result<TaskSpec> {
     if let Some(retries) = args.retries {
         spec.retry.limit = retries;
     }
+    if let Some(key) = &args.unique {
+        let window_ms = args.unique_for.map(|window| window.as_ms());
+        let on_conflict = args.on_conflict.map(OnConflict::from).unwrap_or_default();
+        spec.unique = Some(Unique { key: key.as_str().into(), window_ms, on_conflict });
+    }
     Ok(spec)
 }
 
@@ -144,10 +176,17 @@ fn numbered(spec: &TaskSpec, number: u32, key: Option<&str>) -> TaskSpec {
 }
 
 fn payload(args: &Submit) -> Result<Payload> {
-    let text = match args.payload.as_deref() {
-        None if args.args.is_empty() => return Ok(Payload::null()),
-        None => return Ok(Payload::from_value(&fields(&args.args)?)?),
-        Some("-") => {
+    match args.payload.as_deref() {
+        None if args.args.is_empty() => Ok(Payload::null()),
+        None => Ok(Payload::from_value(&fields(&args.args)?)?),
+        Some(text) => payload_of(text),
+    }
+}
+
+/// A payload as people write it: JSON, `-` for standard input, or `@FILE`.
+pub(super) fn payload_of(text: &str) -> Result<Payload> {
+    let text = match text {
+        "-" => {
             let mut text = String::new();
             let limit = PAYLOAD_BYTES_MAX as u64 + 1;
             std::io::stdin()
@@ -156,7 +195,7 @@ fn payload(args: &Submit) -> Result<Payload> {
                 .context("cannot read standard input")?;
             text
         }
-        Some(text) => match text.strip_prefix('@') {
+        text => match text.strip_prefix('@') {
             Some(path) => read_text(path.as_ref(), PAYLOAD_BYTES_MAX as u64)?,
             None => text.to_owned(),
         },

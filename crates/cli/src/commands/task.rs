@@ -1,4 +1,4 @@
-//! `divvy task`: lists, shows, cancels and retries tasks.
+//! `divvy task`: lists, shows, cancels and retries tasks, by id or by filter.
 
 use anyhow::Result;
 use divvy_types::limits::PAGE_ROWS_MAX;
@@ -9,7 +9,9 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::Context;
-use crate::args::tasks::{CancelTasks, ManyTasks, OneTask, Task, TaskList};
+use super::bulk::{self, Verb};
+use crate::args::bulk::TaskSelection;
+use crate::args::tasks::{CancelTasks, OneTask, Task, TaskList};
 use crate::exit::Code;
 use crate::http::{Reply, parse_rows};
 use crate::output::ids::Shortener;
@@ -202,6 +204,10 @@ struct Moved {
 }
 
 async fn cancel(args: &CancelTasks, context: &Context) -> Result<Code> {
+    if args.tasks.ids.is_empty() {
+        let verb = Verb { action: "cancel", past: "cancelled", reason: args.reason.clone() };
+        return bulk::run(&verb, &args.tasks, context).await;
+    }
     let api = context.api()?;
     for id in &args.tasks.ids {
         let body =
@@ -212,7 +218,11 @@ async fn cancel(args: &CancelTasks, context: &Context) -> Result<Code> {
     Ok(Code::Done)
 }
 
-async fn retry(args: &ManyTasks, context: &Context) -> Result<Code> {
+async fn retry(args: &TaskSelection, context: &Context) -> Result<Code> {
+    if args.ids.is_empty() {
+        let verb = Verb { action: "retry", past: "retried", reason: None };
+        return bulk::run(&verb, args, context).await;
+    }
     let api = context.api()?;
     for id in &args.ids {
         let reply = api.post(&["tasks", id, "retry"], &json!({})).await?;

@@ -141,7 +141,8 @@ fn print_tasks(heading: &'static str, tasks: &[WorkflowTask], context: &Context)
             note.join("; ").into(),
         ]);
     }
-    table.print(&context.output)
+    table.print(&context.output)?;
+    Ok(())
 }
 
 async fn cancel(args: &CancelWorkflow, context: &Context) -> Result<Code> {

@@ -51,6 +51,12 @@ impl World {
         Self::open(self.disk, self.options, self.now.plus_ms(ms))
     }
 
+    /// Stops and starts anew with other options.
+    pub fn restart_with(self, options: Options) -> Self {
+        self.engine.stop(self.now).expect("stops");
+        Self::open(self.disk, options, self.now)
+    }
+
     pub fn ask<T>(&mut self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Error> {
         let (reply, mut answer) = oneshot::channel();
         self.engine.step(self.now, request(reply)).expect("the store is readable");

@@ -13,7 +13,7 @@ const DISK_FULL_RETRY_MS: u64 = 10_000;
 /// The status of a refused call.
 pub(crate) fn status(error: &Error) -> Status {
     let code = match error {
-        Error::Spec(SpecError::IdTaken { .. }) => Code::AlreadyExists,
+        Error::Spec(SpecError::IdTaken { .. } | SpecError::NotUnique { .. }) => Code::AlreadyExists,
         Error::Spec(_) | Error::BadCursor(_) => Code::InvalidArgument,
         Error::NotFound(_) | Error::NoSuchWorker(_) => Code::NotFound,
         Error::Ambiguous { .. } | Error::Conflict { .. } => Code::FailedPrecondition,

@@ -2,12 +2,13 @@
 
 use std::pin::Pin;
 
+use bytes::Bytes;
 use divvy_engine::{Error, Submitted};
 use divvy_proto::spec_from_wire;
 use divvy_proto::v1::submit_server::Submit;
-use divvy_proto::v1::{SubmitReply, SubmitRequest};
+use divvy_proto::v1::{Conflict, SubmitReply, SubmitRequest};
 use divvy_types::limits::BATCH_TASKS_MAX;
-use divvy_types::{SpecError, TaskSpec};
+use divvy_types::{SpecError, TaskId, TaskSpec};
 use futures_util::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -96,5 +97,28 @@ async fn submit(app: &App, admitted: Admitted) -> Result<Submitted, Error> {
 }
 
 fn reply(submitted: Submitted) -> SubmitReply {
-    SubmitReply { accepted: submitted.accepted, known: submitted.known, refusal: None }
+    let bytes = |id: TaskId| Bytes::copy_from_slice(&id.to_bytes());
+    let conflicts = submitted.conflicts.into_iter();
+    let conflicts =
+        conflicts.map(|(task, first)| Conflict { task: bytes(task), first: bytes(first) });
+    SubmitReply {
+        accepted: submitted.accepted,
+        known: submitted.known,
+        refusal: None,
+        conflicts: conflicts.collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_names_the_tasks_that_were_skipped() {
+        let conflicts = vec![(TaskId(7), TaskId(1))];
+        let reply = reply(Submitted { accepted: 2, known: 1, conflicts });
+        assert_eq!((reply.accepted, reply.known, reply.conflicts.len()), (2, 1, 1));
+        assert_eq!(TaskId::from_slice(&reply.conflicts[0].task), Some(TaskId(7)));
+        assert_eq!(TaskId::from_slice(&reply.conflicts[0].first), Some(TaskId(1)));
+    }
 }

@@ -6,13 +6,16 @@
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::{Error, TaskFilter};
+use divvy_types::alike::normalise;
+use divvy_types::fact::Replay;
 use divvy_types::limits::{ERROR_BYTES_MAX, KIND_LEN_MAX, PAGE_ROWS_MAX};
+use divvy_types::settings::Rate;
 use divvy_types::spec::check_name;
 use divvy_types::view::{DeadGroup, Page, TaskSummary};
-use divvy_types::{Name, TaskId, TaskState};
+use divvy_types::{ErrorClass, Name, Payload, TaskId, TaskState, Timestamp};
 use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::app::App;
 use crate::http::error::ApiError;
@@ -30,12 +33,19 @@ const AT_ONCE: usize = 256;
 pub(crate) struct Selection {
     /// Only this kind; a trailing `*` matches any rest.
     kind: Option<Name>,
-    /// Only errors that contain this text, or that belong to the group with this `error`.
+    /// Only errors that contain this text, or that are alike and belong to the group with this `error`.
     error: Option<String>,
     /// Only these, by id or the beginning of one.
     ids: Option<Vec<String>>,
+    /// Only errors of this class.
+    class: Option<ErrorClass>,
     /// All of them; must be said, so that an empty request does nothing.
     all: bool,
+    /// Replays only: how fast, such as `10/s`; all at once unless given.
+    rate: Option<Rate>,
+    /// Replays only: another payload, for one task.
+    #[serde(deserialize_with = "present")]
+    payload: Option<Payload>,
     /// Only count.
     dry_run: bool,
 }
@@ -45,6 +55,14 @@ pub(crate) struct Selection {
 pub(crate) struct Treated {
     matched: u64,
     done: u64,
+    /// When the last one is due, if a rate was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_due: Option<Timestamp>,
+}
+
+/// A payload that is given; `null` is one.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
+    Payload::deserialize(deserializer).map(Some)
 }
 
 #[derive(Clone, Copy)]
@@ -63,6 +81,7 @@ pub(crate) async fn replay(
     State(app): State<App>,
     JsonBody(selection): JsonBody<Selection>,
 ) -> Result<Json<Treated>, ApiError> {
+    selection.check_payload()?;
     treat(&app, selection, Treatment::Replay).await
 }
 
@@ -71,6 +90,13 @@ pub(crate) async fn give_up(
     State(app): State<App>,
     JsonBody(selection): JsonBody<Selection>,
 ) -> Result<Json<Treated>, ApiError> {
+    for (field, given) in
+        [("rate", selection.rate.is_some()), ("payload", selection.payload.is_some())]
+    {
+        if given {
+            return Err(ApiError::field(field, "is for a replay, not for a drop"));
+        }
+    }
     treat(&app, selection, Treatment::Drop).await
 }
 
@@ -80,10 +106,11 @@ async fn treat(
     treatment: Treatment,
 ) -> Result<Json<Treated>, ApiError> {
     selection.check()?;
-    let mut treated = Treated { matched: 0, done: 0 };
+    let start = app.handle.look(|core| core.now()).await?;
+    let mut treated = Treated { matched: 0, done: 0, last_due: None };
     if let Some(named) = &selection.ids {
         let ids = named_dead(app, named, &selection).await?;
-        carry_out(app, ids, &selection, treatment, &mut treated).await?;
+        carry_out(app, ids, &selection, treatment, start, &mut treated).await?;
         return Ok(Json(treated));
     }
     let mut after = None;
@@ -99,7 +126,7 @@ async fn treat(
         let page = app.handle.tasks(filter).await?;
         let ids =
             page.items.iter().filter(|task| selection.fits(task)).map(|task| task.id).collect();
-        carry_out(app, ids, &selection, treatment, &mut treated).await?;
+        carry_out(app, ids, &selection, treatment, start, &mut treated).await?;
         after = page.next;
         if after.is_none() {
             return Ok(Json(treated));
@@ -128,15 +155,26 @@ async fn carry_out(
     ids: Vec<TaskId>,
     selection: &Selection,
     treatment: Treatment,
+    start: Timestamp,
     treated: &mut Treated,
 ) -> Result<(), ApiError> {
+    let before = treated.matched;
     treated.matched += ids.len() as u64;
+    if let (Some(last), Some(rate)) = (treated.matched.checked_sub(1), selection.rate) {
+        treated.last_due = Some(due(start, rate, last));
+    }
     if selection.dry_run {
         return Ok(());
     }
-    let ends = ids.into_iter().map(|id| async move {
+    let ends = ids.into_iter().zip(before..).map(|(id, place)| async move {
         match treatment {
-            Treatment::Replay => app.handle.retry(id).await,
+            Treatment::Replay => {
+                // The first one of a rate goes at once, like all of those without one.
+                let rate = selection.rate.filter(|_| place > 0);
+                let due = rate.map(|rate| due(start, rate, place));
+                let payload = selection.payload.clone();
+                app.handle.replay(id, Replay { due, payload, keep_edges: false }).await
+            }
             Treatment::Drop => app.handle.drop_dead(id).await,
         }
     });
@@ -151,7 +189,24 @@ async fn carry_out(
     Ok(())
 }
 
+/// When number `place` of a replay goes, counted from 0.
+fn due(start: Timestamp, rate: Rate, place: u64) -> Timestamp {
+    let wait_us =
+        u128::from(place) * u128::from(rate.per_ms) * 1_000 / u128::from(rate.count.max(1));
+    let wait_us = u64::try_from(wait_us).unwrap_or(u64::MAX);
+    Timestamp(start.0.saturating_add(wait_us)).min(Timestamp::MAX)
+}
+
 impl Selection {
+    fn check_payload(&self) -> Result<(), ApiError> {
+        let one = self.ids.as_ref().is_some_and(|ids| ids.len() == 1);
+        if self.payload.is_some() && !one {
+            let problem = "can be given for one task only; name it in `ids`";
+            return Err(ApiError::field("payload", problem));
+        }
+        Ok(())
+    }
+
     fn check(&self) -> Result<(), ApiError> {
         if let Some(kind) = &self.kind {
             check_name("kind", kind, KIND_LEN_MAX)?;
@@ -172,9 +227,10 @@ impl Selection {
                 format!("lists {count}, at most {IDS_MAX}; send several requests"),
             ));
         }
-        if self.kind.is_none() && self.error.is_none() && self.ids.is_none() && !self.all {
+        let some = self.kind.is_some() || self.error.is_some() || self.class.is_some();
+        if !some && self.ids.is_none() && !self.all {
             let message =
-                "nothing is selected; give `kind`, `error` or `ids`, or say \"all\": true";
+                "nothing is selected; give `kind`, `class`, `error` or `ids`, or say \"all\": true";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, "nothing_selected", message)
                 .with_field("all"));
         }
@@ -186,29 +242,12 @@ impl Selection {
             Some(start) => task.kind.starts_with(start),
             None => *kind == task.kind,
         });
+        let class = task.error.as_ref().map(|error| error.class);
         let message = task.error.as_ref().map_or("", |error| error.message.as_str());
-        kind && self
-            .error
-            .as_ref()
-            .is_none_or(|wanted| message.contains(wanted.as_str()) || in_group(wanted, message))
+        let alike = |wanted: &String| message.contains(wanted) || normalise(message) == *wanted;
+        kind && (self.class.is_none() || self.class == class)
+            && self.error.as_ref().is_none_or(alike)
     }
-}
-
-/// Whether a message belongs to the group with this error, in which `#` stands for a number or a long hexadecimal
-/// word and which may be cut off.
-fn in_group(group: &str, message: &str) -> bool {
-    let mut parts = group.split('#');
-    let Some(mut rest) = parts.next().and_then(|start| message.strip_prefix(start)) else {
-        return false;
-    };
-    for part in parts {
-        let blank = rest.bytes().take_while(u8::is_ascii_alphanumeric).count();
-        let Some(after) = rest[blank..].strip_prefix(part).filter(|_| blank > 0) else {
-            return false;
-        };
-        rest = after;
-    }
-    true
 }
 
 #[cfg(test)]
@@ -216,13 +255,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_holds_messages_that_differ_in_numbers_only() {
-        let group = "timeout after # s on #";
-        assert!(in_group(group, "timeout after 30 s on 0198c0de7a3b"));
-        assert!(in_group(group, "timeout after 7 s on 0fffffffffff\nmore"));
-        assert!(!in_group(group, "timeout after s on 1"));
-        assert!(!in_group(group, "refused"));
-        assert!(in_group("refused", "refused by peer"));
+    fn a_rate_spreads_the_times() {
+        let rate: Rate = "4/s".parse().unwrap();
+        let times = [0, 1, 4, 4_000_000].map(|place| due(Timestamp(7), rate, place).0);
+        assert_eq!(times, [7, 250_007, 1_000_007, 1_000_000_000_007]);
+        let slow: Rate = "1/d".parse().unwrap();
+        assert_eq!(due(Timestamp(7), slow, u64::MAX), Timestamp::MAX);
+    }
+
+    #[test]
+    fn a_payload_is_for_one_task_and_null_is_one() {
+        let read = |text| serde_json::from_str::<Selection>(text).unwrap();
+        assert!(read(r#"{"ids":["a"],"payload":null}"#).payload.is_some());
+        assert!(read(r#"{"ids":["a"],"payload":null}"#).check_payload().is_ok());
+        for text in [r#"{"ids":["a","b"],"payload":1}"#, r#"{"all":true,"payload":1}"#] {
+            assert!(read(text).check_payload().is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -139,7 +139,7 @@ impl From<Error> for ApiError {
 impl From<SpecError> for ApiError {
     fn from(error: SpecError) -> Self {
         let status = match &error {
-            SpecError::IdTaken { .. } => StatusCode::CONFLICT,
+            SpecError::IdTaken { .. } | SpecError::NotUnique { .. } => StatusCode::CONFLICT,
             SpecError::PayloadTooLarge { .. } | SpecError::BatchTooLarge { .. } => {
                 StatusCode::PAYLOAD_TOO_LARGE
             }
@@ -153,7 +153,9 @@ impl From<SpecError> for ApiError {
             SpecError::SelfDependency { .. }
             | SpecError::Cycle { .. }
             | SpecError::UnknownDependency { .. }
-            | SpecError::TooManyEdges { .. } => Some("after"),
+            | SpecError::TooManyEdges { .. }
+            | SpecError::SkippedDependency { .. } => Some("after"),
+            SpecError::NotUnique { .. } => Some("unique.key"),
             _ => None,
         };
         let refusal = Self::new(status, error.code(), error.to_string());

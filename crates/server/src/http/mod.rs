@@ -1,5 +1,6 @@
 //! HTTP/JSON: one file per resource, and the shapes that they share.
 
+pub(crate) mod bulk;
 pub(crate) mod dead;
 pub(crate) mod error;
 pub(crate) mod events;

@@ -7,11 +7,12 @@ use std::fmt;
 
 use axum::Json;
 use axum::extract::State;
+use divvy_engine::Submitted;
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE};
 use divvy_types::{
     Dependency, Matching, Name, Payload, RetryPolicy, SpecError, TaskId, TaskSpec, Terms,
-    Timestamp, Unique, Workflow, WorkflowRole,
+    Timestamp, Unique, Workflow,
 };
 use http::StatusCode;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
@@ -83,9 +84,19 @@ pub(crate) struct Accepted {
     accepted: u32,
     known: u32,
     ids: Vec<TaskId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    conflicts: Vec<Conflict>,
 }
 
-/// Accepts tasks. 201 if any is new, 200 if all were known.
+/// A task that was not taken.
+#[derive(Serialize)]
+struct Conflict {
+    task: TaskId,
+    /// The task that has its unique key.
+    first: TaskId,
+}
+
+/// Accepts tasks. 201 if any is new, 200 if all were known or skipped.
 pub(crate) async fn submit(
     State(app): State<App>,
     JsonBytes(body): JsonBytes,
@@ -98,7 +109,9 @@ pub(crate) async fn submit(
     let submitted = app.handle.submit(specs).await?;
     drop(share);
     let status = if submitted.accepted > 0 { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(Accepted { accepted: submitted.accepted, known: submitted.known, ids })))
+    let Submitted { accepted, known, conflicts } = submitted;
+    let conflicts = conflicts.into_iter().map(|(task, first)| Conflict { task, first }).collect();
+    Ok((status, Json(Accepted { accepted, known, ids, conflicts })))
 }
 
 fn read(body: &[u8]) -> Result<Vec<TaskSpec>, ApiError> {
@@ -178,6 +191,8 @@ fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SentTask>, 
 
 #[cfg(test)]
 mod tests {
+    use divvy_types::WorkflowRole;
+
     use super::*;
 
     #[test]

@@ -17,7 +17,7 @@ use crate::http::parameters::{Parameters, PathText};
 /// Rows of a page if the caller does not say.
 const DEFAULT_ROWS: usize = 50;
 /// Why a task is cancelled if the caller does not say.
-const DEFAULT_REASON: &str = "cancelled by request";
+pub(crate) const DEFAULT_REASON: &str = "cancelled by request";
 
 /// Why a task shall not run.
 #[derive(Default, Deserialize)]

@@ -22,9 +22,9 @@ async fn each_refusal_has_its_status_and_its_code() {
     let world = World::start().await;
     let mut client = world.submitter().await;
     let reply = client.submit(batch(&[task(1), task(2)])).await.unwrap().into_inner();
-    assert_eq!(reply, SubmitReply { accepted: 2, known: 0, refusal: None });
+    assert_eq!(reply, SubmitReply { accepted: 2, known: 0, ..SubmitReply::default() });
     let reply = client.submit(batch(&[task(2), task(3)])).await.unwrap().into_inner();
-    assert_eq!(reply, SubmitReply { accepted: 1, known: 1, refusal: None });
+    assert_eq!(reply, SubmitReply { accepted: 1, known: 1, ..SubmitReply::default() });
 
     let mut other = task(2);
     other.priority = 5;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use divvy_types::fact::Replay;
 use divvy_types::{
-    ErrorClass, Fact, Lane, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token,
-    Workflow, WorkflowId, WorkflowRole,
+    ErrorClass, Fact, Lane, OnConflict, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState,
+    Timestamp, Token, Unique, Workflow, WorkflowId, WorkflowRole,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -77,6 +77,8 @@ pub fn observe(subject: &mut dyn Subject) -> Vec<String> {
     let mut reader = store.reader().expect("a reader opens");
     for n in 0..=TASKS {
         seen.push(format!("task {n} {:?}", reader.get(Seq(n)).expect("a task is read")));
+        let saved = reader.checkpoint(Seq(n)).expect("a checkpoint is read");
+        seen.push(format!("checkpoint {n} {saved:?}"));
         for id in [id(n), keyed(n)] {
             let found = reader.find(id).expect("a task is looked for");
             seen.push(format!("id {id} {:?}", found.map(|task| task.seq)));
@@ -159,13 +161,30 @@ fn fact() -> impl Strategy<Value = Fact> {
         2 => (seq(), time(), lane()).prop_map(|(seq, at, spilled)| {
             Fact::Cancelled { seq, at, reason: "why not".into(), spilled }
         }),
-        2 => (seq(), time()).prop_map(|(seq, at)| Fact::Replayed { seq, at, replay: Replay::default() }),
+        2 => (seq(), time(), replay()).prop_map(|(seq, at, replay)| Fact::Replayed { seq, at, replay }),
+        2 => (seq(), token(), time(), payload()).prop_map(|(seq, token, at, data)| Fact::Checkpoint { seq, token, at, data }),
+        1 => (prop::sample::select(vec!["settings", "schedule/é"]), prop::option::of(Just("{}".into())))
+            .prop_map(|(key, value)| Fact::Setting { key: key.into(), value }),
         1 => (seq(), time()).prop_map(|(seq, at)| Fact::Dropped { seq, at }),
         1 => (seq(), token(), time()).prop_map(|(seq, token, at)| Fact::Held { seq, token, at, worker: "h".into() }),
         1 => (prop::sample::select(lanes().to_vec()), seq()).prop_map(|(lane, upto)| Fact::Unspilled { lane, upto }),
         1 => (prop::sample::select(vec!["default", "other"]), any::<bool>())
             .prop_map(|(queue, paused)| Fact::QueuePaused { queue: queue.into(), paused }),
     ]
+}
+
+fn replay() -> impl Strategy<Value = Replay> {
+    let sometimes = prop::option::weighted(0.3, payload());
+    (prop::option::of(time()), sometimes, any::<bool>())
+        .prop_map(|(due, payload, keep_edges)| Replay { due, payload, keep_edges })
+}
+
+fn unique() -> impl Strategy<Value = Option<Unique>> {
+    let window = prop::option::of(prop::sample::select(vec![1_000, 400 * 86_400_000]));
+    let unique = (prop::sample::select(vec!["k", "ké"]), window).prop_map(|(key, window_ms)| {
+        Unique { key: key.into(), window_ms, on_conflict: OnConflict::Skip }
+    });
+    prop::option::weighted(0.3, unique)
 }
 
 /// Within three days, so that more than one day file comes to be.
@@ -195,12 +214,16 @@ fn error() -> impl Strategy<Value = TaskError> {
 fn submission() -> impl Strategy<Value = Fact> {
     let parent = prop::option::weighted(0.3, (1..=TASKS).prop_map(Seq));
     let chance = || prop::bool::weighted(0.3);
-    (1..=TASKS, 1..=TASKS, chance(), time(), payload(), parent, lane(), chance(), chance())
-        .prop_map(|(n, other, mixed, at, payload, spawned_by, spilled, special, by_key)| {
+    let ids = (1..=TASKS, 1..=TASKS, chance(), chance());
+    (ids, time(), payload(), parent, lane(), chance(), unique()).prop_map(
+        |((n, other, mixed, by_key), at, payload, spawned_by, spilled, special, unique)| {
             let n_of_id = if mixed { other } else { n };
             let id = if by_key { keyed(n_of_id) } else { id(n_of_id) };
             let mut spec = TaskSpec::new(id, if special { "abc" } else { "xyz" });
             spec.payload = payload;
+            if unique.is_some() {
+                spec.unique = unique;
+            }
             if special {
                 spec.queue = "other".into();
                 spec.needs = vec!["gpu".into()];
@@ -211,5 +234,6 @@ fn submission() -> impl Strategy<Value = Fact> {
                 }));
             }
             Fact::Submitted { seq: Seq(n), at, spec: Arc::new(spec), spawned_by, spilled }
-        })
+        },
+    )
 }

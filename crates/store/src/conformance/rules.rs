@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use divvy_types::fact::Replay;
 use divvy_types::{
-    Dependency, Fact, Lane, Payload, RetryPolicy, Seq, TaskId, TaskSpec, TaskState, Token, Verdict,
-    Workflow, WorkflowId, WorkflowRole,
+    Dependency, ErrorClass, Fact, Lane, Matching, OnConflict, Payload, RetryPolicy, RetryRule, Seq,
+    TaskId, TaskSpec, TaskState, Token, Unique, Verdict, Workflow, WorkflowId, WorkflowRole,
 };
 
 use super::{
@@ -40,7 +40,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
 
 use Verdict::{Applied, Duplicate, Stale};
 
-fn open_tasks(bench: &mut Bench) -> Vec<OpenTask> {
+pub(super) fn open_tasks(bench: &mut Bench) -> Vec<OpenTask> {
     let open = bench.recovered().into_iter().filter_map(|one| match one {
         Recovered::Open(task) => Some(task),
         _ => None,
@@ -397,13 +397,27 @@ fn fields(bench: &mut Bench) {
         base_ms: 8,
         cap_ms: 7,
         jitter_percent: 6,
-        ..RetryPolicy::default()
+        rules: vec![RetryRule {
+            class: Some(ErrorClass::Timeout),
+            contains: Some("late".into()),
+            limit: Some(1),
+            base_ms: Some(2),
+            cap_ms: Some(3),
+        }],
     };
     full.workflow = Some(Box::new(Workflow {
         id: WorkflowId(42),
         name: "night run".into(),
-        role: WorkflowRole::Member,
+        role: WorkflowRole::OnFailure,
     }));
+    full.matching = Some(Matching::Fallback);
+    full.deadline = Some(second(99));
+    full.unique =
+        Some(Unique { key: "one ä".into(), window_ms: Some(7), on_conflict: OnConflict::Replace });
+    full.limits = vec!["api".into(), "gpu/7".into()];
+    full.fair_key = Some("team a".into());
+    full.affinity = Some("cache-1".into());
+    full.cost_hint = Some(u64::MAX);
     let mut nameless = spec(2);
     nameless.workflow = Some(Box::new(Workflow {
         id: WorkflowId(43),
@@ -421,6 +435,8 @@ fn fields(bench: &mut Bench) {
     let open: Vec<TaskSpec> =
         open_tasks(bench).iter().map(|task| TaskSpec::clone(&task.spec)).collect();
     bench.same(&open, &specs.to_vec(), "recovered specs");
+    let boxed = open.iter().filter(|spec| !spec.terms.is_untouched()).count();
+    bench.same(&boxed, &2, "specs whose terms take memory");
     bench.apply(&[finished(1, 1), finished(2, 1), finished(3, 1), finished(4, 1)]);
     bench.between();
     let kept: Vec<TaskSpec> = (1..=4).map(|n| bench.task(n).spec).collect();

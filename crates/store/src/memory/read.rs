@@ -100,8 +100,8 @@ impl Reader for MemoryReader {
         Ok(found.into_iter().rev().take(rows).collect())
     }
 
-    fn checkpoint(&mut self, _task: Seq) -> Result<Option<Payload>, Error> {
-        Ok(None)
+    fn checkpoint(&mut self, task: Seq) -> Result<Option<Payload>, Error> {
+        Ok(lock(&self.0).tasks.get(&task).and_then(Task::checkpoint))
     }
 
     fn spilled(

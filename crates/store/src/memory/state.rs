@@ -20,6 +20,17 @@ pub(super) struct State {
     pub(super) children: BTreeMap<Seq, BTreeSet<Seq>>,
     pub(super) spill: BTreeSet<(Lane, Seq)>,
     paused: BTreeSet<Name>,
+    settings: BTreeMap<Name, Name>,
+    keys: BTreeMap<Name, Holder>,
+}
+
+/// The task that has a unique key.
+#[derive(Debug)]
+struct Holder {
+    task: TaskId,
+    seq: Seq,
+    at: Timestamp,
+    until: Option<Timestamp>,
 }
 
 /// A task and what happened to it.
@@ -30,6 +41,8 @@ pub(super) struct Task {
     pub(super) spawned_by: Option<Seq>,
     pub(super) attempts: Vec<AttemptRecord>,
     pub(super) retry_at: Option<Timestamp>,
+    pub(super) lost: u32,
+    pub(super) checkpoint: Option<(Token, Payload)>,
     pub(super) held: Option<(Token, Name)>,
     pub(super) replayed: bool,
     pub(super) outcome: Option<Outcome>,
@@ -47,8 +60,8 @@ impl Task {
             spec: Arc::clone(&self.spec),
             spawned_by: self.spawned_by,
             attempts: counted(&self.attempts, None),
-            lost: 0,
-            checkpointed: false,
+            lost: self.lost,
+            checkpointed: self.checkpoint.is_some(),
             retry_at: self.retry_at,
             held: self.held.clone().filter(|(token, _)| Some(*token) > self.last_failed()),
             replayed: self.replayed,
@@ -86,6 +99,7 @@ impl Task {
         if self.outcome.is_some() || Some(attempt.token) <= self.last_failed() {
             return Verdict::Stale;
         }
+        self.lost += u32::from(attempt.error.class == ErrorClass::WorkerLost);
         self.attempts.push(attempt);
         self.retry_at = Some(retry_at);
         Verdict::Applied
@@ -100,15 +114,36 @@ impl Task {
         Verdict::Applied
     }
 
-    fn replay(&mut self, replay: &Replay) -> Verdict {
-        match self.outcome.take_if(|end| end.state != TaskState::Done) {
-            None => return Verdict::Stale,
-            Some(end) => self.keep(end),
+    fn save(&mut self, token: Token, data: &Payload) -> Verdict {
+        let earlier = self.checkpoint.as_ref().is_some_and(|(saved, _)| token < *saved);
+        if self.outcome.is_some() || Some(token) <= self.last_failed() || earlier {
+            return Verdict::Stale;
         }
+        self.checkpoint = Some((token, data.clone()));
+        Verdict::Applied
+    }
+
+    pub(super) fn checkpoint(&self) -> Option<Payload> {
+        let kept = self.outcome.as_ref().is_none_or(|end| end.state == TaskState::Dead);
+        self.checkpoint.as_ref().filter(|_| kept).map(|(_, data)| data.clone())
+    }
+
+    fn replay(&mut self, replay: &Replay) -> Verdict {
+        let Some(end) = self.outcome.take_if(|end| end.state != TaskState::Done) else {
+            return Verdict::Stale;
+        };
+        if end.state == TaskState::Cancelled || replay.payload.is_some() {
+            self.checkpoint = None;
+        }
+        self.keep(end);
         self.attempts.iter_mut().for_each(|attempt| attempt.counted = false);
         self.retry_at = replay.due;
+        self.lost = 0;
         self.held = None;
         self.replayed = !replay.keep_edges;
+        if let Some(payload) = &replay.payload {
+            Arc::make_mut(&mut self.spec).payload = payload.clone();
+        }
         Verdict::Applied
     }
 
@@ -161,9 +196,41 @@ impl State {
                 }
                 return Verdict::Applied;
             }
+            Fact::Setting { key, value } => {
+                match value {
+                    Some(value) => self.settings.insert(key.clone(), value.clone()),
+                    None => self.settings.remove(key),
+                };
+                return Verdict::Applied;
+            }
             _ => {}
         }
-        self.apply_to_task(fact)
+        let verdict = self.apply_to_task(fact);
+        if let (Fact::Replayed { seq, .. }, Verdict::Applied) = (fact, verdict) {
+            self.take_key(*seq);
+        }
+        verdict
+    }
+
+    /// Notes which task has a unique key; the newest wins.
+    fn take_key(&mut self, seq: Seq) {
+        let Some(task) = self.tasks.get(&seq) else { return };
+        let Some(unique) = &task.spec.unique else { return };
+        let holder = Holder { task: task.spec.id, seq, at: task.at, until: unique.until(task.at) };
+        self.keys.insert(unique.key.clone(), holder);
+    }
+
+    fn is_open(&self, seq: Seq) -> bool {
+        self.tasks.get(&seq).is_some_and(|task| task.outcome.is_none())
+    }
+
+    /// Forgets unique keys that are free.
+    pub(super) fn forget_keys(&mut self, now: Timestamp) {
+        let free = |state: &Self, holder: &Holder| {
+            holder.until.is_none_or(|until| until <= now) && !state.is_open(holder.seq)
+        };
+        let keys = std::mem::take(&mut self.keys);
+        self.keys = keys.into_iter().filter(|(_, holder)| !free(self, holder)).collect();
     }
 
     fn apply_to_task(&mut self, fact: &Fact) -> Verdict {
@@ -219,7 +286,7 @@ impl State {
                 )
             }
             Fact::Replayed { replay, .. } => task.replay(replay),
-            Fact::Checkpoint { .. } => Verdict::Applied,
+            Fact::Checkpoint { token, data, .. } => task.save(*token, data),
             Fact::Dropped { at, .. } => task.drop_dead(*at),
             Fact::Held { token, worker, .. } => task.hold(*token, worker),
             Fact::Submitted { .. }
@@ -258,16 +325,32 @@ impl State {
                 spawned_by,
                 attempts,
                 retry_at: None,
+                lost: 0,
+                checkpoint: None,
                 held: None,
                 replayed: false,
                 outcome: None,
             },
         );
+        self.take_key(seq);
         Verdict::Applied
     }
 
     pub(super) fn recover(&self, visit: &mut dyn FnMut(Recovered)) {
         self.paused.iter().for_each(|queue| visit(Recovered::PausedQueue(queue.clone())));
+        for (key, value) in &self.settings {
+            visit(Recovered::Setting { key: key.clone(), value: value.clone() });
+        }
+        for (key, Holder { task, seq, at, until }) in &self.keys {
+            visit(Recovered::UniqueKey {
+                key: key.clone(),
+                task: *task,
+                seq: *seq,
+                open: self.is_open(*seq),
+                at: *at,
+                until: *until,
+            });
+        }
         let waiting: BTreeMap<Seq, Lane> =
             self.spill.iter().map(|(lane, seq)| (*seq, *lane)).collect();
         let mut lanes: BTreeMap<Lane, SpilledLane> = BTreeMap::new();

@@ -62,13 +62,16 @@ fn sqlite_error(path: String, error: &rusqlite::Error) -> Error {
             (ffi::ErrorCode::DatabaseCorrupt | ffi::ErrorCode::NotADatabase, _) => {
                 Error::Damaged { path, place: error.to_string() }
             }
+            // What SQLite says of the text of our own statements means that a table or a column is missing.
+            (_, ffi::SQLITE_ERROR) if error.to_string().starts_with("no such") => {
+                Error::Damaged { path, place: error.to_string() }
+            }
             _ => Error::Io { path, message: error.to_string() },
         },
         E::FromSqlConversionFailure(..)
         | E::InvalidColumnType(..)
         | E::IntegralValueOutOfRange(..)
         | E::Utf8Error(..) => Error::Damaged { path, place: error.to_string() },
-        // Anything else that SQLite says of the text of our own statements means that a table or column is missing.
         E::SqlInputError { .. } => Error::Damaged { path, place: error.to_string() },
         _ => Error::Io { path, message: error.to_string() },
     }

@@ -1,4 +1,5 @@
-//! Background work, one bounded slice at a time: ended tasks move to the file of their day, old days are dropped.
+//! Background work, one bounded slice at a time: ended tasks move to the file of their day, old days are dropped,
+//! unique keys that are free are forgotten.
 //!
 //! `outcome` is walked in the order of the task's number, from where the last slice stopped. Done and cancelled
 //! tasks that ended a while ago are copied, synced, and only then deleted. Dead letters stay where they can be
@@ -10,10 +11,10 @@ use divvy_types::{Seq, TaskId, TaskState, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::failure::{Failure, Outcome};
-use super::revive;
 use super::store::SqliteStore;
 use super::tally::{self, Delta};
 use super::write::Moved;
+use super::{keys, revive};
 use crate::{Error, Maintenance};
 
 /// Tasks that one slice moves or deletes.
@@ -25,6 +26,7 @@ const SLICE_ROWS_MAX: usize = 20_000;
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     after: i64,
+    keys: keys::Walk,
 }
 
 /// What a slice found.
@@ -62,8 +64,25 @@ pub(super) fn slice(store: &mut SqliteStore, now: Timestamp) -> Result<Maintenan
     if !slice.ended || slice.tasks > 0 {
         return Ok(Maintenance::More);
     }
+    if prune_keys(store, now)? {
+        return Ok(Maintenance::More);
+    }
     store.tidy_log()?;
     Ok(Maintenance::Rest)
+}
+
+/// Forgets unique keys that are free; returns whether there is more to look at.
+fn prune_keys(store: &mut SqliteStore, now: Timestamp) -> Result<bool, Error> {
+    let rest_us = store.options.history_after.as_micros() as u64;
+    if !store.progress.keys.is_due(now, rest_us) {
+        return Ok(false);
+    }
+    let found = keys::free(&store.conn, &mut store.progress.keys, now, SLICE_TASKS_MAX);
+    let (free, more) = found.map_err(|failure| store.named(failure))?;
+    if !free.is_empty() {
+        store.transact(|store| keys::forget(&store.conn, &free))?;
+    }
+    Ok(more)
 }
 
 fn drop_day(store: &mut SqliteStore, day: u32) -> Result<(), Error> {
@@ -138,7 +157,7 @@ pub(super) fn delete(conn: &Connection, seqs: &[i64]) -> Outcome<Vec<(Seq, TaskI
     let mut left = Vec::with_capacity(seqs.len());
     let mut id_of = conn.prepare_cached("SELECT id FROM task WHERE seq = ?1")?;
     let mut deletes = Vec::new();
-    for table in ["task", "outcome", "attempt", "held", "replayed"] {
+    for table in ["task", "outcome", "attempt", "held", "replayed", "checkpoint"] {
         deletes.push(conn.prepare_cached(&format!("DELETE FROM {table} WHERE seq = ?1"))?);
     }
     for seq in seqs {

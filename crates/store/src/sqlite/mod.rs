@@ -6,6 +6,7 @@
 //! - `read` answers people and the engine, from its own connections.
 //! - `history` owns the files of days, `maintain` moves tasks there and drops old days.
 //! - `checkpoint` keeps the write-ahead log short, beside the commit path.
+//! - `saved` keeps checkpoints of attempts and settings, `keys` the unique keys.
 //! - `row` is the only place that knows how a task becomes columns, and sums each row so that damage is found.
 //! - `offline` checks, copies and compacts the files without a server.
 //!
@@ -14,12 +15,14 @@
 mod checkpoint;
 mod failure;
 mod history;
+mod keys;
 mod maintain;
 mod offline;
 mod read;
 mod recover;
 mod revive;
 mod row;
+mod saved;
 mod schema;
 mod store;
 mod tally;

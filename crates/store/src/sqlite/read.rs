@@ -9,13 +9,15 @@ mod page;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 
+use divvy_types::fact::Replay;
 use divvy_types::view::Upstream;
 use divvy_types::{Lane, Name, Payload, Seq, TaskId, TaskState, Timestamp, Token, WorkflowId};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::failure::Outcome;
 use super::history::History;
-use super::row::{self, ATTEMPT, OUTCOME, TASK, Want};
+use super::row::{self, ATTEMPT, OUTCOME, REPLAYED, TASK, Want};
+use super::saved;
 use super::tally::Tally;
 use crate::traits::counted;
 use crate::{
@@ -57,7 +59,7 @@ pub(super) fn load(conn: &Connection, key: Key) -> Outcome<Option<Found>> {
     let Some(row) = rows.next()? else { return Ok(None) };
     let task = row::read_task(row, Want::Whole)?;
     let outcome = row::read_outcome(row, row::TASK_COLUMNS, Want::Whole)?;
-    let (attempts, _) = attempts(conn, task.seq)?;
+    let attempts = tried(conn, task.seq)?.attempts;
     Ok(Some(Found {
         record: TaskRecord {
             seq: task.seq,
@@ -71,18 +73,28 @@ pub(super) fn load(conn: &Connection, key: Key) -> Outcome<Option<Found>> {
     }))
 }
 
-/// All failed attempts of a task, oldest first, and when the next one is due.
-fn attempts(conn: &Connection, seq: Seq) -> Outcome<(Vec<AttemptRecord>, Option<Timestamp>)> {
+/// The failed attempts of a task.
+struct Tried {
+    /// Oldest first.
+    attempts: Vec<AttemptRecord>,
+    /// When the next one is due.
+    retry_at: Option<Timestamp>,
+    /// How many lost their worker, since the task was last put back.
+    lost: u32,
+}
+
+fn tried(conn: &Connection, seq: Seq) -> Outcome<Tried> {
     let sql = format!("SELECT {ATTEMPT} FROM attempt WHERE seq = ?1 ORDER BY token");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([seq.0 as i64])?;
-    let (mut attempts, mut retry_at) = (Vec::new(), None);
+    let mut tried = Tried { attempts: Vec::new(), retry_at: None, lost: 0 };
     while let Some(row) = rows.next()? {
         let attempt = row::read_attempt(row)?;
-        attempts.push(attempt.record);
-        retry_at = attempt.retry_at;
+        tried.lost += u32::from(attempt.lost_worker());
+        tried.attempts.push(attempt.record);
+        tried.retry_at = attempt.retry_at;
     }
-    Ok((attempts, retry_at))
+    Ok(tried)
 }
 
 impl SqliteReader {
@@ -135,27 +147,32 @@ impl SqliteReader {
             let Some(row) = found.next()? else { break };
             let task = row::read_task(row, Want::Whole)?;
             size += task.spec.payload.data().len();
-            let (attempts, retry_at) = attempts(&self.hot, task.seq)?;
-            let last = attempts.last().map(|attempt| attempt.token);
+            let tried = tried(&self.hot, task.seq)?;
+            let last = tried.attempts.last().map(|attempt| attempt.token);
+            let put_back = put_back(&self.hot, task.seq)?;
             tasks.push(OpenTask {
                 seq: task.seq,
                 submitted_at: task.at,
                 spec: task.spec.into(),
                 spawned_by: task.spawned_by,
-                attempts: counted(&attempts, None),
-                lost: 0,
-                checkpointed: false,
-                retry_at,
+                attempts: counted(&tried.attempts, None),
+                lost: tried.lost,
+                checkpointed: saved::has_checkpoint(&self.hot, task.seq)?,
+                retry_at: tried.retry_at.or(put_back.as_ref().and_then(|replay| replay.due)),
                 held: held(&self.hot, task.seq)?.filter(|(token, _)| Some(*token) > last),
-                replayed: is_replayed(&self.hot, task.seq)?,
+                replayed: put_back.is_some_and(|replay| !replay.keep_edges),
             });
         }
         Ok(tasks)
     }
 }
 
-fn is_replayed(conn: &Connection, seq: Seq) -> Outcome<bool> {
-    Ok(conn.prepare_cached("SELECT 1 FROM replayed WHERE seq = ?1")?.exists([seq.0 as i64])?)
+/// How a task was last put back, its payload apart.
+fn put_back(conn: &Connection, seq: Seq) -> Outcome<Option<Replay>> {
+    let sql = format!("SELECT {REPLAYED} FROM replayed WHERE seq = ?1");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let mut rows = statement.query([seq.0 as i64])?;
+    Ok(rows.next()?.map(row::read_replayed).transpose()?.map(|(_, replay)| replay))
 }
 
 fn held(conn: &Connection, seq: Seq) -> Outcome<Option<(Token, Name)>> {
@@ -237,8 +254,8 @@ impl Reader for SqliteReader {
         members::workflows(self, before, rows)
     }
 
-    fn checkpoint(&mut self, _task: Seq) -> Result<Option<Payload>, Error> {
-        Ok(None)
+    fn checkpoint(&mut self, task: Seq) -> Result<Option<Payload>, Error> {
+        saved::checkpoint(&self.hot, task).map_err(|failure| failure.at(&self.path))
     }
 
     fn spilled(

@@ -1,6 +1,6 @@
 //! What is open at start, from one pass over each table.
 //!
-//! `task`, `outcome`, `attempt`, `held` and `replayed` are all read in the order of the task's number and merged, so there is no
+//! `task`, `outcome`, `attempt`, `held`, `replayed` and `checkpoint` are all read in the order of the task's number and merged, so there is no
 //! query per task and no memory per ended task. Only the numbers of spilled tasks are held, to sort them.
 
 use std::collections::BTreeMap;
@@ -10,8 +10,9 @@ use divvy_types::{Lane, Name, Seq, TaskId, TaskSpec, Timestamp, Token, WorkflowI
 use rusqlite::{Connection, Row, Rows};
 
 use super::failure::{Failure, Outcome};
-use super::row::{self, ATTEMPT, StoredAttempt, TASK, Want};
+use super::row::{self, ATTEMPT, REPLAYED, StoredAttempt, TASK, Want};
 use super::write::Moved;
+use super::{keys, saved};
 use crate::{OpenTask, Recovered, SpilledLane};
 
 /// Shows everything that is open.
@@ -21,6 +22,8 @@ pub(super) fn recover(
     visit: &mut dyn FnMut(Recovered),
 ) -> Outcome<()> {
     paused_queues(conn, visit)?;
+    saved::settings(conn, visit)?;
+    keys::recover(conn, visit)?;
     let mut spilled = spilled(conn)?;
     let mut lanes: BTreeMap<Lane, (u64, Arc<TaskSpec>)> = BTreeMap::new();
     let mut members: BTreeMap<WorkflowId, u64> = BTreeMap::new();
@@ -34,8 +37,10 @@ pub(super) fn recover(
         Stream::new(statement.query([])?, |row| Ok((row.get(0)?, row::read_attempt(row)?)))?;
     let mut statement = conn.prepare("SELECT seq, token, worker FROM held ORDER BY seq")?;
     let mut held = Stream::new(statement.query([])?, read_held)?;
-    let mut statement = conn.prepare("SELECT seq FROM replayed ORDER BY seq")?;
-    let mut replayed = Stream::new(statement.query([])?, |row| Ok((row.get(0)?, ())))?;
+    let mut statement = conn.prepare(&format!("SELECT {REPLAYED} FROM replayed ORDER BY seq"))?;
+    let mut replayed = Stream::new(statement.query([])?, row::read_replayed)?;
+    let mut statement = conn.prepare("SELECT seq FROM checkpoint ORDER BY seq")?;
+    let mut checkpoints = Stream::new(statement.query([])?, |row| Ok((row.get(0)?, ())))?;
     while let Some(row) = tasks.next()? {
         let seq: i64 = row.get(0)?;
         if outcomes.take(seq)?.is_some() {
@@ -58,17 +63,18 @@ pub(super) fn recover(
             continue;
         }
         let made = made(&mut attempts, seq)?;
+        let put_back = replayed.take(seq)?;
         visit(Recovered::Open(OpenTask {
             seq: task.seq,
             submitted_at: task.at,
             spec,
             spawned_by: task.spawned_by,
             attempts: made.counted,
-            lost: 0,
-            checkpointed: false,
-            retry_at: made.retry_at,
+            lost: made.lost,
+            checkpointed: checkpoints.take(seq)?.is_some(),
+            retry_at: made.retry_at.or(put_back.as_ref().and_then(|replay| replay.due)),
             held: held.take(seq)?.filter(|(token, _)| Some(*token) > made.last),
-            replayed: replayed.take(seq)?.is_some(),
+            replayed: put_back.is_some_and(|replay| !replay.keep_edges),
         }));
     }
     for (lane, (count, sample)) in lanes {
@@ -158,6 +164,7 @@ impl Spilled {
 #[derive(Default)]
 struct Made {
     counted: u32,
+    lost: u32,
     retry_at: Option<Timestamp>,
     last: Option<Token>,
 }
@@ -166,6 +173,7 @@ fn made(attempts: &mut Stream<'_, StoredAttempt>, seq: i64) -> Outcome<Made> {
     let mut made = Made::default();
     while let Some(attempt) = attempts.take(seq)? {
         made.counted += u32::from(attempt.record.counted);
+        made.lost += u32::from(attempt.lost_worker());
         made.retry_at = attempt.retry_at;
         made.last = Some(attempt.record.token);
     }

@@ -1,7 +1,7 @@
 //! How tasks, outcomes and attempts become columns and come back, and the sum that each row carries.
 //!
-//! SQLite has no checksums of its own, so a flipped bit in a payload would go unnoticed. `task` and `outcome` rows
-//! therefore carry 32 bits of a folded-multiply hash over all their columns: about 8 bytes per multiplication, which
+//! SQLite has no checksums of its own, so a flipped bit in a payload would go unnoticed. `task`, `outcome` and
+//! `checkpoint` rows therefore carry 32 bits of a folded-multiply hash over all their columns: about 8 bytes per multiplication, which
 //! does not show beside the cost of the insert, where a CRC without a table in hardware would. The sum guards
 //! against decay, not against intent. Rows of the small tables are checked by their types only.
 //!
@@ -9,10 +9,11 @@
 //! rarely set fields, is NULL when all of those are.
 
 use bytes::Bytes;
+use divvy_types::fact::Replay;
 use divvy_types::spec::DEFAULT_QUEUE;
 use divvy_types::{
-    Dependency, ErrorClass, Name, Payload, RetryPolicy, Seq, TaskError, TaskId, TaskSpec,
-    Timestamp, Token, Workflow, WorkflowId, WorkflowRole,
+    Dependency, ErrorClass, Matching, Name, Payload, RetryPolicy, Seq, TaskError, TaskId, TaskSpec,
+    Terms, Timestamp, Token, Unique, Workflow, WorkflowId, WorkflowRole,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, Statement};
@@ -29,6 +30,9 @@ pub(super) const TASK: &str = "t.seq, t.id, t.at, t.kind, t.queue, t.priority, t
 pub(super) const OUTCOME: &str = "o.seq, o.state, o.token, o.at, o.worker, o.content_type, o.class, o.error, o.log, o.checksum, o.result";
 /// The columns of an attempt, in the order that [`read_attempt`] expects.
 pub(super) const ATTEMPT: &str = "seq, token, at, worker, class, error, log, counted, retry_at";
+
+/// The columns of how a task was put back, in the order that [`read_replayed`] expects.
+pub(super) const REPLAYED: &str = "seq, due, keep_edges";
 
 /// How many columns [`TASK`] has.
 pub(super) const TASK_COLUMNS: usize = 12;
@@ -49,6 +53,22 @@ struct Extra {
     retry: Option<RetryPolicy>,
     #[serde(skip_serializing_if = "Name::is_empty")]
     workflow_name: Name,
+    #[serde(skip_serializing_if = "WorkflowRole::is_member")]
+    workflow_role: WorkflowRole,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matching: Option<Matching>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_us: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unique: Option<Unique>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    limits: Vec<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fair_key: Option<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    affinity: Option<Name>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost_hint: Option<u64>,
 }
 
 /// A task as its row holds it.
@@ -106,20 +126,44 @@ pub(super) fn bind_task(
 }
 
 fn extra_of(spec: &TaskSpec) -> Outcome<Option<Vec<u8>>> {
-    let plain_retry = spec.retry == RetryPolicy::default();
-    let named = spec.workflow.as_ref().is_some_and(|w| !w.name.is_empty());
-    let plain_times = spec.run_at.is_none() && spec.timeout_ms.is_none();
-    if plain_retry && !named && plain_times && spec.needs.is_empty() && spec.after.is_empty() {
+    if spec.terms.is_untouched() {
         return Ok(None);
     }
+    // Named one by one, so that a new term cannot be forgotten.
+    let Terms {
+        needs,
+        matching,
+        after,
+        run_at,
+        deadline,
+        timeout_ms,
+        retry,
+        workflow,
+        unique,
+        limits,
+        fair_key,
+        affinity,
+        cost_hint,
+    } = &*spec.terms;
     let extra = Extra {
-        needs: spec.needs.clone(),
-        after: spec.after.clone(),
-        run_at_us: spec.run_at.map(|t| t.0),
-        timeout_ms: spec.timeout_ms,
-        retry: (!plain_retry).then(|| spec.retry.clone()),
-        workflow_name: spec.workflow.as_ref().map(|w| w.name.clone()).unwrap_or_default(),
+        needs: needs.clone(),
+        after: after.clone(),
+        run_at_us: run_at.map(|t| t.0),
+        timeout_ms: *timeout_ms,
+        retry: (!retry.is_default()).then(|| retry.clone()),
+        workflow_name: workflow.as_ref().map(|w| w.name.clone()).unwrap_or_default(),
+        workflow_role: workflow.as_ref().map(|w| w.role).unwrap_or_default(),
+        matching: *matching,
+        deadline_us: deadline.map(|t| t.0),
+        unique: unique.clone(),
+        limits: limits.clone(),
+        fair_key: fair_key.clone(),
+        affinity: affinity.clone(),
+        cost_hint: *cost_hint,
     };
+    if extra == Extra::default() {
+        return Ok(None);
+    }
     serde_json::to_vec(&extra)
         .map(Some)
         .map_err(|error| Failure::Place(format!("a spec cannot be written: {error}")))
@@ -177,22 +221,39 @@ fn read_extra(
     extra: Option<&[u8]>,
     workflow: Option<&[u8]>,
 ) -> Outcome<()> {
-    let mut name = Name::default();
-    if let Some(bytes) = extra {
-        let extra: Extra = serde_json::from_slice(bytes)
-            .map_err(|error| Failure::row("task", seq, format!("extra: {error}")))?;
-        spec.needs = extra.needs;
-        spec.after = extra.after;
-        spec.run_at = extra.run_at_us.map(Timestamp);
-        spec.timeout_ms = extra.timeout_ms;
-        spec.retry = extra.retry.unwrap_or_default();
-        name = extra.workflow_name;
+    if extra.is_none() && workflow.is_none() {
+        return Ok(());
     }
-    if let Some(bytes) = workflow {
-        let id = WorkflowId::from_slice(bytes)
-            .ok_or_else(|| Failure::row("task", seq, "workflow is not 16 bytes"))?;
-        spec.workflow = Some(Box::new(Workflow { id, name, role: WorkflowRole::Member }));
-    }
+    let extra: Extra = match extra {
+        None => Extra::default(),
+        Some(bytes) => serde_json::from_slice(bytes)
+            .map_err(|error| Failure::row("task", seq, format!("extra: {error}")))?,
+    };
+    let workflow = match workflow {
+        None => None,
+        Some(bytes) => {
+            let id = WorkflowId::from_slice(bytes)
+                .ok_or_else(|| Failure::row("task", seq, "workflow is not 16 bytes"))?;
+            let (name, role) = (extra.workflow_name, extra.workflow_role);
+            Some(Box::new(Workflow { id, name, role }))
+        }
+    };
+    let terms = Terms {
+        needs: extra.needs,
+        matching: extra.matching,
+        after: extra.after,
+        run_at: extra.run_at_us.map(Timestamp),
+        deadline: extra.deadline_us.map(Timestamp),
+        timeout_ms: extra.timeout_ms,
+        retry: extra.retry.unwrap_or_default(),
+        workflow,
+        unique: extra.unique,
+        limits: extra.limits,
+        fair_key: extra.fair_key,
+        affinity: extra.affinity,
+        cost_hint: extra.cost_hint,
+    };
+    spec.terms = terms.into();
     Ok(())
 }
 
@@ -290,6 +351,14 @@ pub(super) struct StoredAttempt {
     pub(super) retry_at: Option<Timestamp>,
 }
 
+impl StoredAttempt {
+    /// Whether its worker went away, and the task was not put back since: a replay takes the time of the next attempt
+    /// away from all earlier ones.
+    pub(super) fn lost_worker(&self) -> bool {
+        self.record.error.class == ErrorClass::WorkerLost && self.retry_at.is_some()
+    }
+}
+
 /// Binds an attempt to the parameters 1 to 9, in the order of [`ATTEMPT`].
 pub(super) fn bind_attempt(
     statement: &mut Statement<'_>,
@@ -328,6 +397,15 @@ pub(super) fn read_attempt(row: &Row<'_>) -> Outcome<StoredAttempt> {
     })
 }
 
+/// How a task was put back, its payload apart, in a row with the columns of [`REPLAYED`].
+pub(super) fn read_replayed(row: &Row<'_>) -> Outcome<(i64, Replay)> {
+    let seq: i64 = row.get(0)?;
+    let cell = |column, name| Cell { row, column, table: "replayed", seq, name };
+    let due = cell(1, "due").optional_integer()?.map(|due| Timestamp(due as u64));
+    let keep_edges = cell(2, "keep_edges").integer()? != 0;
+    Ok((seq, Replay { due, payload: None, keep_edges }))
+}
+
 fn class_code(class: ErrorClass) -> i64 {
     match class {
         ErrorClass::Failed => 1,
@@ -350,12 +428,12 @@ fn class_of(table: &'static str, seq: i64, code: i64) -> Outcome<ErrorClass> {
 }
 
 /// One column of a row, and the words to complain with.
-struct Cell<'r, 's> {
-    row: &'r Row<'s>,
-    column: usize,
-    table: &'static str,
-    seq: i64,
-    name: &'static str,
+pub(super) struct Cell<'r, 's> {
+    pub(super) row: &'r Row<'s>,
+    pub(super) column: usize,
+    pub(super) table: &'static str,
+    pub(super) seq: i64,
+    pub(super) name: &'static str,
 }
 
 impl<'r> Cell<'r, '_> {
@@ -371,32 +449,32 @@ impl<'r> Cell<'r, '_> {
         )
     }
 
-    fn optional_integer(&self) -> Outcome<Option<i64>> {
+    pub(super) fn optional_integer(&self) -> Outcome<Option<i64>> {
         self.value()?.as_i64_or_null().map_err(|_| self.wrong())
     }
 
-    fn integer(&self) -> Outcome<i64> {
+    pub(super) fn integer(&self) -> Outcome<i64> {
         self.value()?.as_i64().map_err(|_| self.wrong())
     }
 
-    fn optional_text(&self) -> Outcome<Option<&'r str>> {
+    pub(super) fn optional_text(&self) -> Outcome<Option<&'r str>> {
         self.value()?.as_str_or_null().map_err(|_| self.wrong())
     }
 
-    fn text(&self) -> Outcome<&'r str> {
+    pub(super) fn text(&self) -> Outcome<&'r str> {
         self.value()?.as_str().map_err(|_| self.wrong())
     }
 
-    fn optional_bytes(&self) -> Outcome<Option<&'r [u8]>> {
+    pub(super) fn optional_bytes(&self) -> Outcome<Option<&'r [u8]>> {
         self.value()?.as_blob_or_null().map_err(|_| self.wrong())
     }
 
-    fn bytes(&self) -> Outcome<&'r [u8]> {
+    pub(super) fn bytes(&self) -> Outcome<&'r [u8]> {
         self.value()?.as_blob().map_err(|_| self.wrong())
     }
 }
 
-fn check_sum(table: &'static str, seq: i64, stored: i64, sum: &Sum) -> Outcome<()> {
+pub(super) fn check_sum(table: &'static str, seq: i64, stored: i64, sum: &Sum) -> Outcome<()> {
     if stored == sum.finish() {
         return Ok(());
     }
@@ -404,24 +482,24 @@ fn check_sum(table: &'static str, seq: i64, stored: i64, sum: &Sum) -> Outcome<(
 }
 
 /// The running sum of a row. It must never change: it is in files.
-struct Sum(u64);
+pub(super) struct Sum(u64);
 
 impl Sum {
     const SEED: u64 = 0x243f_6a88_85a3_08d3;
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(Self::SEED)
     }
 
-    fn number(&mut self, value: u64) -> &mut Self {
+    pub(super) fn number(&mut self, value: u64) -> &mut Self {
         let product = u128::from(self.0 ^ Self::STEP) * u128::from(value ^ Self::SEED);
         // Adding the running value keeps what came before even when a factor happens to be zero.
         self.0 = (product as u64 ^ (product >> 64) as u64).wrapping_add(self.0.rotate_left(29));
         self
     }
 
-    fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.number(bytes.len() as u64);
         let (chunks, rest) = bytes.as_chunks::<8>();
         for chunk in chunks {
@@ -435,14 +513,14 @@ impl Sum {
         self
     }
 
-    fn option(&mut self, bytes: Option<&[u8]>) -> &mut Self {
+    pub(super) fn option(&mut self, bytes: Option<&[u8]>) -> &mut Self {
         match bytes {
             Some(bytes) => self.number(1).bytes(bytes),
             None => self.number(0),
         }
     }
 
-    fn finish(&self) -> i64 {
+    pub(super) fn finish(&self) -> i64 {
         i64::from((self.0 ^ (self.0 >> 32)) as u32)
     }
 }

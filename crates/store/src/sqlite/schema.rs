@@ -1,13 +1,17 @@
 //! The tables, the marks that tell our files from others, and how a connection is set up.
 //!
 //! `task` and `outcome` are the hot tables: rows are only inserted, in ascending order of their number, so that a
-//! group of facts touches few pages. `attempt`, `held`, `spill`, `replayed` and `revived` are small and rare. Day files have the
-//! same `task`, `outcome` and `attempt`, so that one reader serves both.
+//! group of facts touches few pages. `attempt`, `held`, `spill`, `replayed`, `revived`,
+//! `checkpoint`, `setting` and `unique_key` are small and rare. Day files have the same `task`, `outcome` and `attempt`, so that
+//! one reader serves both.
+//!
+//! Files that were written before a table or a column came to be get it when they are opened for writing. The name
+//! `layout` in `meta` says what a file has had, so that a table that is lost later is noticed.
 
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::failure::{Failure, Outcome};
 use crate::Error;
@@ -48,9 +52,26 @@ CREATE TABLE held(seq INTEGER PRIMARY KEY, token INTEGER NOT NULL, at INTEGER NO
 CREATE TABLE spill(class INTEGER NOT NULL, priority INTEGER NOT NULL, seq INTEGER NOT NULL,
   PRIMARY KEY(class, priority, seq)) WITHOUT ROWID;
 CREATE TABLE queue(name TEXT PRIMARY KEY, paused INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE replayed(seq INTEGER PRIMARY KEY);
+CREATE TABLE replayed(seq INTEGER PRIMARY KEY, due INTEGER, keep_edges INTEGER NOT NULL DEFAULT 0);
 CREATE TABLE revived(seq INTEGER PRIMARY KEY, day INTEGER NOT NULL);
 INSERT INTO meta VALUES('epoch', 0);
+";
+
+/// Tables of the hot file that files of the first layout lack.
+const HOT_LATER: &str = "
+CREATE TABLE checkpoint(
+  seq INTEGER PRIMARY KEY, token INTEGER NOT NULL, at INTEGER NOT NULL, content_type TEXT,
+  checksum INTEGER NOT NULL, data BLOB);
+CREATE TABLE setting(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE unique_key(
+  key TEXT PRIMARY KEY, id BLOB NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, until INTEGER) WITHOUT ROWID;
+INSERT INTO meta VALUES('layout', 2);
+";
+
+/// What else the first layout lacks.
+const HOT_MIGRATION: &str = "
+ALTER TABLE replayed ADD COLUMN due INTEGER;
+ALTER TABLE replayed ADD COLUMN keep_edges INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// Tables of a day file only. `slice` holds the numbers of the last move, to finish it after a crash.
@@ -70,8 +91,18 @@ impl Sort {
     fn tables(self) -> &'static [&'static str] {
         match self {
             Self::Hot => &[
-                "task", "outcome", "attempt", "meta", "held", "spill", "queue", "replayed",
+                "task",
+                "outcome",
+                "attempt",
+                "meta",
+                "held",
+                "spill",
+                "queue",
+                "replayed",
                 "revived",
+                "checkpoint",
+                "setting",
+                "unique_key",
             ],
             Self::Day => &["task", "outcome", "attempt", "meta", "tally", "slice"],
         }
@@ -92,6 +123,9 @@ pub(super) fn open_writer(path: &Path, sort: Sort) -> Result<Connection, Error> 
         }
         check_marks(&conn, path)?;
         conn.pragma_update(None, "synchronous", "FULL")?;
+        if sort == Sort::Hot && !has_later_tables(&conn)? {
+            conn.execute_batch(&format!("BEGIN IMMEDIATE; {HOT_MIGRATION} {HOT_LATER} COMMIT;"))?;
+        }
         check_edges(&conn, path, sort)?;
         Ok(conn)
     };
@@ -161,12 +195,20 @@ fn is_blank(conn: &Connection) -> Outcome<bool> {
 fn create(conn: &Connection, sort: Sort) -> Outcome<()> {
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
-    let own = if sort == Sort::Hot { HOT } else { DAY };
+    let (own, later) = if sort == Sort::Hot { (HOT, HOT_LATER) } else { (DAY, "") };
     conn.execute_batch(&format!(
-        "BEGIN IMMEDIATE; {SHARED} {own}
+        "BEGIN IMMEDIATE; {SHARED} {own} {later}
          PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"
     ))?;
     Ok(())
+}
+
+/// Whether a hot file has had the tables that came later.
+pub(super) fn has_later_tables(conn: &Connection) -> Outcome<bool> {
+    let layout: Option<i64> = conn
+        .query_row("SELECT value FROM meta WHERE name = 'layout'", [], |row| row.get(0))
+        .optional()?;
+    Ok(layout.is_some_and(|layout| layout >= 2))
 }
 
 fn check_marks(conn: &Connection, path: &Path) -> Outcome<()> {
@@ -189,7 +231,11 @@ fn check_marks(conn: &Connection, path: &Path) -> Outcome<()> {
 /// A small file is checked whole. Damage elsewhere is found when the row is read, or by the offline check.
 fn check_edges(conn: &Connection, path: &Path, sort: Sort) -> Outcome<()> {
     for table in sort.tables() {
-        let key = if matches!(*table, "meta" | "queue") { "name" } else { "1" };
+        let key = match *table {
+            "meta" | "queue" => "name",
+            "setting" | "unique_key" => "key",
+            _ => "1",
+        };
         conn.query_row(
             &format!("SELECT count(*) FROM (SELECT * FROM {table} ORDER BY {key} LIMIT 1)"),
             [],

@@ -2,6 +2,7 @@
 
 mod faults;
 mod files;
+mod layouts;
 
 use std::path::Path;
 use std::time::Duration;

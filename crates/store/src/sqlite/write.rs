@@ -5,6 +5,7 @@
 //! only when a number or an id is not beyond everything that was ever moved (see [`Moved`]), so that new tasks do
 //! not pay for the past.
 
+use divvy_types::fact::Replay;
 use divvy_types::{
     ErrorClass, Fact, Lane, Name, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token,
     Verdict,
@@ -15,9 +16,9 @@ use super::failure::Outcome;
 use super::history::History;
 use super::row::{self, Ended};
 use super::tally::{self, Delta};
-use super::{read, revive};
-use crate::AttemptRecord;
+use super::{keys, read, revive, saved};
 use crate::traits::DROPPED;
+use crate::{AttemptRecord, Outcome as End};
 
 const SUBMIT: &str = "INSERT INTO task(seq, id, at, kind, queue, priority, spawned_by, workflow, content_type, extra, \
      checksum, payload) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING";
@@ -131,7 +132,7 @@ impl Group<'_> {
                     AttemptRecord { token: *token, at: *at, worker, error, log, counted: *counted };
                 self.attempt_failed(*seq, &record, *retry_at)
             }
-            Fact::Replayed { seq, .. } => self.replayed(*seq),
+            Fact::Replayed { seq, replay, .. } => self.replayed(*seq, replay),
             Fact::Dropped { seq, at } => self.dropped(*seq, *at),
             Fact::Held { seq, token, at, worker } => self.held(*seq, *token, *at, worker),
             Fact::Unspilled { lane, upto } => {
@@ -140,7 +141,14 @@ impl Group<'_> {
                 self.conn.prepare_cached(sql)?.execute(bounds)?;
                 Ok(Verdict::Applied)
             }
-            Fact::Checkpoint { .. } | Fact::Setting { .. } => Ok(Verdict::Applied),
+            Fact::Checkpoint { seq, token, at, data } => {
+                let saved = saved::save(self.conn, *seq, *token, *at, data)?;
+                Ok(if saved { Verdict::Applied } else { Verdict::Stale })
+            }
+            Fact::Setting { key, value } => {
+                saved::set(self.conn, key, value.as_deref())?;
+                Ok(Verdict::Applied)
+            }
             Fact::QueuePaused { queue, paused } => {
                 let sql = "INSERT INTO queue VALUES(?1, ?2) ON CONFLICT(name) DO UPDATE SET paused = excluded.paused";
                 self.conn.prepare_cached(sql)?.execute(params![queue.as_str(), paused])?;
@@ -178,6 +186,7 @@ impl Group<'_> {
                 .prepare_cached("INSERT OR IGNORE INTO spill VALUES(?1, ?2, ?3)")?
                 .execute(row)?;
         }
+        keys::take(self.conn, seq, at, spec)?;
         Ok(Verdict::Applied)
     }
 
@@ -250,27 +259,43 @@ impl Group<'_> {
     }
 
     /// Opens a dead or cancelled task again. What came before stays as its history but counts no longer.
-    fn replayed(&mut self, seq: Seq) -> Outcome<Verdict> {
+    fn replayed(&mut self, seq: Seq, replay: &Replay) -> Outcome<Verdict> {
         let mut task = read::load(self.conn, read::Key::Seq(seq))?;
         if task.is_none() && self.moved.may_hold_seq(seq) {
             task = revive::from_history(self.conn, self.history, seq)?;
         }
-        let end = task.and_then(|task| task.record.outcome);
-        let Some(end) =
-            end.filter(|end| matches!(end.state, TaskState::Dead | TaskState::Cancelled))
-        else {
+        let Some(mut record) = task.map(|task| task.record) else { return Ok(Verdict::Stale) };
+        let again = |end: &End| matches!(end.state, TaskState::Dead | TaskState::Cancelled);
+        let Some(end) = record.outcome.take().filter(again) else {
             return Ok(Verdict::Stale);
         };
+        if end.state == TaskState::Cancelled || replay.payload.is_some() {
+            saved::forget_checkpoint(self.conn, seq)?;
+        }
         if let (TaskState::Dead, Some(error)) = (end.state, end.error) {
             self.keep_attempt(seq, end.token, end.at, end.worker, error, end.log)?;
         }
-        let seq = [seq.0 as i64];
+        let key = [seq.0 as i64];
         self.conn
             .prepare_cached("UPDATE attempt SET counted = 0, retry_at = NULL WHERE seq = ?1")?
-            .execute(seq)?;
-        self.conn.prepare_cached("DELETE FROM outcome WHERE seq = ?1")?.execute(seq)?;
-        self.conn.prepare_cached("DELETE FROM held WHERE seq = ?1")?.execute(seq)?;
-        self.conn.prepare_cached("INSERT OR IGNORE INTO replayed VALUES(?1)")?.execute(seq)?;
+            .execute(key)?;
+        self.conn.prepare_cached("DELETE FROM outcome WHERE seq = ?1")?.execute(key)?;
+        self.conn.prepare_cached("DELETE FROM held WHERE seq = ?1")?.execute(key)?;
+        let due = replay.due.map(|due| due.0 as i64);
+        self.conn
+            .prepare_cached(
+                "INSERT OR REPLACE INTO replayed(seq, due, keep_edges) VALUES(?1, ?2, ?3)",
+            )?
+            .execute(params![seq.0 as i64, due, replay.keep_edges])?;
+        if let Some(payload) = &replay.payload {
+            // A new row instead of the old one, so that its sum is right and whoever reads it sees the new payload.
+            record.spec.payload = payload.clone();
+            self.conn.prepare_cached("DELETE FROM task WHERE seq = ?1")?.execute(key)?;
+            let (at, spawned_by) = (record.submitted_at, record.spawned_by);
+            row::bind_task(&mut self.submit, seq, at, &record.spec, spawned_by)?;
+            self.submit.raw_execute()?;
+        }
+        keys::take(self.conn, seq, record.submitted_at, &record.spec)?;
         self.delta.add(end.state, -1);
         Ok(Verdict::Applied)
     }

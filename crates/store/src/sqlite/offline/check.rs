@@ -10,7 +10,9 @@ use super::existing;
 use crate::Error;
 use crate::sqlite::failure::{Failure, Outcome};
 use crate::sqlite::history::{Days, file_of};
-use crate::sqlite::row::{self, ATTEMPT, OUTCOME, TASK, Want};
+use crate::sqlite::keys;
+use crate::sqlite::row::{self, ATTEMPT, OUTCOME, REPLAYED, TASK, Want};
+use crate::sqlite::saved::{self, CHECKPOINT};
 use crate::sqlite::schema::{self, Sort};
 use crate::sqlite::store::{history_folder, lock};
 
@@ -59,6 +61,13 @@ const RULES_HOT: &[(&str, &str)] = &[
     ),
     ("spilled but not there", "SELECT seq FROM spill WHERE seq NOT IN (SELECT seq FROM task)"),
     ("spilled but ended", "SELECT seq FROM spill WHERE seq IN (SELECT seq FROM outcome)"),
+];
+const RULES_LATER: &[(&str, &str)] = &[
+    (
+        "checkpoint without its task",
+        "SELECT seq FROM checkpoint WHERE seq NOT IN (SELECT seq FROM task)",
+    ),
+    ("replayed but not there", "SELECT seq FROM replayed WHERE seq NOT IN (SELECT seq FROM task)"),
 ];
 const RULES_DAY: &[(&str, &str)] =
     &[("in history but open", "SELECT seq FROM task WHERE seq NOT IN (SELECT seq FROM outcome)")];
@@ -117,6 +126,7 @@ fn integrity(conn: &Connection, report: &mut FileReport) -> Outcome<()> {
 }
 
 fn rows(conn: &Connection, path: &Path, day: Option<u32>, report: &mut FileReport) -> Outcome<()> {
+    let sort = if day.is_some() { Sort::Day } else { Sort::Hot };
     let mut note = |found: Outcome<()>| {
         if let Err(failure) = found {
             report.problems.push(problem(failure, path));
@@ -141,12 +151,31 @@ fn rows(conn: &Connection, path: &Path, day: Option<u32>, report: &mut FileRepor
     while let Some(row) = attempts.next()? {
         note(row::read_attempt(row).map(drop));
     }
+    if sort == Sort::Hot && schema::has_later_tables(conn)? {
+        later_rows(conn, &mut note)?;
+    }
     let count = |sql: &str| -> Outcome<u64> {
         Ok(conn.query_row(sql, [], |row| row.get::<_, i64>(0))?.unsigned_abs())
     };
     report.tasks = count("SELECT count(*) FROM task")?;
     report.open = count("SELECT count(*) FROM task WHERE seq NOT IN (SELECT seq FROM outcome)")?;
     Ok(())
+}
+
+/// Rows of tables that a file may not have yet.
+fn later_rows(conn: &Connection, note: &mut dyn FnMut(Outcome<()>)) -> Outcome<()> {
+    let mut statement = conn.prepare(&format!("SELECT {CHECKPOINT} FROM checkpoint"))?;
+    let mut checkpoints = statement.query([])?;
+    while let Some(row) = checkpoints.next()? {
+        note(saved::read_checkpoint(row).map(drop));
+    }
+    let mut statement = conn.prepare(&format!("SELECT {REPLAYED} FROM replayed"))?;
+    let mut replayed = statement.query([])?;
+    while let Some(row) = replayed.next()? {
+        note(row::read_replayed(row).map(drop));
+    }
+    note(saved::settings(conn, &mut |_| {}));
+    keys::check(conn, note)
 }
 
 fn in_its_day(seq: i64, at: Option<Timestamp>, day: Option<u32>) -> Outcome<()> {
@@ -160,7 +189,9 @@ fn in_its_day(seq: i64, at: Option<Timestamp>, day: Option<u32>) -> Outcome<()> 
 
 fn rules(conn: &Connection, sort: Sort, report: &mut FileReport) -> Outcome<()> {
     let own = if sort == Sort::Hot { RULES_HOT } else { RULES_DAY };
-    for (what, sql) in RULES.iter().chain(own) {
+    let later = sort == Sort::Hot && schema::has_later_tables(conn)?;
+    let later = if later { RULES_LATER } else { &[] };
+    for (what, sql) in RULES.iter().chain(own).chain(later) {
         let mut statement = conn.prepare(sql)?;
         let mut found = statement.query([])?;
         while let Some(row) = found.next()? {

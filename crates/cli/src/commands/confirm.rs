@@ -1,0 +1,24 @@
+//! The question before something that cannot be taken back.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use anyhow::Result;
+
+use super::Context;
+use crate::exit::Failure;
+
+/// Asks on a terminal; without one nobody could answer.
+pub(super) fn confirm(question: &str, context: &Context) -> Result<()> {
+    if !io::stdin().is_terminal() || context.output.is_json() {
+        let failure = Failure::refused(format!("{question} nobody is here to answer"));
+        return Err(failure.cure("add --yes, or look first with --dry-run").into());
+    }
+    // If the question cannot be shown, the answer will not come either.
+    let _ = write!(io::stderr(), "{question} [y/N] ");
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::refused("nothing was done").into())
+}

@@ -1,0 +1,180 @@
+//! One action on many tasks, chosen by a filter.
+//!
+//! Tasks are found page by page and treated through the same requests as single ones, a bounded number at once, so
+//! that others wait no longer than behind any busy client. Each task is treated durably by itself: whoever is
+//! interrupted, by a restart too, asks again and goes on with what is left. Pages go by the tasks' numbers, which
+//! treating does not change: none is seen twice and none is missed.
+
+use std::collections::BTreeMap;
+
+use divvy_types::limits::PAGE_ROWS_MAX;
+use divvy_types::view::TaskSummary;
+use divvy_types::{Name, TaskId, TaskState, Timestamp, WorkflowId};
+use futures_util::{StreamExt as _, stream};
+use serde::{Deserialize, Serialize};
+
+use crate::handle::Handle;
+use crate::query::TaskFilter;
+use crate::request::Error;
+
+/// Tasks that one call treats at most; the report says where to go on.
+pub const BULK_TASKS_MAX: usize = 100_000;
+/// Tasks that are treated at once; they share commits.
+const AT_ONCE: usize = 256;
+/// Kinds that a report counts apart.
+const KINDS_MAX: usize = 1_000;
+/// What the counts of all further kinds stand under.
+const OTHER_KINDS: &str = "(other kinds)";
+/// Ids that a report shows.
+const SAMPLE_MAX: usize = 20;
+
+/// What to do with each task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BulkAction {
+    /// Stop it or keep it from running.
+    Cancel,
+    /// Run it now.
+    Retry,
+    /// Give it up: a dead letter becomes cancelled.
+    Drop,
+}
+
+impl BulkAction {
+    /// The states in which a task can be treated so.
+    pub fn states(self) -> &'static [TaskState] {
+        match self {
+            Self::Cancel => {
+                &[TaskState::Blocked, TaskState::Scheduled, TaskState::Ready, TaskState::Leased]
+            }
+            Self::Retry => &[TaskState::Dead, TaskState::Cancelled, TaskState::Scheduled],
+            Self::Drop => &[TaskState::Dead],
+        }
+    }
+
+    /// The states that are meant if none is named: what is cancelled or scheduled is retried only if that is said.
+    pub fn usual_states(self) -> &'static [TaskState] {
+        match self {
+            Self::Retry => &[TaskState::Dead],
+            other => other.states(),
+        }
+    }
+}
+
+/// Which tasks, and what to do with them.
+#[derive(Clone, Debug)]
+pub struct Bulk {
+    /// What to do.
+    pub action: BulkAction,
+    /// Only these states; none means the usual ones of the action.
+    pub states: Vec<TaskState>,
+    /// Only this kind; a trailing `*` matches any rest.
+    pub kind: Option<Name>,
+    /// Only this queue.
+    pub queue: Option<Name>,
+    /// Only this workflow.
+    pub workflow: Option<WorkflowId>,
+    /// Only tasks that ended, or if they are open were submitted, before this time.
+    pub before: Option<Timestamp>,
+    /// Why, for a cancel.
+    pub reason: Name,
+    /// Only count.
+    pub dry_run: bool,
+    /// At most so many tasks; not more than [`BULK_TASKS_MAX`].
+    pub limit: usize,
+    /// Where to go on: `next` of the report before.
+    pub after: Option<String>,
+}
+
+/// What became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct BulkReport {
+    /// Tasks that fit.
+    pub matched: u64,
+    /// Tasks that were treated. The others had changed when their turn came.
+    pub done: u64,
+    /// How many fit, by kind.
+    pub by_kind: BTreeMap<Name, u64>,
+    /// How many fit, by the state they were in.
+    pub by_state: BTreeMap<&'static str, u64>,
+    /// Some of them.
+    pub sample: Vec<TaskId>,
+    /// Where to go on, if there may be more.
+    pub next: Option<String>,
+}
+
+impl BulkReport {
+    fn count(&mut self, task: &TaskSummary) {
+        self.matched += 1;
+        let known = self.by_kind.len() < KINDS_MAX || self.by_kind.contains_key(&task.kind);
+        let kind = if known { task.kind.clone() } else { Name::const_new(OTHER_KINDS) };
+        *self.by_kind.entry(kind).or_default() += 1;
+        *self.by_state.entry(task.state.as_str()).or_default() += 1;
+        if self.sample.len() < SAMPLE_MAX {
+            self.sample.push(task.id);
+        }
+    }
+}
+
+impl Handle {
+    /// Treats all tasks that fit, or only counts them.
+    pub async fn bulk(&self, bulk: Bulk) -> Result<BulkReport, Error> {
+        let mut states = bulk.states.clone();
+        if states.is_empty() {
+            states = bulk.action.usual_states().to_vec();
+        }
+        let limit = bulk.limit.clamp(1, BULK_TASKS_MAX);
+        let mut report = BulkReport { next: bulk.after.clone(), ..BulkReport::default() };
+        loop {
+            let left = limit - report.matched as usize;
+            let filter = TaskFilter {
+                states: states.clone(),
+                kind: bulk.kind.clone(),
+                queue: bulk.queue.clone(),
+                workflow: bulk.workflow,
+                limit: left.min(PAGE_ROWS_MAX),
+                after: report.next.take(),
+            };
+            let page = self.tasks(filter).await?;
+            let mut ids = Vec::with_capacity(page.items.len());
+            for task in page.items.iter().filter(|task| bulk.is_old_enough(task)) {
+                report.count(task);
+                ids.push(task.id);
+            }
+            report.next = page.next;
+            if !bulk.dry_run {
+                report.done += self.treat(&bulk, ids).await?;
+            }
+            if report.next.is_none() || report.matched as usize >= limit {
+                return Ok(report);
+            }
+        }
+    }
+
+    async fn treat(&self, bulk: &Bulk, ids: Vec<TaskId>) -> Result<u64, Error> {
+        let ends = ids.into_iter().map(|id| async move {
+            match bulk.action {
+                BulkAction::Cancel => self.cancel(id, bulk.reason.clone()).await,
+                BulkAction::Retry => self.retry(id).await,
+                BulkAction::Drop => self.drop_dead(id).await,
+            }
+        });
+        let mut ends = stream::iter(ends).buffer_unordered(AT_ONCE);
+        let mut done = 0;
+        while let Some(end) = ends.next().await {
+            match end {
+                Ok(_) => done += 1,
+                Err(Error::Conflict { .. } | Error::NotFound(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+}
+
+impl Bulk {
+    fn is_old_enough(&self, task: &TaskSummary) -> bool {
+        let since = task.ended_at.unwrap_or(task.submitted_at);
+        self.before.is_none_or(|before| since < before)
+    }
+}

@@ -1,0 +1,144 @@
+//! `POST /tasks/bulk`: one action on all tasks that fit a filter, or only their count.
+//!
+//! One request treats a bounded number of tasks and says where the next one goes on, so that no request takes for
+//! ever. A caller that is cut off asks again: what was treated does not fit any more.
+
+use axum::Json;
+use axum::extract::State;
+use divvy_engine::bulk::BULK_TASKS_MAX;
+use divvy_engine::{Bulk, BulkAction, BulkReport};
+use divvy_types::limits::{KIND_LEN_MAX, QUEUE_LEN_MAX, WORKFLOW_NAME_LEN_MAX};
+use divvy_types::spec::check_name;
+use divvy_types::{Name, TaskState, Timestamp, WorkflowId};
+use http::StatusCode;
+use serde::Deserialize;
+
+use crate::app::App;
+use crate::http::error::ApiError;
+use crate::http::extract::JsonBody;
+use crate::http::tasks::DEFAULT_REASON;
+
+/// What to do with which tasks.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BulkBody {
+    action: BulkAction,
+    #[serde(default)]
+    filter: Filter,
+    /// Must be said if the filter is empty, so that a request without one does nothing.
+    #[serde(default)]
+    all: bool,
+    #[serde(default)]
+    dry_run: bool,
+    #[serde(default)]
+    limit: Option<usize>,
+    #[serde(default)]
+    after: Option<String>,
+    #[serde(default)]
+    reason: Option<Name>,
+}
+
+/// All parts that are given must fit.
+#[derive(Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Filter {
+    state: Vec<TaskState>,
+    kind: Option<Name>,
+    queue: Option<Name>,
+    workflow: Option<WorkflowId>,
+    /// Ended so long ago, or submitted if it is open.
+    older_than_ms: Option<u64>,
+}
+
+/// Treats the tasks, or counts them.
+pub(crate) async fn treat(
+    State(app): State<App>,
+    JsonBody(body): JsonBody<BulkBody>,
+) -> Result<Json<BulkReport>, ApiError> {
+    body.check()?;
+    let now = app.handle.look(|core| core.now()).await?;
+    Ok(Json(app.handle.bulk(body.into_bulk(now)).await?))
+}
+
+impl BulkBody {
+    fn check(&self) -> Result<(), ApiError> {
+        let filter = &self.filter;
+        if *filter == Filter::default() && !self.all {
+            let message = "nothing is selected; give a `filter` with `state`, `kind`, `queue`, `workflow` or \
+                           `older_than_ms`, or say \"all\": true";
+            return Err(ApiError::new(StatusCode::BAD_REQUEST, "nothing_selected", message)
+                .with_field("filter"));
+        }
+        for (field, name, len_max) in [
+            ("kind", &filter.kind, KIND_LEN_MAX),
+            ("queue", &filter.queue, QUEUE_LEN_MAX),
+            ("reason", &self.reason, WORKFLOW_NAME_LEN_MAX),
+        ] {
+            if let Some(name) = name {
+                check_name(field, name, len_max)?;
+            }
+        }
+        let possible = self.action.states();
+        if let Some(state) = filter.state.iter().find(|state| !possible.contains(state)) {
+            let possible: Vec<&str> = possible.iter().map(|state| state.as_str()).collect();
+            let problem =
+                format!("names {state}; this action takes tasks that are {}", possible.join(", "));
+            return Err(ApiError::field("filter.state", problem));
+        }
+        if let Some(limit) = self.limit.filter(|limit| !(1..=BULK_TASKS_MAX).contains(limit)) {
+            let problem = format!("is {limit}, expected 1 to {BULK_TASKS_MAX}");
+            return Err(ApiError::field("limit", problem));
+        }
+        Ok(())
+    }
+
+    fn into_bulk(self, now: Timestamp) -> Bulk {
+        let Filter { state, kind, queue, workflow, older_than_ms } = self.filter;
+        let ago = |ms: u64| Timestamp(now.0.saturating_sub(ms.saturating_mul(1_000)));
+        Bulk {
+            action: self.action,
+            states: state,
+            kind,
+            queue,
+            workflow,
+            before: older_than_ms.map(ago),
+            reason: self.reason.unwrap_or(Name::const_new(DEFAULT_REASON)),
+            dry_run: self.dry_run,
+            limit: self.limit.unwrap_or(BULK_TASKS_MAX),
+            after: self.after,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Result<(), ApiError> {
+        serde_json::from_str::<BulkBody>(text).unwrap().check()
+    }
+
+    #[test]
+    fn what_selects_nothing_or_cannot_be_is_refused() {
+        for (text, field) in [
+            (r#"{"action":"cancel"}"#, "filter"),
+            (r#"{"action":"cancel","filter":{}}"#, "filter"),
+            (r#"{"action":"cancel","filter":{"state":["done"]}}"#, "filter.state"),
+            (r#"{"action":"retry","filter":{"state":["leased"]}}"#, "filter.state"),
+            (r#"{"action":"drop","filter":{"state":["cancelled"]}}"#, "filter.state"),
+            (r#"{"action":"cancel","filter":{"kind":""}}"#, "kind"),
+            (r#"{"action":"cancel","all":true,"limit":0}"#, "limit"),
+            (r#"{"action":"cancel","all":true,"limit":1000000}"#, "limit"),
+        ] {
+            let error = check(text).unwrap_err();
+            assert_eq!(error.field_name(), Some(field), "{text}: {}", error.message());
+        }
+        for text in [
+            r#"{"action":"cancel","all":true}"#,
+            r#"{"action":"cancel","filter":{"state":["ready","leased"],"older_than_ms":5}}"#,
+            r#"{"action":"retry","filter":{"state":["cancelled"]},"dry_run":true,"limit":5}"#,
+        ] {
+            assert!(check(text).is_ok(), "{text}");
+        }
+    }
+}
