@@ -21,6 +21,7 @@ use crate::group::{Group, Load, Released};
 use crate::live::Live;
 use crate::locate::IdHasher;
 use crate::request::{Error, Reply, Request};
+use crate::schedules::Schedules;
 use crate::stats::Stats;
 
 /// The state that the loop owns.
@@ -35,6 +36,8 @@ pub struct Core {
     pub(crate) stats: Arc<Stats>,
     /// What running attempts say of themselves.
     pub live: Live,
+    /// Tasks that come by themselves.
+    pub(crate) schedules: Schedules,
     pub(crate) group: Group,
     pub(crate) deferred: Vec<Request>,
     pub(crate) last_worker: u64,
@@ -53,6 +56,7 @@ impl Core {
             last_seq: Seq(0),
             stats,
             live: Live::default(),
+            schedules: Schedules::default(),
             group: Group::default(),
             deferred: Vec::new(),
             last_worker: 0,
@@ -112,6 +116,7 @@ impl Core {
                 self.drain_worker(&name, reply);
                 Ok(())
             }
+            Request::Schedule(request) => self.schedule(request),
             Request::Flush { reply } => {
                 self.park(reply, Ok(()));
                 Ok(())
@@ -127,7 +132,7 @@ impl Core {
     pub fn pass_time(&mut self, now: Timestamp) -> Result<(), Error> {
         self.set_now(now);
         self.feed(Input::TimePassed);
-        Ok(())
+        self.fire_due()
     }
 
     /// The server stops: what runs is recorded as held.
@@ -139,7 +144,8 @@ impl Core {
 
     /// When the machines want to be told that time passed.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.scheduler.next_deadline()
+        let tick = self.schedules.next_deadline();
+        self.scheduler.next_deadline().into_iter().chain(tick).min()
     }
 
     /// Says whether anyone watches changes.

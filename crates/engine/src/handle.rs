@@ -177,7 +177,10 @@ impl Handle {
         .await
     }
 
-    async fn ask<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Error> {
+    pub(crate) async fn ask<T>(
+        &self,
+        request: impl FnOnce(Reply<T>) -> Request,
+    ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
         self.tell(request(reply)).await?;
         answer.await.map_err(|_| Error::Stopping)?

@@ -1,9 +1,9 @@
 //! Where the machines meet: one synchronous step ([`core`]) and the loop that drives it ([`runner`]).
 //!
 //! Reading order: [`request`] (what can be asked), [`core`] (request → machines → facts and effects;
-//! `task_requests`, `worker_requests`, `locate` and `recover` are its parts), [`group`]
+//! `task_requests`, `worker_requests`, `schedule_requests`, `locate` and `recover` are its parts), [`group`]
 //! (what is committed together), `writer` (commit, then let the effects out), [`runner`] (the loop), [`handle`]
-//! (the way in), [`query`] (reads).
+//! (the way in), [`query`] (reads), [`schedules`] (tasks that come by themselves).
 //!
 //! **Invariant:** an effect (a reply, a grant, an answer) leaves the process only after every fact recorded before
 //! it is durable. Groups are committed one after another; while one is being synced the loop fills the next.
@@ -18,6 +18,8 @@ pub mod query;
 mod recover;
 pub mod request;
 pub mod runner;
+mod schedule_requests;
+pub mod schedules;
 pub mod stats;
 mod task_requests;
 mod worker_requests;
@@ -31,4 +33,5 @@ pub use request::{
     WorkerReport,
 };
 pub use runner::{Engine, Options, Stopper};
+pub use schedule_requests::ScheduleRequest;
 pub use stats::Snapshot;

@@ -41,7 +41,8 @@ impl Core {
         let mut found = Found::default();
         store.recover(&mut |recovered| match recovered {
             Recovered::PausedQueue(queue) => found.paused.push(queue),
-            Recovered::Setting { .. } | Recovered::UniqueKey { .. } => {}
+            Recovered::Setting { key, value } => core.schedules.recover(&key, &value),
+            Recovered::UniqueKey { .. } => {}
             Recovered::Open(task) => found.open.push(task),
             Recovered::Spilled(lane) => found.lanes.push(lane),
             Recovered::End { last_seq, last_ordered_id } => {
@@ -72,6 +73,7 @@ impl Core {
             self.feed(Input::LaneRecovered { lane, count, sample });
         }
         self.feed(Input::RecoveryEnded);
+        self.schedules.recovered();
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use divvy_types::limits::SCHEDULES_MAX;
 use divvy_types::settings::InvalidSetting;
 use divvy_types::view::{Move, Progress, Upstream};
 use divvy_types::{
@@ -11,6 +12,7 @@ use divvy_types::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::Core;
+use crate::schedule_requests::ScheduleRequest;
 
 /// Where an answer goes. It is sent only when everything it rests on is durable.
 pub type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -118,6 +120,8 @@ pub enum Request {
         /// How many connections were asked.
         reply: Reply<u32>,
     },
+    /// Something about a schedule.
+    Schedule(ScheduleRequest),
     /// Answer when everything recorded so far is durable and let out.
     Flush {
         /// The answer.
@@ -237,6 +241,12 @@ pub enum Error {
     /// No worker has this name.
     #[error("no worker `{0}` is connected")]
     NoSuchWorker(String),
+    /// No schedule has this name.
+    #[error("no schedule `{0}`")]
+    NoSuchSchedule(String),
+    /// More schedules than allowed.
+    #[error("there are {SCHEDULES_MAX} schedules, and no more are allowed; remove one first")]
+    TooManySchedules,
     /// The task is in a state that does not allow this.
     #[error("task {task} is {state}: {problem}")]
     Conflict {
@@ -276,6 +286,8 @@ impl Error {
             Self::NotFound(_) => "not_found",
             Self::Ambiguous { .. } => "ambiguous_id",
             Self::NoSuchWorker(_) => "no_such_worker",
+            Self::NoSuchSchedule(_) => "no_such_schedule",
+            Self::TooManySchedules => "too_many_schedules",
             Self::Conflict { .. } => "conflict",
             Self::Overloaded { .. } => "overloaded",
             Self::DiskFull => "disk_full",

@@ -19,6 +19,7 @@ pub(super) struct State {
     pub(super) children: BTreeMap<Seq, BTreeSet<Seq>>,
     pub(super) spill: BTreeSet<(Lane, Seq)>,
     paused: BTreeSet<Name>,
+    settings: BTreeMap<Name, Name>,
 }
 
 /// A task and what happened to it.
@@ -160,6 +161,13 @@ impl State {
                 }
                 return Verdict::Applied;
             }
+            Fact::Setting { key, value } => {
+                match value {
+                    Some(value) => self.settings.insert(key.clone(), value.clone()),
+                    None => self.settings.remove(key),
+                };
+                return Verdict::Applied;
+            }
             _ => {}
         }
         self.apply_to_task(fact)
@@ -267,6 +275,9 @@ impl State {
 
     pub(super) fn recover(&self, visit: &mut dyn FnMut(Recovered)) {
         self.paused.iter().for_each(|queue| visit(Recovered::PausedQueue(queue.clone())));
+        for (key, value) in &self.settings {
+            visit(Recovered::Setting { key: key.clone(), value: value.clone() });
+        }
         let waiting: BTreeMap<Seq, Lane> =
             self.spill.iter().map(|(lane, seq)| (*seq, *lane)).collect();
         let mut lanes: BTreeMap<Lane, SpilledLane> = BTreeMap::new();
