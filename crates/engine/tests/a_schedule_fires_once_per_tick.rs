@@ -91,7 +91,7 @@ fn each_tick_submits_one_task_and_the_loop_waits_for_nothing_else() {
     assert_eq!(run(&mut world), []);
     world.at(hour(3));
     assert_eq!(run(&mut world), [1, 2, 3].map(|n| Some(hour(n))));
-    world.at(hour(3).plus_ms(1));
+    world.at(hour(3).plus_ms(MINUTE_MS));
     assert_eq!(run(&mut world), []);
     assert_eq!(world.engine.next_deadline(), Some(hour(4)));
 }

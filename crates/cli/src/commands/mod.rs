@@ -9,6 +9,7 @@ mod lab;
 mod logs;
 mod queue;
 mod run;
+mod schedule;
 mod serve;
 mod status;
 mod store;
@@ -111,6 +112,7 @@ async fn dispatch(command: Command, context: Context) -> Result<Code> {
         Command::Queue(args) => queue::run(args, &context).await,
         Command::Worker(args) => worker::run(args, &context).await,
         Command::Dead(args) => dead::run(args, &context).await,
+        Command::Schedule(args) => schedule::run(args, &context).await,
         Command::Status => status::run(&context).await,
         Command::Doctor(args) => doctor::run(&args, &context).await,
         Command::Config(args) => config::run(&args, &context),
