@@ -140,6 +140,9 @@ fn command(
         .variable("DIVVY_ATTEMPT_TOKEN", attempt.token.0.to_string())
         .variable("DIVVY_ATTEMPT", attempt.attempt.to_string())
         .variable("DIVVY_KIND", attempt.task.kind.as_str());
+    if let Some(run_at) = attempt.task.run_at {
+        command = command.variable("DIVVY_RUN_AT", run_at.to_string());
+    }
     command.stdout_bytes_max = RESULT_BYTES_MAX;
     if let Some(file) = upstream {
         command = command.variable("DIVVY_UPSTREAM", file);
