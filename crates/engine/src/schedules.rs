@@ -90,7 +90,7 @@ pub fn check(name: &str, schedule: &Schedule) -> Result<Calendar, SpecError> {
         InvalidCalendar::Expression(error) => SpecError::field("cron", error.to_string()),
         InvalidCalendar::Zone(error) => SpecError::field("zone", error.to_string()),
     })?;
-    schedule.task.spec(TaskId(0), Timestamp(0)).validate()?;
+    schedule.task.validate()?;
     if let (Some(start), Some(end)) = (schedule.start, schedule.end)
         && end < start
     {

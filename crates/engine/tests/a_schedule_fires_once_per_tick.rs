@@ -125,6 +125,57 @@ fn a_tick_fires_once_over_stops_and_crashes() {
     }
 }
 
+/// Whatever stops, crashes, jumps and setbacks come between: in the end each tick has one task.
+#[test]
+fn every_tick_has_exactly_one_task_after_any_life() {
+    for seed in 1..=40_u64 {
+        let mut chance = seed;
+        let mut draw = |below: u64| {
+            // The generator of Lehmer and Park-Miller: enough to vary the story.
+            chance = chance * 48_271 % 0x7fff_ffff;
+            chance % below
+        };
+        let mut schedule = Schedule::new("*/7 * * * *", Template::new("noop"));
+        schedule.catch_up = CatchUp::All;
+        schedule.jitter_ms = if seed % 3 == 0 { 5 * MINUTE_MS } else { 0 };
+        let calendar = check("s", &schedule).unwrap();
+        let mut world = World::new();
+        let set_at = world.now;
+        world.set("s", schedule).unwrap();
+        for _ in 0..40 {
+            let ms = draw(40 * MINUTE_MS);
+            world = match draw(6) {
+                0 => world.crash(ms),
+                1 => world.restart(ms),
+                2 => world.crash_without("schedule-tick/s"),
+                story => {
+                    match story {
+                        3 => world.at(world.now.plus_ms(ms)),
+                        4 => world.advance_ms(ms),
+                        _ => {
+                            let past = Timestamp(world.now.0.saturating_sub(ms * 1_000));
+                            world.engine.pass_time(past).unwrap();
+                        }
+                    }
+                    world
+                }
+            };
+        }
+        // Until the jitter of the last one has passed.
+        let last = world.now;
+        world.at(last.plus_ms(6 * MINUTE_MS));
+        let ticks: Vec<Timestamp> =
+            calendar.ticks_after(set_at).take_while(|tick| *tick <= last).collect();
+        assert!(ticks.len() > 20, "a life of some length");
+        for tick in &ticks {
+            assert_eq!(world.state(tick_id("s", *tick)), Some(TaskState::Ready), "{seed}: {tick}");
+        }
+        let later = calendar.ticks_after(last).take_while(|tick| *tick <= world.now);
+        let later = later.filter(|tick| world.state(tick_id("s", *tick)).is_some()).count();
+        assert_eq!(world.open(), ticks.len() + later, "{seed}: no task but those of ticks");
+    }
+}
+
 #[test]
 fn a_tick_whose_record_was_lost_is_known_by_its_id() {
     let mut world = World::new();

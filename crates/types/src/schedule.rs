@@ -4,7 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE};
+use crate::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
+use crate::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE, SpecError};
 use crate::{Matching, Name, Payload, RetryPolicy, TaskId, TaskSpec, Terms, Timestamp};
 
 /// A task that is submitted at every tick of a calendar.
@@ -185,6 +186,19 @@ impl Template {
         }
     }
 
+    /// Checks every field against its limit.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        self.spec(TaskId(0), Timestamp(0)).validate()?;
+        let bytes = self.payload.data().len();
+        if bytes > SCHEDULE_PAYLOAD_BYTES_MAX {
+            let problem = format!(
+                "is {bytes} bytes, at most {SCHEDULE_PAYLOAD_BYTES_MAX} in a schedule; keep large data elsewhere and send its address"
+            );
+            return Err(SpecError::field("payload", problem));
+        }
+        Ok(())
+    }
+
     /// The task of one tick, whose time handlers find as its `run_at`.
     pub fn spec(&self, id: TaskId, tick: Timestamp) -> TaskSpec {
         TaskSpec {
@@ -262,6 +276,10 @@ mod tests {
             (TaskId(7), Some(Timestamp(5_000_000)), None)
         );
         assert_eq!(Template::of(spec), template);
+        assert_eq!(template.validate(), Ok(()));
+        template.payload = Payload::json(format!("\"{}\"", "x".repeat(70_000))).unwrap();
+        let error = template.validate().unwrap_err().to_string();
+        assert!(error.starts_with("payload is 70002 bytes, at most 65536"), "{error}");
         template.deadline_ms = Some(2_000);
         let spec = template.spec(TaskId(7), Timestamp(5_000_000));
         assert_eq!(spec.deadline, Some(Timestamp(7_000_000)));

@@ -24,6 +24,8 @@ Expressions: minutes hours days months weekdays, with seconds first if there
 are six. * */5 1-5 1,3 MON-FRI JAN, L for the last day of a month, FRIL for
 its last Friday, FRI#2 for its second. @hourly @daily @weekly @monthly
 @yearly.";
+/// The one that clap makes is wider than a terminal.
+const SET_USAGE: &str = "divvy schedule set <NAME> --kind KIND --cron CRON|--every SPAN [OPTIONS]";
 pub(crate) const PREVIEW_EXAMPLES: &str = "\
 Examples:
   divvy schedule preview '0 3 * * *' --zone Europe/Berlin
@@ -35,7 +37,7 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Schedule {
     /// Set a schedule, new or again
-    #[command(after_help = SET_EXAMPLES)]
+    #[command(after_help = SET_EXAMPLES, override_usage = SET_USAGE)]
     Set(Box<SetSchedule>),
     /// List schedules
     #[command(visible_alias = "ls", after_help = SCHEDULE_EXAMPLES)]

@@ -142,7 +142,8 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
     for (name, value) in [
         ("name", view.name.to_string()),
         ("state", if schedule.is_paused() { "paused" } else { "on" }.to_owned()),
-        ("cron", format!("{} ({})", schedule.cron, view.words)),
+        ("cron", schedule.cron.to_string()),
+        ("means", view.words),
         ("kind", schedule.task.kind.to_string()),
         ("queue", schedule.task.queue.to_string()),
         ("payload", schedule.task.payload.json_text().unwrap_or("(not JSON)").to_owned()),

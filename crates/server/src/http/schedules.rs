@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use divvy_types::schedule::{Schedule, ScheduleView};
 use divvy_types::view::Page;
-use divvy_types::{Name, TaskId, Timestamp};
+use divvy_types::{Name, TaskId};
 use http::StatusCode;
 use serde::Serialize;
 
@@ -53,8 +53,7 @@ pub(crate) async fn set(
     }
     let schedule: Schedule = parse(&body)?;
     // Checked here as well, because only here the fields lie within `task`.
-    let spec = schedule.task.spec(TaskId(0), Timestamp(0));
-    spec.validate().map_err(|error| ApiError::from(error).within("task."))?;
+    schedule.task.validate().map_err(|error| ApiError::from(error).within("task."))?;
     Ok(Json(app.handle.set_schedule(name.into(), schedule).await?))
 }
 
