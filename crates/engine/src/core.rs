@@ -21,6 +21,7 @@ use crate::group::{Group, Load, Released};
 use crate::live::Live;
 use crate::locate::IdHasher;
 use crate::request::{Error, Reply, Request};
+use crate::schedules::Schedules;
 use crate::settings;
 use crate::stats::Stats;
 use crate::unique::Keys;
@@ -41,6 +42,8 @@ pub struct Core {
     pub(crate) stats: Arc<Stats>,
     /// What running attempts say of themselves.
     pub live: Live,
+    /// Tasks that come by themselves.
+    pub(crate) schedules: Schedules,
     pub(crate) group: Group,
     pub(crate) deferred: Vec<Request>,
     pub(crate) last_worker: u64,
@@ -61,6 +64,7 @@ impl Core {
             keys: Keys::default(),
             stats,
             live: Live::default(),
+            schedules: Schedules::default(),
             group: Group::default(),
             deferred: Vec::new(),
             last_worker: 0,
@@ -129,6 +133,7 @@ impl Core {
                 self.drain_worker(&name, reply);
                 Ok(())
             }
+            Request::Schedule(request) => self.schedule(request),
             Request::Flush { reply } => {
                 self.park(reply, Ok(()));
                 Ok(())
@@ -144,7 +149,7 @@ impl Core {
     pub fn pass_time(&mut self, now: Timestamp) -> Result<(), Error> {
         self.set_now(now);
         self.feed(Input::TimePassed);
-        Ok(())
+        self.fire_due()
     }
 
     /// The server stops: what runs is recorded as held.
@@ -156,7 +161,8 @@ impl Core {
 
     /// When the machines want to be told that time passed.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.scheduler.next_deadline()
+        let tick = self.schedules.next_deadline();
+        self.scheduler.next_deadline().into_iter().chain(tick).min()
     }
 
     /// Says whether anyone watches changes.

@@ -1,9 +1,10 @@
 //! Where the machines meet: one synchronous step ([`core`]) and the loop that drives it ([`runner`]).
 //!
 //! Reading order: [`request`] (what can be asked), [`core`] (request → machines → facts and effects;
-//! `task_requests`, `worker_requests`, `locate`, `unique`, `settings` and `recover` are its parts), [`group`]
-//! (what is committed together), `writer` (commit, then let the effects out), [`runner`] (the loop), [`handle`]
-//! (the way in), [`query`] (reads), [`bulk`] (many tasks by filter).
+//! `task_requests`, `worker_requests`, `schedule_requests`, `locate`, `unique`, `settings` and `recover` are its
+//! parts), [`group`] (what is committed together), `writer` (commit, then let the effects out), [`runner`] (the
+//! loop), [`handle`] (the way in), [`query`] (reads), [`bulk`] (many tasks by filter), [`schedules`] (tasks that
+//! come by themselves).
 //!
 //! **Invariant:** an effect (a reply, a grant, an answer) leaves the process only after every fact recorded before
 //! it is durable. Groups are committed one after another; while one is being synced the loop fills the next.
@@ -20,6 +21,8 @@ mod recover;
 pub mod request;
 mod resume;
 pub mod runner;
+mod schedule_requests;
+pub mod schedules;
 mod settings;
 pub mod stats;
 mod task_requests;
@@ -38,4 +41,5 @@ pub use request::{
     WorkerReport,
 };
 pub use runner::{Engine, Options, Stopper};
+pub use schedule_requests::ScheduleRequest;
 pub use stats::Snapshot;

@@ -50,6 +50,8 @@ impl Core {
             Recovered::Setting { key, value } => {
                 if key == settings::KEY {
                     found.settings = Some(value);
+                } else {
+                    core.schedules.recover(&key, &value);
                 }
             }
             Recovered::UniqueKey { key, task, seq, open, until, .. } => {
@@ -109,6 +111,7 @@ impl Core {
             self.feed(Input::LaneRecovered { lane, count, sample });
         }
         self.feed(Input::RecoveryEnded);
+        self.schedules.recovered();
         Ok(())
     }
 

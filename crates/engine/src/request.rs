@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use divvy_types::fact::Replay;
+use divvy_types::limits::SCHEDULES_MAX;
 use divvy_types::settings::InvalidSetting;
 use divvy_types::view::{Move, Progress, ResumedWorkflow, Upstream};
 use divvy_types::{
@@ -12,6 +13,7 @@ use divvy_types::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::Core;
+use crate::schedule_requests::ScheduleRequest;
 
 /// Where an answer goes. It is sent only when everything it rests on is durable.
 pub type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -146,6 +148,8 @@ pub enum Request {
         /// How many connections were asked.
         reply: Reply<u32>,
     },
+    /// Something about a schedule.
+    Schedule(ScheduleRequest),
     /// Answer when everything recorded so far is durable and let out.
     Flush {
         /// The answer.
@@ -270,6 +274,12 @@ pub enum Error {
     /// No worker has this name.
     #[error("no worker `{0}` is connected")]
     NoSuchWorker(String),
+    /// No schedule has this name.
+    #[error("no schedule `{0}`")]
+    NoSuchSchedule(String),
+    /// More schedules than allowed.
+    #[error("there are {SCHEDULES_MAX} schedules, and no more are allowed; remove one first")]
+    TooManySchedules,
     /// The task is in a state that does not allow this.
     #[error("task {task} is {state}: {problem}")]
     Conflict {
@@ -310,6 +320,8 @@ impl Error {
             Self::NoSuchWorkflow(_) => "no_such_workflow",
             Self::Ambiguous { .. } => "ambiguous_id",
             Self::NoSuchWorker(_) => "no_such_worker",
+            Self::NoSuchSchedule(_) => "no_such_schedule",
+            Self::TooManySchedules => "too_many_schedules",
             Self::Conflict { .. } => "conflict",
             Self::Overloaded { .. } => "overloaded",
             Self::DiskFull => "disk_full",

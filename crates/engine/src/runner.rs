@@ -23,6 +23,10 @@ use crate::writer::{Done, Writer, lock};
 /// Requests taken from the channel at once.
 const REQUESTS_AT_ONCE: usize = 256;
 
+/// How long the loop sleeps at most while it waits for a time. Its sleep is measured by a clock that stops with the
+/// machine and is never set, so without this it would oversleep a time of the wall clock.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+
 /// How an engine runs.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -244,7 +248,7 @@ pub(crate) fn wall_clock() -> Timestamp {
 
 async fn sleep_until(deadline: Option<Timestamp>) {
     match deadline {
-        Some(deadline) => tokio::time::sleep(deadline.since(wall_clock())).await,
+        Some(deadline) => tokio::time::sleep(deadline.since(wall_clock()).min(SLEEP_MAX)).await,
         None => std::future::pending().await,
     }
 }

@@ -47,9 +47,12 @@ pub mod testing;
 mod worker;
 mod workflow;
 
-pub use client::{Batch, Client, DEFAULT_SERVER, Error, Submitted, TaskHandle, WaitError};
+pub use client::{
+    Batch, Client, DEFAULT_SERVER, Error, NewSchedule, Schedules, Submitted, TaskHandle, WaitError,
+};
 pub use context::{Context, MissingState, States};
 pub use divvy_types as types;
+pub use divvy_types::schedule::{CatchUp, Overlap, ScheduleView};
 pub use divvy_worker::{Shutdown, Slots, Summary};
 pub use failure::{Failure, Outcome};
 pub use handler::{AsyncHandler, SyncHandler};

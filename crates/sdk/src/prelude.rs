@@ -4,7 +4,7 @@ pub use std::time::Duration;
 
 pub use serde::{Deserialize, Serialize};
 
-pub use crate::client::{Client, TaskHandle};
+pub use crate::client::{Client, NewSchedule, TaskHandle};
 pub use crate::extract::{
     Attempt, Cancel, Child, Log, Parents, Progress, Spawner, State, Upstream, Upstreams,
 };
@@ -12,3 +12,4 @@ pub use crate::failure::{Failure, Outcome};
 pub use crate::task::{Task, TaskOptions};
 pub use crate::worker::Worker;
 pub use crate::workflow::{Node, Run, Workflow};
+pub use divvy_types::schedule::{CatchUp, Overlap};

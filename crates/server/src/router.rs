@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
-    bulk, dead, error, events, health, log, metrics, openapi, page, queues, stats, submit, tasks,
-    workers, workflows,
+    bulk, dead, error, events, health, log, metrics, openapi, page, queues, schedules, stats, submit,
+    tasks, workers, workflows,
 };
 use crate::options::Options;
 
@@ -47,6 +47,13 @@ pub(crate) fn table() -> Vec<Route> {
         get("/api/v1/queues/{name}", queues::show),
         post("/api/v1/queues/{name}/pause", queues::pause),
         post("/api/v1/queues/{name}/resume", queues::resume),
+        get("/api/v1/schedules", schedules::list),
+        get("/api/v1/schedules/{name}", schedules::show),
+        put("/api/v1/schedules/{name}", schedules::set),
+        delete("/api/v1/schedules/{name}", schedules::remove),
+        post("/api/v1/schedules/{name}/pause", schedules::pause),
+        post("/api/v1/schedules/{name}/resume", schedules::resume),
+        post("/api/v1/schedules/{name}/trigger", schedules::trigger),
         get("/api/v1/workers", workers::list),
         get("/api/v1/workers/{name}", workers::show),
         post("/api/v1/workers/{name}/drain", workers::drain),
@@ -87,4 +94,20 @@ where
     T: 'static,
 {
     Route { method: Method::POST, path, handler: on(MethodFilter::POST, handler) }
+}
+
+fn put<H, T>(path: &'static str, handler: H) -> Route
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    Route { method: Method::PUT, path, handler: on(MethodFilter::PUT, handler) }
+}
+
+fn delete<H, T>(path: &'static str, handler: H) -> Route
+where
+    H: Handler<T, App>,
+    T: 'static,
+{
+    Route { method: Method::DELETE, path, handler: on(MethodFilter::DELETE, handler) }
 }

@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`id`], [`time`], [`spec`] (what a task is), [`terms`], [`retry`] and [`need`]
 //! (what may be said about it), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
-//! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long), [`fact`] (what is written down), [`report`] (how an attempt ended),
+//! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long),
+//! [`fact`] (what is written down), [`report`] (how an attempt ended), [`schedule`] (tasks that come by themselves),
 //! [`view`] (what people see), [`machine`] (how the pure machines are driven).
 //!
 //! **Invariant:** nothing here reads a clock, draws a random number, opens a file or starts a thread.
@@ -17,6 +18,7 @@ pub mod need;
 pub mod payload;
 pub mod report;
 pub mod retry;
+pub mod schedule;
 pub mod settings;
 pub mod spec;
 pub mod state;
@@ -33,6 +35,7 @@ pub use machine::Machine;
 pub use payload::Payload;
 pub use report::{AttemptOutcome, ErrorClass, Failure, FailureVerdict, TaskError};
 pub use retry::{RetryPolicy, RetryRule, RetryTerms};
+pub use schedule::{Schedule, ScheduleView};
 pub use settings::Settings;
 pub use spec::{Dependency, SpecError, TaskSpec, Workflow, WorkflowRole};
 pub use state::TaskState;

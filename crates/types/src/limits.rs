@@ -65,3 +65,13 @@ pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 pub const PAGE_ROWS_MAX: usize = 1_000;
 /// Slots that one worker may offer.
 pub const CREDIT_MAX: u32 = 65_536;
+/// Schedules of one server, checked in the engine like the other limits of schedules.
+pub const SCHEDULES_MAX: usize = 1_000;
+/// Characters of a schedule's name.
+pub const SCHEDULE_NAME_LEN_MAX: usize = 128;
+/// Bytes of the payload of a schedule, which is kept in memory.
+pub const SCHEDULE_PAYLOAD_BYTES_MAX: usize = 64 << 10;
+/// Missed ticks that a schedule makes up for: the newest ones.
+pub const CATCH_UP_MAX: usize = 1_000;
+/// The longest jitter of a schedule: an hour.
+pub const JITTER_MS_MAX: u64 = 3_600_000;

@@ -5,6 +5,7 @@
 pub(crate) mod bulk;
 pub(crate) mod lab;
 pub(crate) mod local;
+pub(crate) mod schedule;
 pub(crate) mod service;
 pub(crate) mod submit;
 pub(crate) mod tasks;
@@ -119,6 +120,9 @@ pub(crate) enum Command {
     /// Look at dead letters, replay and drop them
     #[command(subcommand, after_help = tasks::DEAD_EXAMPLES)]
     Dead(tasks::Dead),
+    /// Let tasks come by the calendar
+    #[command(alias = "schedules", subcommand, after_help = schedule::SCHEDULE_EXAMPLES)]
+    Schedule(schedule::Schedule),
     /// Show the health of the server on one screen
     #[command(after_help = local::STATUS_EXAMPLES)]
     Status,

@@ -11,6 +11,7 @@ mod lab;
 mod logs;
 mod queue;
 mod run;
+mod schedule;
 mod serve;
 mod status;
 mod store;
@@ -115,6 +116,7 @@ async fn dispatch(command: Command, context: Context) -> Result<Code> {
         Command::Worker(args) => worker::run(args, &context).await,
         Command::Workflow(args) => workflow::run(args, &context).await,
         Command::Dead(args) => dead::run(args, &context).await,
+        Command::Schedule(args) => schedule::run(args, &context).await,
         Command::Status => status::run(&context).await,
         Command::Doctor(args) => doctor::run(&args, &context).await,
         Command::Config(args) => config::run(&args, &context),

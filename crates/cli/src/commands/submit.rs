@@ -137,7 +137,7 @@ async fn print_result(api: &Api, id: TaskId, context: &Context) -> Result<Code> 
 
 async fn spec(args: &Submit, api: &Api) -> Result<TaskSpec> {
     let mut spec = TaskSpec::new(TaskId(0), args.kind.as_str());
-    spec.payload = payload(args)?;
+    spec.payload = read_payload(args.payload.as_deref(), &args.args)?;
     if let Some(queue) = &args.queue {
         spec.queue = queue.as_str().into();
     }
@@ -175,10 +175,11 @@ fn numbered(spec: &TaskSpec, number: u32, key: Option<&str>) -> TaskSpec {
     TaskSpec { id, ..spec.clone() }
 }
 
-fn payload(args: &Submit) -> Result<Payload> {
-    match args.payload.as_deref() {
-        None if args.args.is_empty() => Ok(Payload::null()),
-        None => Ok(Payload::from_value(&fields(&args.args)?)?),
+/// The payload that is given whole, or field by field.
+pub(super) fn read_payload(payload: Option<&str>, args: &[String]) -> Result<Payload> {
+    match payload {
+        None if args.is_empty() => Ok(Payload::null()),
+        None => Ok(Payload::from_value(&fields(args)?)?),
         Some(text) => payload_of(text),
     }
 }

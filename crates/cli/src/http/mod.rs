@@ -83,6 +83,20 @@ impl Api {
         self.answer(self.request(Method::POST, path)?.json(body).timeout(ANSWER_TIMEOUT)).await
     }
 
+    /// Sets something.
+    pub(crate) async fn put(
+        &self,
+        path: &[&str],
+        body: &impl serde::Serialize,
+    ) -> anyhow::Result<Reply> {
+        self.answer(self.request(Method::PUT, path)?.json(body).timeout(ANSWER_TIMEOUT)).await
+    }
+
+    /// Removes something.
+    pub(crate) async fn delete(&self, path: &[&str]) -> anyhow::Result<Reply> {
+        self.answer(self.request(Method::DELETE, path)?.timeout(ANSWER_TIMEOUT)).await
+    }
+
     /// Opens an answer that is read as it comes.
     pub(crate) async fn stream(&self, path: &[&str], query: Query<'_>) -> anyhow::Result<Response> {
         let response = self

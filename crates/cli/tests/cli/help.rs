@@ -29,6 +29,15 @@ const COMMANDS: &[&str] = &[
     "dead list",
     "dead replay",
     "dead drop",
+    "schedule",
+    "schedule set",
+    "schedule list",
+    "schedule show",
+    "schedule pause",
+    "schedule resume",
+    "schedule remove",
+    "schedule trigger",
+    "schedule preview",
     "status",
     "doctor",
     "config",
@@ -97,7 +106,7 @@ fn completions_know_the_commands() {
 fn the_guide_has_an_example_of_every_command() {
     let guide = include_str!("../../../../docs/guides/cli.md");
     for command in COMMANDS.iter().filter(|command| {
-        !["task", "queue", "worker", "dead", "config", "store", "lab"].contains(command)
+        !["task", "queue", "worker", "dead", "schedule", "config", "store", "lab"].contains(command)
     }) {
         assert!(
             guide.contains(&format!("\ndivvy {command} "))

@@ -8,6 +8,7 @@ mod exit_codes;
 mod help;
 mod lab;
 mod programs;
+mod schedules;
 mod settings;
 mod stack;
 mod starting_and_stopping;

@@ -6,10 +6,11 @@ use divvy_engine::runner::Options;
 use divvy_engine::{
     Error, GrantedTask, InlineEngine, Request, Submitted, ToWorker, WorkerHello, WorkerReport,
 };
+use divvy_store::Store as _;
 use divvy_store::memory::MemoryStore;
 use divvy_types::{
-    AttemptOutcome, Dependency, ErrorClass, Failure, FailureVerdict, Payload, TaskError, TaskId,
-    TaskSpec, TaskState, Timestamp, Token, WorkerKey,
+    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Payload, TaskError,
+    TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -55,6 +56,13 @@ impl World {
     pub fn restart_with(self, options: Options) -> Self {
         self.engine.stop(self.now).expect("stops");
         Self::open(self.disk, options, self.now)
+    }
+
+    /// Ends like [`Self::crash`], and loses one setting.
+    pub fn crash_without(self, setting: &str) -> Self {
+        let forgotten = Fact::Setting { key: setting.into(), value: None };
+        self.disk.reopen().commit(&[forgotten], &mut Vec::new()).expect("commits");
+        Self::open(self.disk, self.options, self.now)
     }
 
     pub fn ask<T>(&mut self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Error> {

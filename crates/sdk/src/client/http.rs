@@ -83,6 +83,21 @@ impl Http {
         self.read(response).await
     }
 
+    pub(crate) async fn put<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<T, Error> {
+        let response =
+            self.send(self.client.put(self.url(path)).timeout(ANSWER_WITHIN).json(body)).await?;
+        self.read(response).await
+    }
+
+    pub(crate) async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        let response = self.send(self.client.delete(self.url(path)).timeout(ANSWER_WITHIN)).await?;
+        self.read(response).await
+    }
+
     /// Begins a stream of server-sent events.
     pub(crate) async fn events(&self, path: &str) -> Result<Response, Error> {
         let request = self.client.get(self.url(path)).header(ACCEPT, "text/event-stream");

@@ -9,6 +9,7 @@ mod error;
 pub(crate) mod events;
 mod handle;
 mod http;
+mod schedules;
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use batcher::Batcher;
 pub use error::{Error, WaitError};
 pub use handle::TaskHandle;
 pub(crate) use http::Http;
+pub use schedules::{NewSchedule, Schedules};
 
 use crate::task::{Task, TaskOptions, clock};
 use crate::workflow::{Run, Workflow};

@@ -119,10 +119,13 @@ impl From<Error> for ApiError {
                 return Self::new(StatusCode::BAD_REQUEST, error.code(), error.to_string())
                     .with_field("after");
             }
-            Error::NotFound(_) | Error::NoSuchWorker(_) | Error::NoSuchWorkflow(_) => {
-                StatusCode::NOT_FOUND
+            Error::NotFound(_)
+            | Error::NoSuchWorker(_)
+            | Error::NoSuchWorkflow(_)
+            | Error::NoSuchSchedule(_) => StatusCode::NOT_FOUND,
+            Error::Ambiguous { .. } | Error::Conflict { .. } | Error::TooManySchedules => {
+                StatusCode::CONFLICT
             }
-            Error::Ambiguous { .. } | Error::Conflict { .. } => StatusCode::CONFLICT,
             Error::Overloaded { .. } => StatusCode::TOO_MANY_REQUESTS,
             Error::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             Error::Stopping => StatusCode::SERVICE_UNAVAILABLE,
@@ -202,6 +205,8 @@ mod tests {
             (Error::BadCursor("x".into()), 400),
             (Error::NotFound("x".into()), 404),
             (Error::NoSuchWorker("x".into()), 404),
+            (Error::NoSuchSchedule("x".into()), 404),
+            (Error::TooManySchedules, 409),
             (Error::Ambiguous { prefix: "x".into(), count: 2 }, 409),
             (conflict, 409),
             (Error::Overloaded { retry_after_ms: 1_500 }, 429),

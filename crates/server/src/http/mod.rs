@@ -12,6 +12,7 @@ pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod parameters;
 pub(crate) mod queues;
+pub(crate) mod schedules;
 pub(crate) mod stats;
 pub(crate) mod submit;
 pub(crate) mod tasks;

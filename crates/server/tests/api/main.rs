@@ -6,6 +6,7 @@ mod events;
 mod listening;
 mod operating;
 mod reading;
+mod schedules;
 mod security;
 mod submitting;
 mod submitting_grpc;

@@ -1,8 +1,9 @@
 //! Kinds that run a program: JSON on its stdin, its stdout is the result, its stderr the attempt's log.
 //!
 //! - A program runs without a shell, in a process group of its own, with a clean environment: `PATH`, `HOME`, `LANG`, `TZ`,
-//!   and `DIVVY_TASK_ID`, `DIVVY_ATTEMPT_TOKEN`, `DIVVY_ATTEMPT`, `DIVVY_KIND`. If the task has dependencies, `DIVVY_UPSTREAM` is the
-//!   path of a JSON file with how they ended: a list of `{"task", "kind", "state", "result", "spawned"}`.
+//!   and `DIVVY_TASK_ID`, `DIVVY_ATTEMPT_TOKEN`, `DIVVY_ATTEMPT`, `DIVVY_KIND`, and `DIVVY_RUN_AT` if the task has such a time.
+//!   If the task has dependencies, `DIVVY_UPSTREAM` is the path of a JSON file with how they ended: a list of
+//!   `{"task", "kind", "state", "result", "spawned"}`.
 //! - Exit 0 finishes the task; 75 (`EX_TEMPFAIL`) and others ask for a retry; 65 (`EX_DATAERR`) is dead; a signal is a crash.
 //! - A line `divvy:progress 3/10 what it does` on stderr sets the progress instead of going to the log.
 //! - When the attempt shall stop the group gets SIGTERM; when the attempt ends, however it ends, the rest of the group gets
@@ -140,6 +141,9 @@ fn command(
         .variable("DIVVY_ATTEMPT_TOKEN", attempt.token.0.to_string())
         .variable("DIVVY_ATTEMPT", attempt.attempt.to_string())
         .variable("DIVVY_KIND", attempt.task.kind.as_str());
+    if let Some(run_at) = attempt.task.run_at {
+        command = command.variable("DIVVY_RUN_AT", run_at.to_string());
+    }
     command.stdout_bytes_max = RESULT_BYTES_MAX;
     if let Some(file) = upstream {
         command = command.variable("DIVVY_UPSTREAM", file);

@@ -72,6 +72,14 @@ async fn kind_exec_names_a_program_of_the_list_and_adds_arguments() {
 }
 
 #[tokio::test]
+async fn a_program_is_told_the_time_that_its_task_is_for() {
+    let (mut attempt, _) = detached("script", "null");
+    attempt.task.run_at = Some("2026-11-17T02:00:00Z".parse().unwrap());
+    let outcome = within(script(r#"printf '"%s"' "$DIVVY_RUN_AT""#).execute(attempt)).await;
+    assert_eq!(result(&outcome), r#""2026-11-17T02:00:00.000000Z""#);
+}
+
+#[tokio::test]
 async fn the_environment_is_clean() {
     let (outcome, probe) = run("env >&2", "null").await;
     assert_eq!(result(&outcome), "null");

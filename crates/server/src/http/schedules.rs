@@ -1,0 +1,94 @@
+//! Schedules: tasks that come by themselves, set and looked after by name.
+
+use axum::Json;
+use axum::extract::State;
+use divvy_types::schedule::{Schedule, ScheduleView};
+use divvy_types::view::Page;
+use divvy_types::{Name, TaskId};
+use http::StatusCode;
+use serde::Serialize;
+
+use crate::app::App;
+use crate::http::error::ApiError;
+use crate::http::extract::{JsonBytes, parse};
+use crate::http::parameters::PathText;
+use crate::http::whole;
+
+/// What became of a removal.
+#[derive(Serialize)]
+pub(crate) struct Removed {
+    name: Name,
+    removed: bool,
+}
+
+/// What became of a trigger.
+#[derive(Serialize)]
+pub(crate) struct Triggered {
+    name: Name,
+    task: TaskId,
+}
+
+/// All schedules, by name.
+pub(crate) async fn list(State(app): State<App>) -> Result<Json<Page<ScheduleView>>, ApiError> {
+    Ok(whole(app.handle.schedules().await?))
+}
+
+/// One schedule.
+pub(crate) async fn show(
+    State(app): State<App>,
+    PathText(name): PathText,
+) -> Result<Json<ScheduleView>, ApiError> {
+    Ok(Json(app.handle.schedule(name.into()).await?))
+}
+
+/// Sets a schedule, new or again.
+pub(crate) async fn set(
+    State(app): State<App>,
+    PathText(name): PathText,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<ScheduleView>, ApiError> {
+    if body.is_empty() {
+        let message = "the body is empty; send such as {\"cron\": \"0 3 * * *\", \"task\": {\"kind\": \"noop\"}}";
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "malformed_json", message));
+    }
+    let schedule: Schedule = parse(&body)?;
+    // Checked here as well, because only here the fields lie within `task`.
+    schedule.task.validate().map_err(|error| ApiError::from(error).within("task."))?;
+    Ok(Json(app.handle.set_schedule(name.into(), schedule).await?))
+}
+
+/// Forgets a schedule; tasks that it submitted stay.
+pub(crate) async fn remove(
+    State(app): State<App>,
+    PathText(name): PathText,
+) -> Result<Json<Removed>, ApiError> {
+    let name = Name::from(name);
+    app.handle.remove_schedule(name.clone()).await?;
+    Ok(Json(Removed { name, removed: true }))
+}
+
+/// Lets a schedule rest.
+pub(crate) async fn pause(
+    State(app): State<App>,
+    PathText(name): PathText,
+) -> Result<Json<ScheduleView>, ApiError> {
+    Ok(Json(app.handle.pause_schedule(name.into(), true).await?))
+}
+
+/// Lets a schedule tick again.
+pub(crate) async fn resume(
+    State(app): State<App>,
+    PathText(name): PathText,
+) -> Result<Json<ScheduleView>, ApiError> {
+    Ok(Json(app.handle.pause_schedule(name.into(), false).await?))
+}
+
+/// Submits the task of a schedule now.
+pub(crate) async fn trigger(
+    State(app): State<App>,
+    PathText(name): PathText,
+) -> Result<(StatusCode, Json<Triggered>), ApiError> {
+    let name = Name::from(name);
+    let task = app.handle.trigger_schedule(name.clone()).await?;
+    Ok((StatusCode::CREATED, Json(Triggered { name, task })))
+}

@@ -1,0 +1,287 @@
+//! Tasks that come by themselves, again and again: what is said about them, and what people see of them.
+//!
+//! Data only. When the ticks of an expression are is in `divvy-calendar`; what happens at a tick is in `divvy-engine`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
+use crate::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE, SpecError};
+use crate::{Matching, Name, Payload, RetryPolicy, TaskId, TaskSpec, Terms, Timestamp};
+
+/// A task that is submitted at every tick of a calendar.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schedule {
+    /// When: a cron expression, a macro such as `@daily`, or `@every 90s`.
+    pub cron: Name,
+    /// On the clocks of which IANA time zone.
+    #[serde(default = "utc")]
+    pub zone: Name,
+    /// What is submitted.
+    pub task: Template,
+    /// What becomes of ticks that were missed.
+    #[serde(default)]
+    pub catch_up: CatchUp,
+    /// What becomes of a tick while the task of the last one is open.
+    #[serde(default)]
+    pub overlap: Overlap,
+    /// Whether it rests. Not given, a schedule that is set again stays as it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// No tick before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Timestamp>,
+    /// No tick after this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<Timestamp>,
+    /// Each task comes up to so many milliseconds after its tick, always the same for the same tick, so that many
+    /// schedules of one time do not come at once.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub jitter_ms: u64,
+}
+
+/// The task of a schedule: a spec without what differs from tick to tick.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Template {
+    /// Which handler runs it.
+    pub kind: Name,
+    /// Which queue it waits in.
+    #[serde(default = "default_queue")]
+    pub queue: Name,
+    /// What the handler gets.
+    #[serde(default)]
+    pub payload: Payload,
+    /// 1 to 5; 5 goes first.
+    #[serde(default = "default_priority")]
+    pub priority: u8,
+    /// What the worker must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<Name>,
+    /// What to do when no worker has all of that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matching: Option<Matching>,
+    /// When it should be done, in milliseconds after its tick.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_ms: Option<u64>,
+    /// How long one attempt may take, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// What happens after a failed attempt.
+    #[serde(default, skip_serializing_if = "RetryPolicy::is_default")]
+    pub retry: RetryPolicy,
+    /// Limits that it runs under.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Name>,
+    /// Whose share of its queue it uses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fair_key: Option<Name>,
+    /// Tasks with the same key run on the same worker where that costs no waiting.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Name>,
+    /// How large it is, in any unit that grows with its run time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_hint: Option<u64>,
+}
+
+/// What becomes of ticks that were missed, because the server was down or its clock was set forward.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CatchUp {
+    /// They are dropped.
+    #[default]
+    Skip,
+    /// One task is submitted for all of them, with the time of the last.
+    Last,
+    /// One task is submitted for each, up to a limit.
+    All,
+}
+
+/// What becomes of a tick while the task of the last one is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    /// Another task is submitted.
+    #[default]
+    Allow,
+    /// Nothing is submitted.
+    Skip,
+}
+
+/// What people see of a schedule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScheduleView {
+    /// Its name.
+    pub name: Name,
+    /// What was said about it.
+    pub schedule: Schedule,
+    /// When it ticks, in words.
+    pub words: String,
+    /// The next ticks; none while it is paused or after its end.
+    pub next: Vec<Tick>,
+    /// Up to when its ticks have been dealt with.
+    pub upto: Timestamp,
+    /// The task that it submitted last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_task: Option<TaskId>,
+    /// When it was set.
+    pub set_at: Timestamp,
+}
+
+/// One tick.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tick {
+    /// When.
+    pub at: Timestamp,
+    /// The same on the clocks of its zone, in RFC 3339.
+    pub local: String,
+}
+
+impl Schedule {
+    /// A schedule with every other field at its default.
+    pub fn new(cron: impl Into<Name>, task: Template) -> Self {
+        Self {
+            cron: cron.into(),
+            zone: utc(),
+            task,
+            catch_up: CatchUp::default(),
+            overlap: Overlap::default(),
+            paused: None,
+            start: None,
+            end: None,
+            jitter_ms: 0,
+        }
+    }
+
+    /// Whether it rests.
+    pub fn is_paused(&self) -> bool {
+        self.paused.unwrap_or(false)
+    }
+}
+
+impl Template {
+    /// A task of this kind with every other field at its default.
+    pub fn new(kind: impl Into<Name>) -> Self {
+        Self::of(TaskSpec::new(TaskId(0), kind))
+    }
+
+    /// What a spec says that does not differ from tick to tick: all but its id, times, dependencies, workflow and
+    /// unique key.
+    pub fn of(spec: TaskSpec) -> Self {
+        let TaskSpec { kind, queue, payload, priority, terms, .. } = spec;
+        Self {
+            kind,
+            queue,
+            payload,
+            priority,
+            needs: terms.needs.clone(),
+            matching: terms.matching,
+            deadline_ms: None,
+            timeout_ms: terms.timeout_ms,
+            retry: terms.retry.clone(),
+            limits: terms.limits.clone(),
+            fair_key: terms.fair_key.clone(),
+            affinity: terms.affinity.clone(),
+            cost_hint: terms.cost_hint,
+        }
+    }
+
+    /// Checks every field against its limit.
+    pub fn validate(&self) -> Result<(), SpecError> {
+        self.spec(TaskId(0), Timestamp(0)).validate()?;
+        let bytes = self.payload.data().len();
+        if bytes > SCHEDULE_PAYLOAD_BYTES_MAX {
+            let problem = format!(
+                "is {bytes} bytes, at most {SCHEDULE_PAYLOAD_BYTES_MAX} in a schedule; keep large data elsewhere and send its address"
+            );
+            return Err(SpecError::field("payload", problem));
+        }
+        Ok(())
+    }
+
+    /// The task of one tick, whose time handlers find as its `run_at`.
+    pub fn spec(&self, id: TaskId, tick: Timestamp) -> TaskSpec {
+        TaskSpec {
+            id,
+            kind: self.kind.clone(),
+            queue: self.queue.clone(),
+            payload: self.payload.clone(),
+            priority: self.priority,
+            terms: Terms {
+                needs: self.needs.clone(),
+                matching: self.matching,
+                run_at: Some(tick),
+                deadline: self.deadline_ms.map(|ms| tick.plus_ms(ms)),
+                timeout_ms: self.timeout_ms,
+                retry: self.retry.clone(),
+                limits: self.limits.clone(),
+                fair_key: self.fair_key.clone(),
+                affinity: self.affinity.clone(),
+                cost_hint: self.cost_hint,
+                ..Terms::default()
+            }
+            .into(),
+        }
+    }
+}
+
+fn utc() -> Name {
+    Name::const_new("UTC")
+}
+
+fn default_queue() -> Name {
+    Name::const_new(DEFAULT_QUEUE)
+}
+
+fn default_priority() -> u8 {
+    DEFAULT_PRIORITY
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_form_reads_with_defaults_and_a_full_one_comes_back_whole() {
+        let text = r#"{"cron":"@daily","task":{"kind":"report"}}"#;
+        let short: Schedule = serde_json::from_str(text).unwrap();
+        assert_eq!(short, Schedule::new("@daily", Template::new("report")));
+        let mut full = short;
+        full.task.payload = Payload::json(r#"{"a":1}"#).unwrap();
+        full.task.deadline_ms = Some(60_000);
+        full.task.retry.limit = 1;
+        full.paused = Some(true);
+        full.jitter_ms = 5;
+        full.end = Some(Timestamp(1_000_000));
+        let text = serde_json::to_string(&full).unwrap();
+        assert_eq!(serde_json::from_str::<Schedule>(&text).unwrap(), full);
+        assert!(serde_json::from_str::<Schedule>(r#"{"cron":"@daily","task":{}}"#).is_err());
+        assert!(
+            serde_json::from_str::<Schedule>(r#"{"cron":"","task":{"kind":"a","after":[]}}"#)
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn the_task_of_a_tick_has_the_ticks_time_and_the_template_of_it_is_the_template() {
+        let mut template = Template::new("report");
+        template.needs = vec!["gpu".into()];
+        let spec = template.spec(TaskId(7), Timestamp(5_000_000));
+        assert_eq!(
+            (spec.id, spec.run_at, spec.deadline),
+            (TaskId(7), Some(Timestamp(5_000_000)), None)
+        );
+        assert_eq!(Template::of(spec), template);
+        assert_eq!(template.validate(), Ok(()));
+        template.payload = Payload::json(format!("\"{}\"", "x".repeat(70_000))).unwrap();
+        let error = template.validate().unwrap_err().to_string();
+        assert!(error.starts_with("payload is 70002 bytes, at most 65536"), "{error}");
+        template.deadline_ms = Some(2_000);
+        let spec = template.spec(TaskId(7), Timestamp(5_000_000));
+        assert_eq!(spec.deadline, Some(Timestamp(7_000_000)));
+    }
+}
