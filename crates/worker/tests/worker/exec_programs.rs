@@ -170,7 +170,7 @@ async fn pids(probe: &AttemptProbe, count: usize) -> Vec<u32> {
 }
 
 /// Waits until a process is gone, or dead and only not collected by its parent.
-async fn gone(pid: u32) {
+pub(crate) async fn gone(pid: u32) {
     within(async {
         loop {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
