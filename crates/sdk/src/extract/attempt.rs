@@ -1,6 +1,6 @@
 //! Who this attempt is.
 
-use divvy_types::{Name, TaskId, Token};
+use divvy_types::{Name, TaskId, Timestamp, Token};
 
 use super::Extract;
 use crate::context::Context;
@@ -17,6 +17,8 @@ pub struct Attempt {
     pub number: u32,
     /// Greater than the token of any earlier attempt of this task.
     pub token: Token,
+    /// When the task should be done, if somebody said so.
+    pub deadline: Option<Timestamp>,
 }
 
 impl Extract for Attempt {
@@ -27,6 +29,7 @@ impl Extract for Attempt {
             kind: spec.kind.clone(),
             number: context.attempt(),
             token: context.token(),
+            deadline: spec.deadline,
         })
     }
 }
