@@ -16,7 +16,6 @@ use crate::task::{Task, fresh_id};
 ///
 /// ```
 /// use divvy::prelude::*;
-/// use divvy::types::{ErrorClass, RetryRule};
 ///
 /// let options = TaskOptions::new()
 ///     .needs(["ffmpeg", "gpu>=2", "region=eu"])              // presence, minimum, equality
