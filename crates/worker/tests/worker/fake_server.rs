@@ -143,15 +143,18 @@ impl Session {
             let task = task_id("task", &saved.task).unwrap().0;
             (task, saved.token, String::from_utf8(saved.data.to_vec()).unwrap())
         };
-        loop {
-            match self.next().await {
-                Some(From::Checkpoints(saved)) => {
-                    return saved.checkpoints.into_iter().map(text).collect();
+        within(async {
+            loop {
+                match self.next().await {
+                    Some(From::Checkpoints(saved)) => {
+                        return saved.checkpoints.into_iter().map(text).collect();
+                    }
+                    Some(From::Heartbeat(_)) => {}
+                    other => panic!("expected checkpoints, got {other:?}"),
                 }
-                Some(From::Heartbeat(_)) => {}
-                other => panic!("expected checkpoints, got {other:?}"),
             }
-        }
+        })
+        .await
     }
 
     /// The next message with reports; heartbeats before it are skipped. Answers nothing.
