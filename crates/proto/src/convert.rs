@@ -1,14 +1,13 @@
 //! Specs and upstream results, to the wire and back.
 
 use bytes::Bytes;
+use divvy_types::limits::CHECKPOINT_BYTES_MAX;
 use divvy_types::payload::InvalidPayload;
 use divvy_types::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE};
 use divvy_types::view::Upstream;
-use divvy_types::{
-    Dependency, Name, Payload, RetryPolicy, TaskId, TaskSpec, TaskState, Timestamp, Workflow,
-    WorkflowId, WorkflowRole,
-};
+use divvy_types::{Name, Payload, TaskId, TaskSpec, TaskState, Token};
 
+use crate::convert_terms::{terms_from_wire, terms_to_wire};
 use crate::v1;
 
 /// A message that does not have the form that the protocol gives it.
@@ -48,75 +47,41 @@ pub fn spec_from_wire(mut wire: v1::TaskSpec) -> Result<TaskSpec, WireError> {
 }
 
 /// Reads a spec that a server sends, which checked the payload when it took it.
-pub fn granted_spec_from_wire(wire: v1::TaskSpec) -> Result<TaskSpec, WireError> {
-    let mut spec = TaskSpec::new(task_id("id", &wire.id)?, wire.kind);
-    spec.queue =
-        if wire.queue.is_empty() { Name::const_new(DEFAULT_QUEUE) } else { wire.queue.into() };
-    spec.payload = Payload::trusted(&wire.content_type, wire.payload);
-    spec.priority = match wire.priority {
-        0 => DEFAULT_PRIORITY,
-        given => u8::try_from(given).unwrap_or(u8::MAX),
-    };
-    spec.needs = wire.needs.into_iter().map(Name::from).collect();
-    spec.after = wire
-        .after
-        .iter()
-        .map(|edge| {
-            Ok(Dependency { task: task_id("after.task", &edge.task)?, optional: edge.optional })
-        })
-        .collect::<Result<_, WireError>>()?;
-    spec.run_at = (wire.run_at_us != 0).then_some(Timestamp(wire.run_at_us));
-    spec.timeout_ms = (wire.timeout_ms != 0).then_some(wire.timeout_ms);
-    if let Some(retry) = wire.retry {
-        spec.retry = RetryPolicy {
-            limit: retry.limit,
-            base_ms: retry.base_ms,
-            cap_ms: retry.cap_ms,
-            jitter_percent: u8::try_from(retry.jitter_percent).unwrap_or(u8::MAX),
-            rules: Vec::new(),
-        };
-    }
-    if let Some(workflow) = wire.workflow {
-        let id = WorkflowId::from_slice(&workflow.id);
-        let id = id.ok_or_else(|| WireError::new("workflow.id", "is not 16 bytes"))?;
-        spec.workflow =
-            Some(Box::new(Workflow { id, name: workflow.name.into(), role: WorkflowRole::Member }));
-    }
-    Ok(spec)
+pub fn granted_spec_from_wire(mut wire: v1::TaskSpec) -> Result<TaskSpec, WireError> {
+    let terms = terms_from_wire(&mut wire)?;
+    Ok(TaskSpec {
+        id: task_id("id", &wire.id)?,
+        kind: wire.kind.into(),
+        queue: if wire.queue.is_empty() {
+            Name::const_new(DEFAULT_QUEUE)
+        } else {
+            wire.queue.into()
+        },
+        payload: Payload::trusted(&wire.content_type, wire.payload),
+        priority: match wire.priority {
+            0 => DEFAULT_PRIORITY,
+            given => u8::try_from(given).unwrap_or(u8::MAX),
+        },
+        terms: terms.into(),
+    })
 }
 
 /// Writes a spec; defaults are left out.
 pub fn spec_to_wire(spec: &TaskSpec) -> v1::TaskSpec {
     let queue = if spec.queue == DEFAULT_QUEUE { String::new() } else { spec.queue.to_string() };
-    v1::TaskSpec {
+    let mut wire = v1::TaskSpec {
         id: Bytes::copy_from_slice(&spec.id.to_bytes()),
         kind: spec.kind.to_string(),
         queue,
         payload: spec.payload.data().clone(),
         content_type: content_type_to_wire(&spec.payload),
         priority: if spec.priority == DEFAULT_PRIORITY { 0 } else { spec.priority.into() },
-        needs: spec.needs.iter().map(Name::to_string).collect(),
-        after: spec
-            .after
-            .iter()
-            .map(|e| v1::Dependency {
-                task: Bytes::copy_from_slice(&e.task.to_bytes()),
-                optional: e.optional,
-            })
-            .collect(),
-        run_at_us: spec.run_at.map_or(0, |at| at.0),
-        timeout_ms: spec.timeout_ms.unwrap_or(0),
-        retry: (spec.retry != RetryPolicy::default()).then(|| v1::RetryPolicy {
-            limit: spec.retry.limit,
-            base_ms: spec.retry.base_ms,
-            cap_ms: spec.retry.cap_ms,
-            jitter_percent: spec.retry.jitter_percent.into(),
-        }),
-        workflow: spec.workflow.as_deref().map(|workflow| v1::Workflow {
-            id: Bytes::copy_from_slice(&workflow.id.to_bytes()),
-            name: workflow.name.to_string(),
-        }),
+        ..v1::TaskSpec::default()
+    };
+    if !spec.terms.is_untouched() {
+        terms_to_wire(&spec.terms, &mut wire);
     }
+    wire
 }
 
 /// Reads how a dependency ended.
@@ -145,6 +110,40 @@ pub fn upstream_to_wire(upstream: &Upstream) -> v1::Upstream {
     }
 }
 
+/// Reads data that an attempt saved, with the task and the token that it was saved under.
+pub fn checkpoint_from_wire(wire: v1::Checkpoint) -> Result<(TaskId, Token, Payload), WireError> {
+    let task = task_id("checkpoint.task", &wire.task)?;
+    if wire.data.len() > CHECKPOINT_BYTES_MAX {
+        let problem = format!(
+            "is {} bytes, at most {CHECKPOINT_BYTES_MAX}; save the address of larger data",
+            wire.data.len()
+        );
+        return Err(WireError::new("checkpoint.data", problem));
+    }
+    let data = payload_from_wire("checkpoint.data", &wire.content_type, wire.data)?;
+    Ok((task, Token(wire.token), data))
+}
+
+/// Writes data that an attempt saves.
+pub fn checkpoint_to_wire(task: TaskId, token: Token, data: &Payload) -> v1::Checkpoint {
+    v1::Checkpoint {
+        task: Bytes::copy_from_slice(&task.to_bytes()),
+        token: token.0,
+        data: data.data().clone(),
+        content_type: content_type_to_wire(data),
+    }
+}
+
+/// Reads what an earlier attempt saved, from a server that checked it when it took it.
+pub fn saved_from_wire(wire: v1::Saved) -> Payload {
+    Payload::trusted(&wire.content_type, wire.data)
+}
+
+/// Writes what an earlier attempt saved.
+pub fn saved_to_wire(data: &Payload) -> v1::Saved {
+    v1::Saved { data: data.data().clone(), content_type: content_type_to_wire(data) }
+}
+
 pub(crate) fn payload_from_wire(
     field: &'static str,
     content_type: &str,
@@ -163,26 +162,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_spec_survives_the_wire() {
-        let mut spec = TaskSpec::new(TaskId(9), "video.probe");
-        assert_eq!(spec_from_wire(spec_to_wire(&spec)).unwrap(), spec);
-        spec.queue = "video".into();
-        spec.payload = Payload::new("image/png", vec![1, 2, 3]).unwrap();
-        spec.priority = 5;
-        spec.needs = vec!["gpu".into()];
-        spec.after = vec![Dependency { task: TaskId(1), optional: true }];
-        spec.run_at = Some(Timestamp(77));
-        spec.timeout_ms = Some(5);
-        spec.retry.limit = 0;
-        spec.workflow = Some(Box::new(Workflow {
-            id: WorkflowId(3),
-            name: "clip".into(),
-            role: WorkflowRole::Member,
-        }));
-        assert_eq!(spec_from_wire(spec_to_wire(&spec)).unwrap(), spec);
-    }
-
-    #[test]
     fn a_malformed_message_is_an_error_that_names_the_field() {
         let mut wire = spec_to_wire(&TaskSpec::new(TaskId(9), "noop"));
         wire.id = Bytes::from_static(b"short");
@@ -196,5 +175,19 @@ mod tests {
         wire.payload = Bytes::new();
         wire.priority = 900;
         assert!(spec_from_wire(wire).unwrap().validate().is_err());
+    }
+    #[test]
+    fn a_checkpoint_survives_the_wire_and_one_that_is_too_large_does_not() {
+        for data in [Payload::json("[3]").unwrap(), Payload::new("image/png", vec![1]).unwrap()] {
+            let wire = checkpoint_to_wire(TaskId(4), Token(9), &data);
+            assert_eq!(checkpoint_from_wire(wire), Ok((TaskId(4), Token(9), data.clone())));
+            assert_eq!(saved_from_wire(saved_to_wire(&data)), data);
+        }
+        let large = Payload::new("a/b", vec![0; CHECKPOINT_BYTES_MAX + 1]).unwrap();
+        let error = checkpoint_from_wire(checkpoint_to_wire(TaskId(4), Token(9), &large));
+        let text = error.unwrap_err().to_string();
+        assert!(text.starts_with("checkpoint.data is 262145 bytes, at most 262144"), "{text}");
+        let broken = v1::Checkpoint { data: Bytes::from_static(b"{"), ..Default::default() };
+        assert_eq!(checkpoint_from_wire(broken).unwrap_err().field, "checkpoint.task");
     }
 }

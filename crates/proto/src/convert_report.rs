@@ -6,6 +6,7 @@ use divvy_types::{AttemptOutcome, ErrorClass, Failure, FailureVerdict, TaskError
 use crate::convert::{
     WireError, content_type_to_wire, payload_from_wire, spec_from_wire, spec_to_wire,
 };
+use crate::convert_terms::unknown;
 use crate::v1;
 use v1::report::End;
 
@@ -49,43 +50,19 @@ pub fn outcome_to_wire(outcome: &AttemptOutcome) -> End {
 }
 
 fn failure_from_wire(wire: v1::Failed) -> Result<Failure, WireError> {
-    let class = match v1::ErrorClass::try_from(wire.class) {
-        Ok(v1::ErrorClass::Failed) => ErrorClass::Failed,
-        Ok(v1::ErrorClass::Timeout) => ErrorClass::Timeout,
-        Ok(v1::ErrorClass::Crashed) => ErrorClass::Crashed,
-        Ok(v1::ErrorClass::WorkerLost) => ErrorClass::WorkerLost,
-        Ok(v1::ErrorClass::Cancelled) => ErrorClass::Cancelled,
-        Err(_) => {
-            return Err(WireError::new(
-                "report.failed.class",
-                format!("is {}, not a known class", wire.class),
-            ));
-        }
-    };
+    let class = class_from_wire("report.failed.class", wire.class)?;
     let verdict = match v1::FailureVerdict::try_from(wire.verdict) {
         Ok(v1::FailureVerdict::Retry) => FailureVerdict::Retry,
         Ok(v1::FailureVerdict::RetryAfter) => FailureVerdict::RetryAfterMs(wire.wait_ms),
         Ok(v1::FailureVerdict::Snooze) => FailureVerdict::SnoozeMs(wire.wait_ms),
         Ok(v1::FailureVerdict::Dead) => FailureVerdict::Dead,
         Ok(v1::FailureVerdict::Cancelled) => FailureVerdict::Cancelled,
-        Err(_) => {
-            return Err(WireError::new(
-                "report.failed.verdict",
-                format!("is {}, not known", wire.verdict),
-            ));
-        }
+        Err(_) => return Err(unknown("report.failed.verdict", wire.verdict)),
     };
     Ok(Failure { verdict, error: TaskError::new(class, wire.message) })
 }
 
 fn failure_to_wire(failure: &Failure) -> v1::Failed {
-    let class = match failure.error.class {
-        ErrorClass::Failed => v1::ErrorClass::Failed,
-        ErrorClass::Timeout => v1::ErrorClass::Timeout,
-        ErrorClass::Crashed => v1::ErrorClass::Crashed,
-        ErrorClass::WorkerLost => v1::ErrorClass::WorkerLost,
-        ErrorClass::Cancelled => v1::ErrorClass::Cancelled,
-    };
     let (verdict, wait_ms) = match failure.verdict {
         FailureVerdict::Retry => (v1::FailureVerdict::Retry, 0),
         FailureVerdict::RetryAfterMs(ms) => (v1::FailureVerdict::RetryAfter, ms),
@@ -94,10 +71,33 @@ fn failure_to_wire(failure: &Failure) -> v1::Failed {
         FailureVerdict::Cancelled => (v1::FailureVerdict::Cancelled, 0),
     };
     v1::Failed {
-        class: class.into(),
+        class: class_to_wire(failure.error.class).into(),
         message: failure.error.message.to_string(),
         verdict: verdict.into(),
         wait_ms,
+    }
+}
+
+/// Reads the class of an error, in `field`.
+pub(crate) fn class_from_wire(field: &'static str, wire: i32) -> Result<ErrorClass, WireError> {
+    match v1::ErrorClass::try_from(wire) {
+        Ok(v1::ErrorClass::Failed) => Ok(ErrorClass::Failed),
+        Ok(v1::ErrorClass::Timeout) => Ok(ErrorClass::Timeout),
+        Ok(v1::ErrorClass::Crashed) => Ok(ErrorClass::Crashed),
+        Ok(v1::ErrorClass::WorkerLost) => Ok(ErrorClass::WorkerLost),
+        Ok(v1::ErrorClass::Cancelled) => Ok(ErrorClass::Cancelled),
+        Err(_) => Err(unknown(field, wire)),
+    }
+}
+
+/// Writes the class of an error.
+pub(crate) fn class_to_wire(class: ErrorClass) -> v1::ErrorClass {
+    match class {
+        ErrorClass::Failed => v1::ErrorClass::Failed,
+        ErrorClass::Timeout => v1::ErrorClass::Timeout,
+        ErrorClass::Crashed => v1::ErrorClass::Crashed,
+        ErrorClass::WorkerLost => v1::ErrorClass::WorkerLost,
+        ErrorClass::Cancelled => v1::ErrorClass::Cancelled,
     }
 }
 

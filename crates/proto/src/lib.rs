@@ -7,10 +7,11 @@
 
 mod convert;
 mod convert_report;
+mod convert_terms;
 
 pub use convert::{
-    WireError, granted_spec_from_wire, spec_from_wire, spec_to_wire, task_id, upstream_from_wire,
-    upstream_to_wire,
+    WireError, checkpoint_from_wire, checkpoint_to_wire, granted_spec_from_wire, saved_from_wire,
+    saved_to_wire, spec_from_wire, spec_to_wire, task_id, upstream_from_wire, upstream_to_wire,
 };
 pub use convert_report::{outcome_from_wire, outcome_to_wire};
 

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use divvy_types::view::Upstream;
-use divvy_types::{TaskSpec, Timestamp, Token};
+use divvy_types::{Payload, TaskSpec, Timestamp, Token};
 
 use crate::extract::Children;
+use crate::failure::Failure;
 
 /// One attempt, as extractors see it.
 #[derive(Clone)]
@@ -49,6 +50,16 @@ impl Context {
     /// How the tasks that this one waited for ended.
     pub fn upstream(&self) -> &[Upstream] {
         &self.inner.attempt.upstream
+    }
+
+    /// What an earlier attempt saved last; nothing if none did.
+    pub fn resume_point(&self) -> Option<&Payload> {
+        self.inner.attempt.resume_point.as_ref()
+    }
+
+    /// Saves data for a later attempt, in place of what was saved before.
+    pub fn checkpoint(&self, data: Payload) -> Result<(), Failure> {
+        self.inner.attempt.checkpoints().save(data).map_err(Failure::dead)
     }
 
     /// The state of this type that the worker was given.

@@ -22,8 +22,8 @@ use crate::task::Task;
     message = "this is not an async handler",
     label = "expected `async fn(task, up to four extractors) -> Outcome<Task::Output>`",
     note = "the first argument must implement divvy::Task and the output must be that task's Output",
-    note = "the others must be extractors: State<T>, Cancel, Progress, Log, Upstream<T>, Upstreams<T>, Parents, \
-            Attempt, Spawner",
+    note = "the others must be extractors: State<T>, Cancel, Progress, Log, Checkpoint<T>, Upstream<T>, Upstreams<T>, \
+            Parents, Attempt, Spawner",
     note = "the future must be Send; a synchronous function goes to on_blocking or on_cpu"
 )]
 pub trait AsyncHandler<Arguments>: Send + Sync + 'static {
@@ -49,8 +49,8 @@ pub trait AsyncHandler<Arguments>: Send + Sync + 'static {
     message = "this is not a synchronous handler",
     label = "expected `fn(task, up to four extractors) -> Outcome<Task::Output>`",
     note = "the first argument must implement divvy::Task and the output must be that task's Output",
-    note = "the others must be extractors: State<T>, Cancel, Progress, Log, Upstream<T>, Upstreams<T>, Parents, \
-            Attempt, Spawner",
+    note = "the others must be extractors: State<T>, Cancel, Progress, Log, Checkpoint<T>, Upstream<T>, Upstreams<T>, \
+            Parents, Attempt, Spawner",
     note = "an async function goes to on"
 )]
 pub trait SyncHandler<Arguments>: Send + Sync + 'static {

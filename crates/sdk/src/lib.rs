@@ -38,6 +38,7 @@ mod context;
 pub mod extract;
 mod failure;
 mod handler;
+mod options;
 pub mod prelude;
 #[cfg(doctest)]
 mod readme;

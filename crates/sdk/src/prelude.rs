@@ -2,11 +2,12 @@
 
 pub use std::time::Duration;
 
+pub use divvy_types::{Matching, OnConflict};
 pub use serde::{Deserialize, Serialize};
 
 pub use crate::client::{Client, NewSchedule, TaskHandle};
 pub use crate::extract::{
-    Attempt, Cancel, Child, Log, Parents, Progress, Spawner, State, Upstream, Upstreams,
+    Attempt, Cancel, Checkpoint, Child, Log, Parents, Progress, Spawner, State, Upstream, Upstreams,
 };
 pub use crate::failure::{Failure, Outcome};
 pub use crate::task::{Task, TaskOptions};

@@ -106,8 +106,9 @@ impl Worker {
         self
     }
 
-    /// Tasks taken beyond the slots, so that the next one is at hand. By default as many as there are slots; 0 for
-    /// long tasks that should rather go to another worker.
+    /// Tasks taken beyond the slots, so that the next one is at hand. By default as many as there are slots. The server
+    /// recalls them for a worker that is idle, so they are not lost to others; 0 is for tasks so long that the trip to
+    /// the server does not matter.
     pub fn prefetch(mut self, tasks: u32) -> Self {
         self.prefetch = Some(tasks);
         self

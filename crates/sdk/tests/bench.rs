@@ -368,3 +368,86 @@ async fn a_worker_that_is_built_wrong_does_not_start_and_says_everything() {
     let error = Worker::new("w").run_until(shutdown).await.unwrap_err().to_string();
     assert!(error.contains("no handlers"), "{error}");
 }
+
+#[tokio::test]
+async fn a_later_attempt_goes_on_where_an_earlier_one_saved() {
+    /// Counts to the number, and fails after each step.
+    async fn count(Number(goal): Number, mut checkpoint: Checkpoint<u32>) -> Outcome<u32> {
+        let from = checkpoint.take().unwrap_or(0);
+        checkpoint.save(&(from + 1))?;
+        if from + 1 < goal { Err(Failure::retry("tired")) } else { Ok(from + 1) }
+    }
+    let mut bench = bench(Worker::new("w").on(count));
+    let first = bench.run_with(Number(3), |options| options.retries(2)).await;
+    assert_eq!(first.assert_retried().checkpoint::<u32>(), Some(1));
+    bench.drain().await;
+    assert_eq!(bench.task(first.id()).output::<u32>(), 3);
+}
+
+#[tokio::test]
+async fn a_checkpoint_that_cannot_be_is_dead_and_one_that_cannot_be_read_is_left_out() {
+    #[derive(Serialize, Deserialize)]
+    struct Changed(u32);
+    impl Task for Changed {
+        const KIND: &'static str = "changed";
+        type Output = u32;
+    }
+    /// Saves a text, and expects a number from then on.
+    async fn changed(
+        _: Changed,
+        texts: Checkpoint<String>,
+        numbers: Checkpoint<u32>,
+        attempt: Attempt,
+    ) -> Outcome<u32> {
+        if attempt.number == 1 {
+            texts.save(&"one".to_owned())?;
+            return Err(Failure::retry("again"));
+        }
+        assert_eq!(texts.resume_point().map(String::as_str), Some("one"));
+        Ok(numbers.resume_point().copied().unwrap_or(7))
+    }
+    async fn large(_: Number, checkpoint: Checkpoint<String>) -> Outcome<u32> {
+        checkpoint.save(&"x".repeat(300_000))?;
+        Ok(1)
+    }
+    let mut bench = bench(Worker::new("w").on(changed).on(large));
+    bench.run(Number(1)).await.assert_dead("the checkpoint is 300002 bytes, at most 262144");
+    let id = bench.run(Changed(1)).await.assert_retried().id();
+    bench.drain().await;
+    let ran = bench.task(id);
+    assert_eq!(ran.output::<u32>(), 7);
+    assert!(ran.log().contains("starts anew"), "{}", ran.log());
+}
+
+#[tokio::test]
+async fn a_recalled_attempt_does_not_count_and_its_checkpoint_stays() {
+    async fn moves(_: Number, mut checkpoint: Checkpoint<u32>, cancel: Cancel) -> Outcome<u32> {
+        let from = checkpoint.take().unwrap_or(0);
+        checkpoint.save(&(from + 1))?;
+        if cancel.is_cancelled() {
+            assert_eq!(cancel.reason().unwrap(), "the task moves to another worker");
+        }
+        Ok(from)
+    }
+    let mut bench = bench(Worker::new("w").on(moves));
+    bench.recall_next();
+    let ran = bench.run_with(Number(1), |options| options.retries(0)).await;
+    assert_eq!(ran.assert_done().output::<u32>(), 1, "it went on after the move");
+}
+
+#[tokio::test]
+async fn a_deadline_is_told_to_the_handler_and_missing_it_is_seen() {
+    async fn due(_: Number, attempt: Attempt) -> Outcome<u32> {
+        Ok(attempt.deadline.map_or(0, |_| 1))
+    }
+    let mut bench = bench(Worker::new("w").on(due));
+    let minute = Duration::from_secs(60);
+    let in_time = bench.run_with(Number(1), |options| options.deadline(minute)).await;
+    assert_eq!((in_time.output::<u32>(), in_time.is_late()), (1, false));
+    let late = |options: TaskOptions| options.deadline(minute).delay(2 * minute);
+    let id = bench.submit_with(Number(1), late);
+    assert!(!bench.task(id).is_late());
+    bench.drain().await;
+    assert!(bench.task(id).is_late());
+    assert_eq!(bench.run(Number(1)).await.output::<u32>(), 0);
+}

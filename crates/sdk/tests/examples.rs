@@ -84,6 +84,12 @@ async fn progress() {
     assert_eq!(lines_of("progress").await, ["the task is leased", "cancelled: nobody watches it"]);
 }
 
+#[tokio::test]
+async fn checkpoints() {
+    let expected = ["attempt 2 began at page 7: 1000 rows in all"];
+    assert_eq!(lines_of("checkpoints").await, expected);
+}
+
 #[cfg(feature = "testing")]
 #[tokio::test]
 async fn testing() {

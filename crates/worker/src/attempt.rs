@@ -7,10 +7,12 @@ use std::sync::{Arc, OnceLock};
 
 use divvy_types::view::{Progress, Upstream};
 use divvy_types::{
-    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, TaskError, TaskId, TaskSpec, Token,
+    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, TaskError, TaskId,
+    TaskSpec, Token,
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::checkpoint::Checkpointer;
 use crate::notes::{Notes, Noticeboard};
 
 /// One attempt at a task, handed to its handler.
@@ -26,6 +28,8 @@ pub struct Attempt {
     pub upstream: Arc<[Upstream]>,
     /// Whether there was more than can travel with a grant: rows or results of `upstream` are missing.
     pub upstream_cut: bool,
+    /// What an earlier attempt saved last; nothing if none did.
+    pub resume_point: Option<Payload>,
     pub(crate) context: Arc<Context>,
 }
 
@@ -39,7 +43,8 @@ impl Attempt {
     ) -> (Self, AttemptProbe) {
         let context = Arc::new(Context::new(task.id, token, None));
         let probe = AttemptProbe { context: Arc::clone(&context) };
-        (Self { task, token, attempt, upstream, upstream_cut: false, context }, probe)
+        let (upstream_cut, resume_point) = (false, None);
+        (Self { task, token, attempt, upstream, upstream_cut, resume_point, context }, probe)
     }
 
     /// Tells how far the attempt is; cheap to clone and to call often.
@@ -50,6 +55,11 @@ impl Attempt {
     /// Adds a line to the attempt's log. The end of the log is kept.
     pub fn log(&self, line: &str) {
         self.context.log(line);
+    }
+
+    /// Saves data for a later attempt, should this one not finish the task.
+    pub fn checkpoints(&self) -> Checkpointer {
+        Checkpointer { context: Arc::clone(&self.context) }
     }
 
     /// Tells whether, and why, the attempt shall stop.
@@ -120,6 +130,8 @@ pub enum CancelReason {
     TimedOut(u64),
     /// The worker stops; the task goes back to the server.
     WorkerStops,
+    /// The server wants the task back, for another worker.
+    Recalled,
 }
 
 impl fmt::Display for CancelReason {
@@ -129,6 +141,7 @@ impl fmt::Display for CancelReason {
             Self::Stopped(reason) => f.write_str(reason),
             Self::TimedOut(ms) => write!(f, "the attempt took longer than its timeout_ms of {ms}"),
             Self::WorkerStops => f.write_str("the worker stops"),
+            Self::Recalled => f.write_str("the task moves to another worker"),
         }
     }
 }
@@ -139,7 +152,7 @@ impl CancelReason {
         let (class, verdict) = match self {
             Self::Stopped(_) => (ErrorClass::Cancelled, FailureVerdict::Cancelled),
             Self::TimedOut(_) => (ErrorClass::Timeout, FailureVerdict::Retry),
-            Self::WorkerStops => return AttemptOutcome::Released,
+            Self::WorkerStops | Self::Recalled => return AttemptOutcome::Released,
         };
         AttemptOutcome::Failed(Failure { verdict, error: TaskError::new(class, self.to_string()) })
     }
@@ -165,6 +178,11 @@ impl AttemptProbe {
     /// The end of its log.
     pub fn log(&self) -> String {
         self.context.notes().log_tail().to_owned()
+    }
+
+    /// What it saved last.
+    pub fn checkpoint(&self) -> Option<Payload> {
+        self.context.notes().saved.data().cloned()
     }
 }
 
@@ -216,7 +234,7 @@ impl Context {
         self.note(|notes| notes.push_line(line));
     }
 
-    fn note(self: &Arc<Self>, change: impl FnOnce(&mut Notes)) {
+    pub(crate) fn note(self: &Arc<Self>, change: impl FnOnce(&mut Notes)) {
         let newly_dirty = {
             let mut notes = self.notes();
             change(&mut notes);

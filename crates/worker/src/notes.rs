@@ -1,4 +1,4 @@
-//! What an attempt says of itself while it runs: how far it is, and its log. Decides how much of it is kept and how
+//! What an attempt says of itself while it runs: how far it is, its log, and what it saves. Decides how much of it is kept and how
 //! often it may be sent: one update per attempt and second, with at most 8 KiB of new log text.
 //!
 //! Does not know who sends it. The [`Noticeboard`] lists attempts with something new and wakes the sender.
@@ -6,13 +6,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use divvy_types::Name;
 use divvy_types::cut::{head, tail};
 use divvy_types::limits::LOG_BYTES_MAX;
 use divvy_types::view::Progress;
+use divvy_types::{Name, Payload};
 use tokio::sync::Notify;
 
 use crate::attempt::Context;
+use crate::checkpoint::Saved;
 
 /// The least time between two updates of one attempt.
 pub(crate) const UPDATE_EVERY: Duration = Duration::from_secs(1);
@@ -29,6 +30,9 @@ pub(crate) struct Notes {
     log: String,
     /// How many bytes of `log` were sent.
     log_sent: usize,
+    /// Whether the progress or the log is new.
+    has_news: bool,
+    pub(crate) saved: Saved,
     /// Whether something is new and the noticeboard knows.
     dirty: bool,
     updated_at: Option<Instant>,
@@ -37,15 +41,18 @@ pub(crate) struct Notes {
 impl Notes {
     pub(crate) fn set_progress(&mut self, done: u64, total: u64) {
         (self.progress.done, self.progress.total) = (done, total);
+        self.has_news = true;
     }
 
     pub(crate) fn set_message(&mut self, text: &str) {
         self.progress.message = Name::from(head(text, MESSAGE_BYTES_MAX));
+        self.has_news = true;
     }
 
     pub(crate) fn push_line(&mut self, line: &str) {
         self.log.push_str(tail(line, LOG_BYTES_MAX - 1));
         self.log.push('\n');
+        self.has_news = true;
         if self.log.len() > 2 * LOG_BYTES_MAX {
             let cut = self.log.len() - tail(&self.log, LOG_BYTES_MAX).len();
             self.log.drain(..cut);
@@ -72,14 +79,34 @@ impl Notes {
         self.updated_at.map(|at| at + UPDATE_EVERY)
     }
 
-    /// What is new since the last update: the progress, and the end of the new log text.
-    pub(crate) fn take_update(&mut self, now: Instant) -> (Progress, String) {
+    /// What is new since the last update.
+    pub(crate) fn take_update(&mut self, now: Instant) -> Update {
         self.dirty = false;
         self.updated_at = Some(now);
-        let new = tail(&self.log[self.log_sent..], UPDATE_LOG_BYTES_MAX).to_owned();
-        self.log_sent = self.log.len();
-        (self.progress.clone(), new)
+        let news = std::mem::take(&mut self.has_news).then(|| {
+            let new = tail(&self.log[self.log_sent..], UPDATE_LOG_BYTES_MAX).to_owned();
+            self.log_sent = self.log.len();
+            (self.progress.clone(), new)
+        });
+        Update { news, saved: self.saved.take() }
     }
+
+    /// A new connection begins, which has to carry the last save; says whether the noticeboard has to be told.
+    pub(crate) fn send_again(&mut self) -> bool {
+        if !self.saved.send_again() {
+            return false;
+        }
+        self.updated_at = None;
+        self.mark_dirty()
+    }
+}
+
+/// What is new of one attempt.
+pub(crate) struct Update {
+    /// The progress, and the end of the new log text.
+    pub(crate) news: Option<(Progress, String)>,
+    /// What it saved.
+    pub(crate) saved: Option<Payload>,
 }
 
 /// Attempts that have something new to tell, and the bell of the one who sends it.
@@ -132,11 +159,14 @@ mod tests {
     #[test]
     fn a_long_log_keeps_its_end_and_an_update_has_only_what_is_new() {
         let mut notes = Notes::default();
+        let new_log = |notes: &mut Notes| {
+            notes.take_update(Instant::now()).news.map(|(_, log)| log).unwrap_or_default()
+        };
         notes.push_line("first");
-        assert_eq!(notes.take_update(Instant::now()).1, "first\n");
+        assert_eq!(new_log(&mut notes), "first\n");
         notes.push_line("second");
-        assert_eq!(notes.take_update(Instant::now()).1, "second\n");
-        assert_eq!(notes.take_update(Instant::now()).1, "");
+        assert_eq!(new_log(&mut notes), "second\n");
+        assert_eq!(new_log(&mut notes), "");
         for number in 0..20_000 {
             notes.push_line(&format!("zeile ä {number}"));
         }
@@ -145,7 +175,7 @@ mod tests {
             notes.log_tail().len() <= LOG_BYTES_MAX && notes.log_tail().len() > LOG_BYTES_MAX - 64
         );
         assert!(notes.log_tail().ends_with("zeile ä 19999\n"));
-        let (_, update) = notes.take_update(Instant::now());
+        let update = new_log(&mut notes);
         assert!(update.len() <= UPDATE_LOG_BYTES_MAX && update.ends_with("19999\n"));
     }
 

@@ -1,14 +1,17 @@
 //! What is said to the server, and when: the stream of messages of one connection.
 //!
 //! The connection pulls: when it can take a message it asks here, and gets everything that came together since. So
-//! reports are batched without a timer. Order: hello; then, after the server's welcome, stopping, reports, heartbeats.
-//! Heartbeats exist only while tasks are held; progress goes with a heartbeat of its own as soon as it may.
+//! reports are batched without a timer. Order: hello; then, after the server's welcome, stopping, checkpoints of attempts
+//! that ended, reports, checkpoints of those that run, heartbeats. Heartbeats exist only while tasks are held; progress
+//! goes with a heartbeat of its own as soon as it may.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use divvy_proto::{outcome_to_wire, v1};
+use divvy_proto::{checkpoint_to_wire, outcome_to_wire, v1};
+use divvy_types::view::Progress;
 use futures_util::Stream;
 use v1::from_worker::Message;
 
@@ -20,6 +23,8 @@ use crate::state::{Ended, Key, State};
 const REPORTS_MAX: usize = 8_192;
 /// Bytes of reports in one message, beyond which the rest goes into the next; a single report may exceed it.
 const REPORTS_BYTES_MAX: usize = 4 << 20;
+/// Bytes of checkpoints in one message, beyond which the rest goes into the next.
+const CHECKPOINTS_BYTES_MAX: usize = 2 << 20;
 /// The least time between two heartbeats that carry progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
@@ -29,8 +34,14 @@ pub(crate) fn messages(
     link: u64,
     hello: v1::Hello,
 ) -> impl Stream<Item = v1::FromWorker> + Send + 'static {
-    let outgoing =
-        Outgoing { runners, link, hello: Some(hello), beat_due: None, progress_sent: None };
+    let outgoing = Outgoing {
+        runners,
+        link,
+        hello: Some(hello),
+        ready: VecDeque::new(),
+        beat_due: None,
+        progress_sent: None,
+    };
     futures_util::stream::unfold(outgoing, |mut outgoing| async move {
         let message = outgoing.next().await?;
         Some((v1::FromWorker { message: Some(message) }, outgoing))
@@ -41,6 +52,8 @@ struct Outgoing {
     runners: Arc<Runners>,
     link: u64,
     hello: Option<v1::Hello>,
+    /// Made and not sent yet; goes before anything else, so that a checkpoint is never behind its report.
+    ready: VecDeque<Message>,
     /// When the next heartbeat is due; nothing while no task is held.
     beat_due: Option<Instant>,
     progress_sent: Option<Instant>,
@@ -82,8 +95,14 @@ impl Outgoing {
             return Step::Close;
         }
         let Some(beat_every) = state.beat_every else { return Step::Wait(None) };
+        if let Some(message) = self.ready.pop_front() {
+            return Step::Send(message);
+        }
         if !state.taking && !std::mem::replace(&mut state.stopping_told, true) {
             return Step::Send(Message::Stopping(v1::Stopping {}));
+        }
+        if let Some(saved) = state.take_saved() {
+            return Step::Send(saved);
         }
         if let Some(reports) = state.take_reports() {
             return Step::Send(reports);
@@ -97,14 +116,18 @@ impl Outgoing {
         if beat_now {
             self.beat_due = Some(now + beat_every);
         }
-        let (progress, progress_due) = self.collect_progress(&state, now);
+        let (progress, news_due) = self.collect_news(&state, now);
         if beat_now || !progress.is_empty() {
-            return Step::Send(Message::Heartbeat(v1::Heartbeat { progress }));
+            self.ready.push_back(Message::Heartbeat(v1::Heartbeat { progress }));
         }
-        Step::Wait(Some(progress_due.map_or(due, |progress_due| progress_due.min(due))))
+        match self.ready.pop_front() {
+            Some(message) => Step::Send(message),
+            None => Step::Wait(Some(news_due.map_or(due, |news_due| news_due.min(due)))),
+        }
     }
 
-    fn collect_progress(
+    /// Makes the checkpoints of running attempts ready, and returns their progress; says when there may be more.
+    fn collect_news(
         &mut self,
         state: &State,
         now: Instant,
@@ -120,16 +143,57 @@ impl Outgoing {
         }
         let (due, next) = board.take_due(now);
         let running = |context: &&Arc<Context>| state.is_running(&(context.task, context.token));
-        let progress: Vec<_> =
-            due.iter().filter(running).map(|context| progress_to_wire(context, now)).collect();
-        if !progress.is_empty() {
+        let (mut progress, mut saved) = (Vec::new(), Vec::new());
+        for context in due.iter().filter(running) {
+            let update = context.notes().take_update(now);
+            progress.extend(update.news.map(|news| progress_to_wire(context, news)));
+            saved.extend(
+                update.saved.map(|data| checkpoint_to_wire(context.task, context.token, &data)),
+            );
+        }
+        if !progress.is_empty() || !saved.is_empty() {
             self.progress_sent = Some(now);
+        }
+        if state.takes_checkpoints {
+            self.ready.extend(checkpoint_messages(saved));
         }
         (progress, next)
     }
 }
 
+/// Checkpoints in messages of a bounded size.
+fn checkpoint_messages(saved: Vec<v1::Checkpoint>) -> Vec<Message> {
+    let mut messages: Vec<v1::Checkpoints> = Vec::new();
+    let mut bytes = 0;
+    for checkpoint in saved {
+        bytes += checkpoint.data.len();
+        match messages.last_mut().filter(|_| bytes <= CHECKPOINTS_BYTES_MAX) {
+            Some(last) => last.checkpoints.push(checkpoint),
+            None => {
+                bytes = checkpoint.data.len();
+                messages.push(v1::Checkpoints { checkpoints: vec![checkpoint] });
+            }
+        }
+    }
+    messages.into_iter().map(Message::Checkpoints).collect()
+}
+
 impl State {
+    /// What attempts saved that ended since, up to the size of a message: it goes before their reports.
+    fn take_saved(&mut self) -> Option<Message> {
+        let mut checkpoints = Vec::new();
+        let mut bytes = 0;
+        while bytes < CHECKPOINTS_BYTES_MAX {
+            let Some(key) = self.saved.pop_front() else { break };
+            let saved = self.ended(&key).and_then(|ended| ended.saved.as_ref());
+            if let Some(data) = saved.filter(|_| self.takes_checkpoints) {
+                bytes += data.data().len();
+                checkpoints.push(checkpoint_to_wire(key.0, key.1, data));
+            }
+        }
+        (!checkpoints.is_empty()).then_some(Message::Checkpoints(v1::Checkpoints { checkpoints }))
+    }
+
     /// Everything that ended and was not sent over the present connection, up to the size of a message.
     fn take_reports(&mut self) -> Option<Message> {
         let mut reports = Vec::with_capacity(self.outbox.len().min(REPORTS_MAX));
@@ -168,8 +232,7 @@ fn size_of_report(report: &v1::Report) -> usize {
     64 + report.log.len() + end
 }
 
-fn progress_to_wire(context: &Context, now: Instant) -> v1::Progress {
-    let (progress, log) = context.notes().take_update(now);
+fn progress_to_wire(context: &Context, (progress, log): (Progress, String)) -> v1::Progress {
     v1::Progress {
         task: Bytes::copy_from_slice(&context.task.to_bytes()),
         token: context.token.0,

@@ -197,7 +197,9 @@ impl Runners {
     fn grace_for(&self, reason: &CancelReason) -> Duration {
         match reason {
             CancelReason::WorkerStops => self.grace.min(STOP_NOW_GRACE_MAX),
-            CancelReason::Stopped(_) | CancelReason::TimedOut(_) => self.grace,
+            CancelReason::Stopped(_) | CancelReason::TimedOut(_) | CancelReason::Recalled => {
+                self.grace
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use divvy_proto::v1::work_client::WorkClient;
-use divvy_proto::{granted_spec_from_wire, task_id, upstream_from_wire, v1};
+use divvy_proto::{granted_spec_from_wire, saved_from_wire, task_id, upstream_from_wire, v1};
 use divvy_types::limits::{CREDIT_MAX, MESSAGE_BYTES_MAX};
 use divvy_types::view::Upstream;
 use divvy_types::{ErrorClass, FailureVerdict, TaskId, Token};
@@ -110,7 +110,8 @@ impl Connector {
             }
         };
         welcomed();
-        runners.hold.welcome((Duration::from_millis(welcome.lease_ms) / 3).max(BEAT_EVERY_MIN));
+        let beat_every = (Duration::from_millis(welcome.lease_ms) / 3).max(BEAT_EVERY_MIN);
+        runners.hold.welcome(beat_every, welcome.checkpoints);
         loop {
             let problem = match inbound.message().await {
                 Ok(Some(v1::ToWorker { message: Some(message) })) => {
@@ -199,7 +200,12 @@ impl Connector {
                     }
                 }
             }
-            Message::Recalls(_) => {}
+            Message::Recalls(recalls) => runners.recall(
+                recalls
+                    .recalls
+                    .iter()
+                    .filter_map(|r| Some((key_from_wire(&r.task, r.token)?, r.begun_too))),
+            ),
             Message::Drain(_) => drained(),
             Message::Welcome(_) => tracing::debug!("the server said welcome twice"),
         }
@@ -238,8 +244,15 @@ impl Connector {
             return None;
         };
         let context = Arc::new(Context::new(id, token, Some(Arc::clone(&runners.hold.board))));
-        let attempt =
-            Attempt { task, token, attempt: grant.attempt, upstream, upstream_cut, context };
+        let attempt = Attempt {
+            task,
+            token,
+            attempt: grant.attempt,
+            upstream,
+            upstream_cut,
+            resume_point: grant.checkpoint.map(saved_from_wire),
+            context,
+        };
         Some((entry.tier, Waiting { attempt, code: entry.code.clone() }))
     }
 }

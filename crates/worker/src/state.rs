@@ -3,15 +3,15 @@
 //! Decides which grant is next on a tier, and who ends an attempt: the first to say so. Knows neither the network nor
 //! how handlers run; those ask here. One short lock guards it all and is never held over an await.
 //!
-//! An attempt goes `Queued` → `Running` → `Ended`, and leaves when the server answered its report. A drain takes it
-//! from `Queued` to `Ended` without running.
+//! An attempt goes `Queued` → `Running` → `Ended`, and leaves when the server answered its report. A drain
+//! or a recall takes it from `Queued` to `Ended` without running.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use divvy_types::spec::PRIORITY_MAX;
-use divvy_types::{AttemptOutcome, TaskId, Token};
+use divvy_types::{AttemptOutcome, Payload, TaskId, Token};
 use tokio::sync::Notify;
 
 use crate::attempt::Context;
@@ -33,33 +33,42 @@ pub(crate) struct Waiting {
 pub(crate) struct Ended {
     pub(crate) outcome: AttemptOutcome,
     pub(crate) log: String,
+    /// What it saved last, unless the task is finished.
+    pub(crate) saved: Option<Payload>,
 }
 
-enum Held {
+pub(crate) enum Held {
     Queued,
     Running(Arc<Context>),
     Ended(Box<Ended>),
 }
 
 #[derive(Default)]
-struct TierState {
+pub(crate) struct TierState {
     slots: usize,
     /// Runners that are at work; each has one slot.
     active: usize,
-    queued: usize,
-    /// One line per priority, highest first. The credit bounds them.
-    lines: [VecDeque<Waiting>; PRIORITY_MAX as usize],
+    /// Places in all lines.
+    pub(crate) queued: usize,
+    /// One line per priority, highest first. The credit bounds them, and places left behind: see [`crate::recall`].
+    pub(crate) lines: [VecDeque<Waiting>; PRIORITY_MAX as usize],
 }
 
 pub(crate) struct State {
-    held: HashMap<Key, Held>,
-    tiers: [TierState; 4],
+    pub(crate) held: HashMap<Key, Held>,
+    pub(crate) tiers: [TierState; 4],
+    /// Places in line whose grants have ended.
+    pub(crate) stale: usize,
     /// Ends that were not sent over the present connection.
     pub(crate) outbox: VecDeque<Key>,
+    /// Those of them whose save was not sent over the present connection.
+    pub(crate) saved: VecDeque<Key>,
     /// Which connection is the present one; 0 after the last.
     pub(crate) link: u64,
     /// How often to send heartbeats, once the server of the present connection said welcome.
     pub(crate) beat_every: Option<Duration>,
+    /// Whether that server takes checkpoints.
+    pub(crate) takes_checkpoints: bool,
     /// Whether tasks are taken; a drain ends it for good.
     pub(crate) taking: bool,
     /// Whether the present connection was told that nothing is taken any more.
@@ -85,9 +94,12 @@ impl Hold {
         let state = State {
             held: HashMap::new(),
             tiers: Tier::ALL.map(tier),
+            stale: 0,
             outbox: VecDeque::new(),
+            saved: VecDeque::new(),
             link: 0,
             beat_every: None,
+            takes_checkpoints: false,
             taking: true,
             stopping_told: false,
             links: 0,
@@ -176,7 +188,7 @@ impl Hold {
                 context.cancel(reason)
             }
             Some(Held::Queued) => {
-                let rings = state.end(key, reason.outcome());
+                let rings = state.end_waiting(key, reason.outcome());
                 self.after_end(state, rings);
                 false
             }
@@ -188,6 +200,7 @@ impl Hold {
     pub(crate) fn drain(&self) {
         let mut state = self.lock();
         state.taking = false;
+        state.stale = 0;
         for tier in &mut state.tiers {
             tier.queued = 0;
             tier.lines.iter_mut().for_each(VecDeque::clear);
@@ -236,7 +249,18 @@ impl Hold {
         let ended = state.held.iter().filter(|(_, held)| matches!(held, Held::Ended(_)));
         let mut ended: Vec<Key> = ended.map(|(key, _)| *key).collect();
         ended.sort_unstable_by_key(|(_, token)| *token);
+        let saved = |key: &Key| state.ended(key).is_some_and(|ended| ended.saved.is_some());
+        let saved: VecDeque<Key> = ended.iter().copied().filter(saved).collect();
+        state.saved = saved;
         state.outbox = ended.into();
+        for held in state.held.values() {
+            let Held::Running(context) = held else { continue };
+            // The board looks at notes under its own lock: ours must be free again by then.
+            let newly_dirty = context.notes().send_again();
+            if newly_dirty {
+                self.board.announce(Arc::clone(context));
+            }
+        }
         let released = |held: &Held| matches!(held, Held::Ended(end) if end.outcome == AttemptOutcome::Released);
         let held: Vec<Key> =
             state.held.iter().filter(|(_, held)| !released(held)).map(|(key, _)| *key).collect();
@@ -245,8 +269,11 @@ impl Hold {
     }
 
     /// The server said welcome: reports and heartbeats may flow.
-    pub(crate) fn welcome(&self, beat_every: Duration) {
-        self.lock().beat_every = Some(beat_every);
+    pub(crate) fn welcome(&self, beat_every: Duration, takes_checkpoints: bool) {
+        let mut state = self.lock();
+        state.beat_every = Some(beat_every);
+        state.takes_checkpoints = takes_checkpoints;
+        drop(state);
         self.board.bell.notify_one();
     }
 
@@ -263,7 +290,7 @@ impl Hold {
         state.links > 0 && state.link == 0
     }
 
-    fn after_end(&self, state: MutexGuard<'_, State>, rings: bool) {
+    pub(crate) fn after_end(&self, state: MutexGuard<'_, State>, rings: bool) {
         let taking = state.taking;
         drop(state);
         if rings {
@@ -303,30 +330,40 @@ impl State {
             while let Some(waiting) = line.pop_front() {
                 tier.queued -= 1;
                 let key = (waiting.attempt.task.id, waiting.attempt.token);
-                // A stop may have ended it while it waited; its place in line stayed behind.
+                // A stop or a recall may have ended it while it waited; its place in line stayed behind.
                 if let Some(held @ Held::Queued) = self.held.get_mut(&key) {
                     *held = Held::Running(Arc::clone(&waiting.attempt.context));
                     return Some(waiting);
                 }
+                self.stale = self.stale.saturating_sub(1);
             }
         }
         None
     }
 
     /// The first end of an attempt goes to the outbox; says whether the sender has to be woken.
-    fn end(&mut self, key: Key, outcome: AttemptOutcome) -> bool {
+    pub(crate) fn end(&mut self, key: Key, outcome: AttemptOutcome) -> bool {
         let Some(held) = self.held.get_mut(&key) else { return false };
-        let log = match held {
+        let (log, saved, unsent) = match held {
             Held::Ended(_) => return false,
-            Held::Queued => String::new(),
-            Held::Running(context) => context.notes().log_tail().to_owned(),
+            Held::Queued => (String::new(), None, false),
+            Held::Running(context) => {
+                let notes = context.notes();
+                let saved = notes.saved.data().cloned();
+                (notes.log_tail().to_owned(), saved, notes.saved.is_unsent())
+            }
         };
+        // There is no later attempt of a task that is finished.
+        let saved = saved.filter(|_| !matches!(outcome, AttemptOutcome::Finished { .. }));
+        if unsent && saved.is_some() {
+            self.saved.push_back(key);
+        }
         match &outcome {
             AttemptOutcome::Finished { .. } => self.summary.finished += 1,
             AttemptOutcome::Failed(_) => self.summary.failed += 1,
             AttemptOutcome::Released => self.summary.released += 1,
         }
-        *held = Held::Ended(Box::new(Ended { outcome, log }));
+        *held = Held::Ended(Box::new(Ended { outcome, log, saved }));
         self.outbox.push_back(key);
         self.outbox.len() == 1
     }

@@ -19,6 +19,8 @@ pub struct Attempt {
     pub token: Token,
     /// The time before which it was not to run; for a task of a schedule, its tick.
     pub run_at: Option<Timestamp>,
+    /// When the task should be done, if somebody said so.
+    pub deadline: Option<Timestamp>,
 }
 
 impl Extract for Attempt {
@@ -30,6 +32,7 @@ impl Extract for Attempt {
             number: context.attempt(),
             token: context.token(),
             run_at: spec.run_at,
+            deadline: spec.deadline,
         })
     }
 }

@@ -6,6 +6,7 @@
 //! | [`Cancel`] | the order to stop, to ask or to wait for |
 //! | [`Progress`] | says how far the attempt is |
 //! | [`Log`] | adds lines to the attempt's log |
+//! | [`Checkpoint<T>`] | what an earlier attempt saved, and the way to save more |
 //! | [`Upstream<T>`] | the result of the one parent of task type `T`; `Option<Upstream<T>>` if it may have failed |
 //! | [`Upstreams<T>`] | the results of all parents of task type `T`, and of children that parents spawned |
 //! | [`Parents`] | how every parent ended, untyped |
@@ -16,6 +17,7 @@
 
 mod attempt;
 mod cancel;
+mod checkpoint;
 mod report;
 mod spawn;
 mod state;
@@ -23,6 +25,7 @@ mod upstream;
 
 pub use attempt::Attempt;
 pub use cancel::Cancel;
+pub use checkpoint::Checkpoint;
 pub use report::{Log, Progress};
 pub(crate) use spawn::Children;
 pub use spawn::{Child, ChildGroup, Spawner};
@@ -36,8 +39,8 @@ use crate::failure::Failure;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a handler",
     label = "not an extractor",
-    note = "after the task a handler takes State<T>, Cancel, Progress, Log, Upstream<T>, Upstreams<T>, Parents, \
-            Attempt or Spawner; your own values go in with Worker::state and come out as State<T>"
+    note = "after the task a handler takes State<T>, Cancel, Progress, Log, Checkpoint<T>, Upstream<T>, Upstreams<T>, \
+            Parents, Attempt or Spawner; your own values go in with Worker::state and come out as State<T>"
 )]
 pub trait Extract: Sized + Send + 'static {
     /// Takes it out of the attempt. A failure here is the failure of the attempt.

@@ -137,7 +137,9 @@ impl Children {
         }
         match spec {
             Ok(mut spec) => {
-                spec.workflow = self.workflow.clone();
+                if self.workflow.is_some() {
+                    spec.workflow = self.workflow.clone();
+                }
                 specs.push(spec);
             }
             Err(problem) => {

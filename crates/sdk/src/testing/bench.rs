@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use divvy_types::{Name, TaskId, TaskState, Timestamp};
+use divvy_worker::CancelReason;
 
 use super::drive::Drive;
 use super::ran::Ran;
@@ -117,8 +118,8 @@ impl Bench {
             panic!("no task {id} was submitted to this bench")
         };
         let (state, wait) = self.drive.status(&record);
-        let progress = self.drive.progress(id);
-        Ran { record, state, wait, progress }
+        let (progress, saved) = (self.drive.progress(id), self.drive.saved(id));
+        Ran { record, state, wait, progress, saved }
     }
 
     /// How the task of a node stands.
@@ -136,7 +137,13 @@ impl Bench {
 
     /// Cancels the next attempt at the moment at which its handler starts.
     pub fn cancel_next(&mut self, reason: impl Into<Name>) {
-        self.drive.cancel_next(reason.into());
+        self.drive.interrupt_next(CancelReason::Stopped(reason.into()));
+    }
+
+    /// Recalls the next attempt at the moment at which its handler starts, as if its task moved to another worker: the
+    /// handler is asked to stop, what it returns does not count, and the task runs again.
+    pub fn recall_next(&mut self) {
+        self.drive.interrupt_next(CancelReason::Recalled);
     }
 
     /// Puts a dead, cancelled or waiting task back, as a person would; it runs with the next call that runs tasks.

@@ -14,8 +14,8 @@ use divvy_engine::{
 use divvy_store::{MemoryStore, PageQuery, Reader, Store, TaskRecord};
 use divvy_types::view::Progress;
 use divvy_types::{
-    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, TaskError, TaskId, TaskSpec,
-    TaskState, Timestamp, WorkerKey,
+    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, TaskError, TaskId,
+    TaskSpec, TaskState, Timestamp, WorkerKey,
 };
 use divvy_worker::{Attempt, AttemptProbe, CancelReason, Registry};
 use tokio::sync::{mpsc, oneshot};
@@ -42,8 +42,8 @@ pub(super) struct Drive {
     worker: WorkerKey,
     inbox: mpsc::Receiver<ToWorker>,
     clock: Arc<AtomicU64>,
-    /// Why the next attempt is to be cancelled.
-    cancel_next: Option<Name>,
+    /// What is to happen to the next attempt as it starts.
+    interrupt_next: Option<CancelReason>,
     /// What the last attempt of each task said of itself.
     notes: std::collections::HashMap<TaskId, AttemptProbe>,
 }
@@ -64,10 +64,10 @@ impl Drive {
             capabilities: parts.capabilities,
             // One at a time: the order is then the scheduler's and nobody else's.
             credit: 1,
-            held: Vec::new(),
+            ..WorkerHello::default()
         };
         let (outbox, inbox) = mpsc::channel(OUTBOX);
-        let (cancel_next, notes) = (None, std::collections::HashMap::new());
+        let (interrupt_next, notes) = (None, std::collections::HashMap::new());
         let mut drive = Self {
             engine,
             reader,
@@ -75,7 +75,7 @@ impl Drive {
             worker: WorkerKey(0),
             inbox,
             clock,
-            cancel_next,
+            interrupt_next,
             notes,
         };
         let connected = drive.ask(|reply| Request::Connect { hello, outbox, reply });
@@ -100,8 +100,9 @@ impl Drive {
         self.ask(|reply| Request::Retry { id, reply })
     }
 
-    pub(super) fn cancel_next(&mut self, reason: Name) {
-        self.cancel_next = Some(reason);
+    /// Stops the next attempt for this reason at the moment at which its handler starts.
+    pub(super) fn interrupt_next(&mut self, reason: CancelReason) {
+        self.interrupt_next = Some(reason);
     }
 
     /// Runs everything that can run at this time.
@@ -172,15 +173,18 @@ impl Drive {
     }
 
     async fn attempt(&mut self, granted: GrantedTask) {
-        let GrantedTask { spec, token, attempt, upstream, upstream_cut } = granted;
+        let GrantedTask { spec, token, attempt, upstream, upstream_cut, checkpoint } = granted;
         let (task, timeout_ms) = (spec.id, spec.timeout_ms);
         let (mut running, probe) =
             Attempt::detached((*spec).clone(), token, attempt, upstream.into());
         running.upstream_cut = upstream_cut;
-        let cancelled = self.cancel_next.take();
-        if let Some(reason) = &cancelled {
-            self.cancel(task, reason.clone()).expect("a task that was granted can be cancelled");
-            probe.cancel(CancelReason::Stopped(reason.clone()));
+        running.resume_point = checkpoint;
+        let interrupted = self.interrupt_next.take();
+        if let Some(reason) = &interrupted {
+            if let CancelReason::Stopped(words) = reason {
+                self.cancel(task, words.clone()).expect("a task that was granted can be cancelled");
+            }
+            probe.cancel(reason.clone());
         }
         let running = self.registry.execute(running);
         let outcome = match timeout_ms {
@@ -194,10 +198,21 @@ impl Drive {
             },
         };
         // As on a worker: what a handler returns after it was asked to stop does not count.
-        let outcome = match cancelled {
-            Some(reason) => failed(ErrorClass::Cancelled, FailureVerdict::Cancelled, &reason),
+        let outcome = match interrupted {
+            Some(CancelReason::Stopped(words)) => {
+                failed(ErrorClass::Cancelled, FailureVerdict::Cancelled, &words)
+            }
+            Some(_) => AttemptOutcome::Released,
             None => outcome,
         };
+        // As on a worker: what was saved goes before the report.
+        if let Some(data) = probe.checkpoint()
+            && !matches!(outcome, AttemptOutcome::Finished { .. })
+        {
+            let saved = vec![(task, token, data)];
+            let request = Request::Checkpoint { worker: self.worker, saved };
+            self.engine.step(self.now(), request).expect(STORE);
+        }
         let log = Some(Name::from(probe.log())).filter(|log| !log.is_empty());
         self.notes.insert(task, probe);
         let reports = vec![WorkerReport { task, token, outcome, log }];
@@ -240,6 +255,11 @@ impl Drive {
             Some(status) => (status.state, status.wait.map(|wait| wait.to_string())),
             None => (TaskState::Ready, None),
         }
+    }
+
+    /// What the last attempt of a task saved.
+    pub(super) fn saved(&self, id: TaskId) -> Option<Payload> {
+        self.notes.get(&id).and_then(AttemptProbe::checkpoint)
     }
 
     /// How far the last attempt of a task said that it was.

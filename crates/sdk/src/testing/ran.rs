@@ -4,7 +4,7 @@ use std::fmt;
 
 use divvy_store::TaskRecord;
 use divvy_types::view::Progress;
-use divvy_types::{TaskError, TaskId, TaskState};
+use divvy_types::{Payload, TaskError, TaskId, TaskState};
 use serde::de::DeserializeOwned;
 
 /// How a task stands.
@@ -14,6 +14,7 @@ pub struct Ran {
     pub(super) state: TaskState,
     pub(super) wait: Option<String>,
     pub(super) progress: Option<Progress>,
+    pub(super) saved: Option<Payload>,
 }
 
 impl Ran {
@@ -53,6 +54,25 @@ impl Ran {
     /// How far the last attempt said that it was.
     pub fn progress(&self) -> Option<&Progress> {
         self.progress.as_ref()
+    }
+
+    /// What the last attempt saved with a checkpoint, if it saved anything.
+    ///
+    /// # Panics
+    /// If it is no `T`.
+    #[track_caller]
+    pub fn checkpoint<T: DeserializeOwned>(&self) -> Option<T> {
+        let parse = |saved: &Payload| match saved.parse() {
+            Ok(value) => value,
+            Err(error) => panic!("the checkpoint is not of that type: {error}\n{self}"),
+        };
+        self.saved.as_ref().map(parse)
+    }
+
+    /// Whether it has a deadline and ended after it. A task that has not ended is not late yet.
+    pub fn is_late(&self) -> bool {
+        let ended = self.record.outcome.as_ref().map(|outcome| outcome.at);
+        matches!((self.record.spec.deadline, ended), (Some(due), Some(ended)) if ended > due)
     }
 
     /// What it returned.

@@ -31,6 +31,13 @@ pub(crate) fn read(hello: v1::Hello) -> Result<WorkerHello, Error> {
         let problem = format!("is {}, expected 1 to {CREDIT_MAX}", hello.credit);
         return Err(SpecError::field("hello.credit", problem).into());
     }
+    if hello.slots > hello.credit {
+        let problem = format!(
+            "is {}, expected 1 to hello.credit, which is {}, or 0 for as many",
+            hello.slots, hello.credit
+        );
+        return Err(SpecError::field("hello.slots", problem).into());
+    }
     if hello.held.len() > HELD_MAX {
         let problem = format!("lists {} attempts, at most {HELD_MAX}", hello.held.len());
         return Err(SpecError::field("hello.held", problem).into());
@@ -78,6 +85,9 @@ mod tests {
     fn a_good_hello_is_read_and_each_bad_field_is_named() {
         let read_back = read(hello()).unwrap();
         assert_eq!(read_back.kinds, ["a", "b"]);
+        for slots in [0, 1, 4] {
+            assert_eq!(read(v1::Hello { slots, ..hello() }).unwrap().slots, slots);
+        }
         let cases: Vec<(&str, v1::Hello)> = vec![
             ("hello.name is empty", v1::Hello { name: String::new(), ..hello() }),
             ("hello.kinds is empty", v1::Hello { kinds: vec![], ..hello() }),
@@ -91,6 +101,10 @@ mod tests {
                 v1::Hello { capabilities: vec!["c".into(); 2_000], ..hello() },
             ),
             ("hello.credit is 0", v1::Hello { credit: 0, ..hello() }),
+            (
+                "hello.slots is 5, expected 1 to hello.credit, which is 4",
+                v1::Hello { slots: 5, ..hello() },
+            ),
             ("hello.credit is 65537", v1::Hello { credit: CREDIT_MAX + 1, ..hello() }),
             (
                 "hello.held.task has 1 bytes",

@@ -3,11 +3,14 @@
 use bytes::Bytes;
 use divvy_engine::{GrantedTask, ProgressUpdate, ToWorker, WorkerReport};
 use divvy_proto::v1::to_worker::Message;
-use divvy_proto::{WireError, outcome_from_wire, spec_to_wire, task_id, upstream_to_wire, v1};
+use divvy_proto::{
+    WireError, checkpoint_from_wire, outcome_from_wire, saved_to_wire, spec_to_wire, task_id,
+    upstream_to_wire, v1,
+};
 use divvy_types::cut::tail;
 use divvy_types::limits::LOG_BYTES_MAX;
 use divvy_types::view::Progress;
-use divvy_types::{Name, TaskId, Token};
+use divvy_types::{Name, Payload, TaskId, Token};
 
 /// Bytes of one message to a worker, as far as tasks can be split over several.
 const GRANTS_BYTES_MAX: usize = 3 << 20;
@@ -53,6 +56,13 @@ pub(crate) fn progress(wire: v1::Heartbeat) -> Result<Vec<ProgressUpdate>, WireE
         })
     };
     wire.progress.into_iter().map(update).collect()
+}
+
+/// Reads data that attempts saved.
+pub(crate) fn checkpoints(
+    wire: v1::Checkpoints,
+) -> Result<Vec<(TaskId, Token, Payload)>, WireError> {
+    wire.checkpoints.into_iter().map(checkpoint_from_wire).collect()
 }
 
 /// Writes a message of the engine as one or several of the wire.
@@ -112,6 +122,7 @@ fn split(grants: &[GrantedTask]) -> Vec<v1::ToWorker> {
             attempt: granted.attempt,
             upstream: granted.upstream.iter().map(upstream_to_wire).collect(),
             upstream_cut: granted.upstream_cut,
+            checkpoint: granted.checkpoint.as_ref().map(saved_to_wire),
         });
     }
     messages.push(grants_message(batch));
@@ -126,7 +137,8 @@ fn size_of_grant(granted: &GrantedTask) -> usize {
     let results: usize =
         granted.upstream.iter().map(|parent| parent.result.data().len() + GRANT_BYTES).sum();
     let edges = granted.spec.after.len() * 32;
-    granted.spec.payload.data().len() + results + edges + GRANT_BYTES
+    let saved = granted.checkpoint.as_ref().map_or(0, |data| data.data().len());
+    granted.spec.payload.data().len() + results + edges + saved + GRANT_BYTES
 }
 
 fn id(task: TaskId) -> Bytes {
@@ -138,7 +150,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use divvy_types::{Payload, TaskSpec};
+    use divvy_types::TaskSpec;
 
     #[test]
     fn large_grants_are_spread_over_messages_in_order() {

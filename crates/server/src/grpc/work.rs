@@ -88,7 +88,7 @@ async fn read_hello(inbound: &mut Streaming<v1::FromWorker>) -> Result<WorkerHel
 }
 
 fn welcome(lease_ms: u64) -> v1::ToWorker {
-    let welcome = v1::Welcome { lease_ms, server_version: VERSION.to_owned() };
+    let welcome = v1::Welcome { lease_ms, server_version: VERSION.to_owned(), checkpoints: true };
     v1::ToWorker { message: Some(v1::to_worker::Message::Welcome(welcome)) }
 }
 
@@ -156,6 +156,10 @@ impl Reader {
             Some(Message::Heartbeat(heartbeat)) => {
                 let progress = wire::progress(heartbeat).map_err(|error| malformed(&error))?;
                 handle.heartbeat(worker, progress).await
+            }
+            Some(Message::Checkpoints(saved)) => {
+                let saved = wire::checkpoints(saved).map_err(|error| malformed(&error))?;
+                handle.checkpoint(worker, saved).await
             }
             Some(Message::Stopping(_)) => handle.stopping(worker).await,
             Some(Message::Hello(_)) => {

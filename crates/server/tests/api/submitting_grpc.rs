@@ -1,13 +1,16 @@
 //! Submission over gRPC: statuses, streams that survive a bad batch, and garbage.
 
 use bytes::Bytes;
-use divvy_proto::spec_to_wire;
 use divvy_proto::v1::{SubmitReply, SubmitRequest};
-use divvy_types::{Dependency, TaskId, TaskSpec};
+use divvy_proto::{granted_spec_from_wire, spec_to_wire};
+use divvy_types::{
+    Dependency, ErrorClass, Matching, OnConflict, RetryPolicy, RetryRule, TaskId, TaskSpec, Terms,
+    Timestamp, Unique,
+};
 use tokio_stream::StreamExt as _;
 use tonic::Code;
 
-use crate::world::{World, id, soon};
+use crate::world::{World, hello, id, soon};
 
 fn batch(specs: &[TaskSpec]) -> SubmitRequest {
     SubmitRequest { tasks: specs.iter().map(spec_to_wire).collect() }
@@ -36,7 +39,10 @@ async fn each_refusal_has_its_status_and_its_code() {
     short_id.tasks[0].id = Bytes::from_static(b"short");
     let mut not_json = batch(&[task(5)]);
     not_json.tasks[0].payload = Bytes::from_static(b"{");
+    let mut unheard_of = batch(&[task(5)]);
+    unheard_of.tasks[0].matching = 77;
     let cases = [
+        (unheard_of, Code::InvalidArgument, "invalid_field", "matching is 77"),
         (batch(&[other]), Code::AlreadyExists, "id_taken", "is taken"),
         (batch(&[task(5), orphan]), Code::InvalidArgument, "unknown_dependency", "not known"),
         (batch(&[long]), Code::InvalidArgument, "invalid_field", "kind has 200 characters"),
@@ -51,6 +57,34 @@ async fn each_refusal_has_its_status_and_its_code() {
         assert!(status.message().contains(words), "{status}");
     }
     world.get(&format!("/api/v1/tasks/{}", id(5))).await.refused(404, "not_found");
+}
+
+#[tokio::test]
+async fn what_is_said_about_a_task_reaches_the_worker() {
+    let world = World::start().await;
+    let rule =
+        RetryRule { class: Some(ErrorClass::Timeout), limit: Some(0), ..RetryRule::default() };
+    let terms = Terms {
+        matching: Some(Matching::Exact),
+        deadline: Some(Timestamp(9_000_000_000_000_000)),
+        timeout_ms: Some(9),
+        retry: RetryPolicy { rules: vec![rule], ..RetryPolicy::default() },
+        unique: Some(Unique {
+            key: "report".into(),
+            window_ms: None,
+            on_conflict: OnConflict::Skip,
+        }),
+        fair_key: Some("acme".into()),
+        affinity: Some("clip".into()),
+        cost_hint: Some(0),
+        ..Terms::default()
+    };
+    let spec = TaskSpec { terms: terms.into(), ..task(1) };
+    let request = batch(std::slice::from_ref(&spec));
+    world.submitter().await.submit(request).await.unwrap();
+    let mut worker = world.worker(hello("w", &["noop"])).await.unwrap();
+    let granted = worker.granted().await.task.unwrap();
+    assert_eq!(granted_spec_from_wire(granted).unwrap(), spec);
 }
 
 #[tokio::test]

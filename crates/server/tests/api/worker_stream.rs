@@ -93,6 +93,7 @@ async fn a_bad_hello_is_refused_with_its_field() {
         ("hello.kinds", hello("w", &[])),
         ("hello.credit", v1::Hello { credit: 0, ..hello("w", &["a"]) }),
         ("hello.credit", v1::Hello { credit: u32::MAX, ..hello("w", &["a"]) }),
+        ("hello.slots", v1::Hello { slots: 9, ..hello("w", &["a"]) }),
         ("hello.queues", v1::Hello { queues: vec!["q".repeat(200)], ..hello("w", &["a"]) }),
     ];
     for (field, bad) in cases {
@@ -125,6 +126,9 @@ async fn a_malformed_message_ends_the_stream_and_signs_the_worker_off() {
             "progress.task",
             Some(Say::Heartbeat(v1::Heartbeat { progress: vec![v1::Progress::default()] })),
         ),
+        ("checkpoint.task", Some(saves(Bytes::new(), 1, "1"))),
+        ("checkpoint.data", Some(saves(Bytes::from(vec![0; 16]), 1, "{"))),
+        ("checkpoint.data", Some(saves(Bytes::from(vec![0; 16]), 1, &"1".repeat(300_000)))),
         ("message", Some(Say::Hello(hello("again", &["noop"])))),
         ("message", None),
     ];
@@ -138,6 +142,32 @@ async fn a_malformed_message_ends_the_stream_and_signs_the_worker_off() {
         assert!(status.message().starts_with(field), "{status}");
         no_workers(&world).await;
     }
+}
+
+fn saves(task: Bytes, token: u64, data: &str) -> Say {
+    let data = data.to_owned().into();
+    let saved = v1::Checkpoint { task, token, data, content_type: String::new() };
+    Say::Checkpoints(v1::Checkpoints { checkpoints: vec![saved] })
+}
+
+#[tokio::test]
+async fn what_an_attempt_saves_is_there_for_the_next_one() {
+    let world = World::start().await;
+    let policy = json!({"limit": 3, "base_ms": 0, "cap_ms": 0});
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop", "retry": policy})).await.ok();
+    let mut worker = world.worker(hello("w1", &["noop"])).await.unwrap();
+    let Some(Heard::Welcome(welcome)) = worker.hear().await.unwrap() else { panic!("a welcome") };
+    assert!(welcome.checkpoints, "the server says that it takes them");
+    let first = worker.granted().await;
+    assert_eq!(first.checkpoint, None);
+    let task = first.task.unwrap().id;
+    worker.say(saves(task.clone(), first.token, r#"{"page": 1}"#)).await;
+    worker.say(saves(task.clone(), first.token, r#"{"page": 2}"#)).await;
+    // Under a token that is not the attempt's nothing is saved.
+    worker.say(saves(task.clone(), first.token + 9, r#"{"page": 99}"#)).await;
+    worker.report(task, first.token, failed("no luck", v1::FailureVerdict::Retry)).await;
+    let second = worker.granted().await;
+    assert_eq!(&second.checkpoint.unwrap().data[..], br#"{"page": 2}"#);
 }
 
 #[tokio::test]

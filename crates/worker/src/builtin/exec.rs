@@ -4,6 +4,8 @@
 //!   and `DIVVY_TASK_ID`, `DIVVY_ATTEMPT_TOKEN`, `DIVVY_ATTEMPT`, `DIVVY_KIND`, and `DIVVY_RUN_AT` if the task has such a time.
 //!   If the task has dependencies, `DIVVY_UPSTREAM` is the path of a JSON file with how they ended: a list of
 //!   `{"task", "kind", "state", "result", "spawned"}`.
+//! - `DIVVY_CHECKPOINT_FILE` is the path of a file that holds what an earlier attempt saved, and whose changes are saved for a
+//!   later one: see [`super::exec_checkpoint`].
 //! - Exit 0 finishes the task; 75 (`EX_TEMPFAIL`) and others ask for a retry; 65 (`EX_DATAERR`) is dead; a signal is a crash.
 //! - A line `divvy:progress 3/10 what it does` on stderr sets the progress instead of going to the log.
 //! - When the attempt shall stop the group gets SIGTERM; when the attempt ends, however it ends, the rest of the group gets
@@ -25,6 +27,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::ChildStderr;
 use tokio::runtime::Handle;
 
+use super::exec_checkpoint::CheckpointFile;
 use super::exec_program::ResolvedProgram;
 use super::trial::bad_payload;
 use crate::handler::failed;
@@ -110,22 +113,35 @@ impl Handler for ExecKind {
 }
 
 async fn run_program(program: ResolvedProgram, input: Vec<u8>, attempt: Attempt) -> AttemptOutcome {
+    let cannot = |what: &str, error: std::io::Error| {
+        let problem = format!("cannot write {what} into a temporary file: {error}");
+        failed(ErrorClass::Failed, FailureVerdict::Retry, problem)
+    };
     let upstream = match write_upstream(&attempt).await {
         Ok(upstream) => upstream,
-        Err(error) => {
-            let problem = format!(
-                "cannot write the results of the dependencies into a temporary file: {error}"
-            );
-            return failed(ErrorClass::Failed, FailureVerdict::Retry, problem);
-        }
+        Err(error) => return cannot("the results of the dependencies", error),
+    };
+    let mut checkpoint = match CheckpointFile::new(&attempt).await {
+        Ok(checkpoint) => checkpoint,
+        Err(error) => return cannot("the checkpoint", error),
     };
     let (runtime, cancel) = (Handle::current(), attempt.cancelled());
     let log = |stderr| read_log(stderr, attempt.progress());
-    let command = command(program, input, &attempt, upstream.as_deref());
-    match command.run(&runtime, cancel.wait(), log).await {
+    let command = command(program, input, &attempt, upstream.as_deref())
+        .variable("DIVVY_CHECKPOINT_FILE", checkpoint.path());
+    let ended = tokio::select! {
+        ended = command.run(&runtime, cancel.wait(), log) => ended,
+        never = checkpoint.watch() => match never {},
+    };
+    let outcome = match ended {
         Ok(output) => outcome(output),
         Err(error) => outcome_of_error(&error),
+    };
+    // What a program returns after it was asked to stop does not count, so there may be a later attempt then.
+    if !matches!(outcome, AttemptOutcome::Finished { .. }) || attempt.cancelled().is_cancelled() {
+        checkpoint.save().await;
     }
+    outcome
 }
 
 fn command(

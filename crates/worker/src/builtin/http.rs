@@ -2,21 +2,25 @@
 //! `url` is required.
 //!
 //! Decides what is sent and where: every hop is checked against [`super::address`], redirects are followed here and not
-//! by the client, and connections go to checked addresses only. What an answer means is in [`super::http_outcome`].
+//! by the client, and connections go to checked addresses only. What an answer means is in [`super::http_outcome`];
+//! which hosts are not called for a while is in [`super::http_hosts`].
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use divvy_guard::breaker::Outcome;
 use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, Response, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
 
 use super::address::{CheckedResolver, RefusedAddress, refusal};
+use super::http_hosts::{Hosts, Resting};
 use super::http_outcome;
 use super::trial::bad_payload;
 use crate::handler::failed;
@@ -34,6 +38,7 @@ const TIMEOUT_MS_MAX: u64 = 3_600_000;
 pub struct Http {
     client: Client,
     allow_private: bool,
+    hosts: Arc<Hosts>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -81,36 +86,62 @@ impl Http {
             what: "cannot set up the HTTP client",
             source: std::io::Error::other(e),
         };
-        Ok(Self { client: client.map_err(failed)?, allow_private })
+        let hosts = Arc::new(Hosts::new());
+        Ok(Self { client: client.map_err(failed)?, allow_private, hosts })
     }
 
     async fn call(self, mut call: Call) -> AttemptOutcome {
         let start = Instant::now();
+        let deadline = start + call.timeout;
         for _ in 0..=REDIRECTS_MAX {
             if let Err(problem) = self.check(&call.url) {
                 return failed(ErrorClass::Failed, FailureVerdict::Dead, problem);
             }
-            let mut request = self
-                .client
-                .request(call.method.clone(), call.url.clone())
-                .headers(call.headers.clone());
-            if let Some(body) = &call.body {
-                request = request.body(body.clone());
-            }
-            let response = match request.send().await {
-                Ok(response) => response,
-                Err(error) => return failed_to_send(&error),
+            let leave = match self.hosts.ask(&call.url) {
+                Ok(leave) => leave,
+                Err(resting) => return snooze(&resting),
             };
-            match next_hop(&call, &response) {
-                None => return http_outcome::read(response, &call.expected, start).await,
-                Some(Err(problem)) => {
-                    return failed(ErrorClass::Failed, FailureVerdict::Dead, problem);
-                }
-                Some(Ok(url)) => call.follow(response.status(), url),
+            let Ok((hop, blame)) = timeout_at(deadline, self.hop(&call, start)).await else {
+                leave.end(Outcome::Failure);
+                let problem = format!("no answer within {} ms", call.timeout.as_millis());
+                return failed(ErrorClass::Timeout, FailureVerdict::Retry, problem);
+            };
+            leave.end(blame);
+            match hop {
+                Hop::End(outcome) => return outcome,
+                Hop::Follow(status, url) => call.follow(status, url),
             }
         }
         let problem = format!("more than {REDIRECTS_MAX} redirects, the last to {}", call.url);
         failed(ErrorClass::Failed, FailureVerdict::Dead, problem)
+    }
+
+    /// Sends a call and reads the answer; says also what that tells of the host.
+    async fn hop(&self, call: &Call, start: Instant) -> (Hop, Outcome) {
+        let mut request = self
+            .client
+            .request(call.method.clone(), call.url.clone())
+            .headers(call.headers.clone());
+        if let Some(body) = &call.body {
+            request = request.body(body.clone());
+        }
+        let response = match request.send().await {
+            Ok(response) => response,
+            Err(error) => return failed_to_send(&error),
+        };
+        let status = response.status();
+        match next_hop(call, &response) {
+            None => {
+                let outcome = http_outcome::read(response, &call.expected, start).await;
+                let blame = http_outcome::blame(status, &outcome);
+                (Hop::End(outcome), blame)
+            }
+            Some(Err(problem)) => {
+                let outcome = failed(ErrorClass::Failed, FailureVerdict::Dead, problem);
+                (Hop::End(outcome), Outcome::Success)
+            }
+            Some(Ok(url)) => (Hop::Follow(status, url), Outcome::Success),
+        }
     }
 
     /// Addresses that are spelt out are checked here; names are checked when they are resolved.
@@ -144,12 +175,9 @@ impl Handler for Http {
                 Ok(call) => call,
                 Err(problem) => return bad_payload("http", problem),
             };
-            let (timeout, cancel) = (call.timeout, attempt.cancelled());
+            let cancel = attempt.cancelled();
             tokio::select! {
-                called = tokio::time::timeout(timeout, http.call(call)) => called.unwrap_or_else(|_| {
-                    let problem = format!("no answer within {} ms", timeout.as_millis());
-                    failed(ErrorClass::Timeout, FailureVerdict::Retry, problem)
-                }),
+                outcome = http.call(call) => outcome,
                 () = cancel.wait() => failed(ErrorClass::Cancelled, FailureVerdict::Cancelled, "the call was stopped"),
             }
         })
@@ -253,15 +281,29 @@ fn next_hop(call: &Call, response: &Response) -> Option<Result<Url, String>> {
     )
 }
 
-fn failed_to_send(error: &reqwest::Error) -> AttemptOutcome {
+/// What became of one hop.
+enum Hop {
+    End(AttemptOutcome),
+    Follow(StatusCode, Url),
+}
+
+/// The end of a call to a host that is left alone for now: later, and not an attempt.
+fn snooze(Resting { host, wait }: &Resting) -> AttemptOutcome {
+    let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+    let problem = format!("host `{host}` keeps failing; it is tried again in {wait_ms} ms");
+    failed(ErrorClass::Failed, FailureVerdict::SnoozeMs(wait_ms), problem)
+}
+
+fn failed_to_send(error: &reqwest::Error) -> (Hop, Outcome) {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         if let Some(refused) = error.downcast_ref::<RefusedAddress>() {
-            return failed(ErrorClass::Failed, FailureVerdict::Dead, refused.to_string());
+            let outcome = failed(ErrorClass::Failed, FailureVerdict::Dead, refused.to_string());
+            return (Hop::End(outcome), Outcome::Ignored);
         }
         text = format!("{text}: {error}");
         cause = error.source();
     }
-    failed(ErrorClass::Failed, FailureVerdict::Retry, text)
+    (Hop::End(failed(ErrorClass::Failed, FailureVerdict::Retry, text)), Outcome::Failure)
 }

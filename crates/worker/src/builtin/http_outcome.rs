@@ -4,14 +4,16 @@
 //! the answer has one. Anything else will not get better: dead.
 
 use std::collections::BTreeMap;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use divvy_guard::breaker::Outcome;
 use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict, Payload};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 use serde::Serialize;
+use tokio::time::Instant;
 
 use crate::handler::failed;
 
@@ -91,6 +93,20 @@ pub(super) async fn read(
             FailureVerdict::Dead,
             format!("the answer is not JSON: {error}"),
         ),
+    }
+}
+
+/// What an answer tells of the host, given what it means for the task.
+pub(super) fn blame(status: StatusCode, outcome: &AttemptOutcome) -> Outcome {
+    match outcome {
+        AttemptOutcome::Failed(_) if status == StatusCode::TOO_MANY_REQUESTS => Outcome::Ignored,
+        // An expected status whose answer failed all the same has broken off.
+        AttemptOutcome::Failed(failure)
+            if status.is_server_error() || failure.verdict == FailureVerdict::Retry =>
+        {
+            Outcome::Failure
+        }
+        _ => Outcome::Success,
     }
 }
 

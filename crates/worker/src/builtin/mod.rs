@@ -5,8 +5,10 @@
 
 mod address;
 mod exec;
+mod exec_checkpoint;
 mod exec_program;
 mod http;
+mod http_hosts;
 mod http_outcome;
 mod trial;
 

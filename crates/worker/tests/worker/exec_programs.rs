@@ -90,7 +90,14 @@ async fn the_environment_is_clean() {
     names.sort_unstable();
     assert_eq!(
         names,
-        ["DIVVY_ATTEMPT", "DIVVY_ATTEMPT_TOKEN", "DIVVY_KIND", "DIVVY_TASK_ID", "PATH"]
+        [
+            "DIVVY_ATTEMPT",
+            "DIVVY_ATTEMPT_TOKEN",
+            "DIVVY_CHECKPOINT_FILE",
+            "DIVVY_KIND",
+            "DIVVY_TASK_ID",
+            "PATH"
+        ]
     );
     assert!(
         log.contains("DIVVY_ATTEMPT_TOKEN=7\n") && log.contains("DIVVY_KIND=script\n"),
@@ -118,6 +125,64 @@ async fn a_program_can_read_how_the_dependencies_ended() {
         !std::path::Path::new(probe.log().trim()).exists(),
         "the file goes away with the attempt"
     );
+}
+
+/// Says what its checkpoint file held, and writes another one in its place.
+const SAVES: &str = r#"cat "$DIVVY_CHECKPOINT_FILE" >&2 2> /dev/null; echo "$DIVVY_CHECKPOINT_FILE" >&2
+    echo '{"page": 2}' > "$DIVVY_CHECKPOINT_FILE.new"; mv "$DIVVY_CHECKPOINT_FILE.new" "$DIVVY_CHECKPOINT_FILE""#;
+
+#[tokio::test]
+async fn a_program_saves_to_a_file_and_a_later_attempt_finds_it_there() {
+    let (outcome, probe) = run(&format!("{SAVES}; exit 75"), "null").await;
+    assert_eq!(failure(outcome).1, FailureVerdict::Retry);
+    let saved = probe.checkpoint().unwrap();
+    assert_eq!(saved.json_text(), Some("{\"page\": 2}\n"));
+    let log = probe.log();
+    let file = std::path::Path::new(log.lines().next().unwrap());
+    assert!(!file.parent().unwrap().exists(), "the folder goes away with the attempt");
+
+    let (mut attempt, probe) = detached("script", "null");
+    attempt.resume_point = Some(saved);
+    let read = r#"cat "$DIVVY_CHECKPOINT_FILE" >&2; exit 75"#;
+    within(script(read).execute(attempt)).await;
+    assert_eq!(probe.log(), "{\"page\": 2}\n");
+    assert_eq!(probe.checkpoint(), None, "what was there before is not saved again");
+
+    let (_, probe) = run(r#"printf '\377\000' > "$DIVVY_CHECKPOINT_FILE"; exit 1"#, "null").await;
+    let bytes = probe.checkpoint().unwrap();
+    assert_eq!(
+        (bytes.content_type(), &bytes.data()[..]),
+        ("application/octet-stream", &[255, 0][..])
+    );
+    let large = r#"head -c 300000 /dev/zero > "$DIVVY_CHECKPOINT_FILE"; exit 1"#;
+    let (_, probe) = run(large, "null").await;
+    assert_eq!(probe.checkpoint(), None);
+    let told = "the checkpoint file is 300000 bytes, at most 262144: not saved\n";
+    assert_eq!(probe.log(), told);
+    let odd = r#"mkfifo "$DIVVY_CHECKPOINT_FILE"; exit 1"#;
+    assert_eq!(run(odd, "null").await.1.checkpoint(), None, "a pipe does not hold the worker up");
+}
+
+#[tokio::test]
+async fn what_a_program_saves_is_taken_while_it_runs_and_when_it_is_asked_to_stop() {
+    let text = r#"trap 'echo 2 > "$DIVVY_CHECKPOINT_FILE"; exit 0' TERM
+        echo 1 > "$DIVVY_CHECKPOINT_FILE"; while :; do sleep 0.01; done"#;
+    let (attempt, probe) = detached("script", "null");
+    let registry = script(text);
+    let running = tokio::spawn(async move { registry.execute(attempt).await });
+    let saved = |text: &'static str| {
+        let probe = probe.clone();
+        within(async move {
+            while probe.checkpoint().is_none_or(|data| data.data() != text.as_bytes()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+    };
+    saved("1\n").await;
+    assert!(!running.is_finished());
+    probe.cancel(CancelReason::Recalled);
+    within(running).await.unwrap();
+    saved("2\n").await;
 }
 
 #[tokio::test]
@@ -178,7 +243,7 @@ async fn pids(probe: &AttemptProbe, count: usize) -> Vec<u32> {
 }
 
 /// Waits until a process is gone, or dead and only not collected by its parent.
-async fn gone(pid: u32) {
+pub(crate) async fn gone(pid: u32) {
     within(async {
         loop {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

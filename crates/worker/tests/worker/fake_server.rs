@@ -118,7 +118,8 @@ impl Session {
     }
 
     pub(crate) async fn welcome(&self, lease_ms: u64) {
-        self.say(To::Welcome(v1::Welcome { lease_ms, server_version: "test".into() })).await;
+        let server_version = "test".to_owned();
+        self.say(To::Welcome(v1::Welcome { lease_ms, server_version, checkpoints: true })).await;
     }
 
     pub(crate) async fn grant(&self, grants: Vec<v1::Grant>) {
@@ -128,6 +129,32 @@ impl Session {
     pub(crate) async fn stop(&self, id: u128, token: u64, reason: &str) {
         let stop = v1::Stop { task: id_bytes(id), token, reason: reason.into() };
         self.say(To::Stops(v1::Stops { stops: vec![stop] })).await;
+    }
+
+    pub(crate) async fn recall(&self, ids: impl IntoIterator<Item = u128>, begun_too: bool) {
+        let recall = |id| v1::Recall { task: id_bytes(id), token: token_of(id), begun_too };
+        let recalls = ids.into_iter().map(recall).collect();
+        self.say(To::Recalls(v1::Recalls { recalls })).await;
+    }
+
+    /// The next message with checkpoints, as task, token and text; heartbeats before it are skipped.
+    pub(crate) async fn next_saved(&mut self) -> Vec<(u128, u64, String)> {
+        let text = |saved: v1::Checkpoint| {
+            let task = task_id("task", &saved.task).unwrap().0;
+            (task, saved.token, String::from_utf8(saved.data.to_vec()).unwrap())
+        };
+        within(async {
+            loop {
+                match self.next().await {
+                    Some(From::Checkpoints(saved)) => {
+                        return saved.checkpoints.into_iter().map(text).collect();
+                    }
+                    Some(From::Heartbeat(_)) => {}
+                    other => panic!("expected checkpoints, got {other:?}"),
+                }
+            }
+        })
+        .await
     }
 
     /// The next message with reports; heartbeats before it are skipped. Answers nothing.
@@ -195,6 +222,7 @@ pub(crate) fn grant_of(spec: TaskSpec) -> v1::Grant {
         attempt: 1,
         upstream: Vec::new(),
         upstream_cut: false,
+        checkpoint: None,
     }
 }
 

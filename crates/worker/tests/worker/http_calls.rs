@@ -70,9 +70,14 @@ fn reply(status: &str, headers: &str, body: &str) -> String {
     )
 }
 
-async fn call(allow_private: bool, payload: Value) -> AttemptOutcome {
+fn registry(allow_private: bool) -> Registry {
     let mut registry = Registry::new();
     register(&mut registry, &Builtins { allow_private, ..Builtins::default() }).unwrap();
+    registry
+}
+
+async fn call(allow_private: bool, payload: Value) -> AttemptOutcome {
+    let registry = registry(allow_private);
     within(registry.execute(detached("http", &payload.to_string()).0)).await
 }
 
@@ -214,6 +219,40 @@ async fn answers_decide_what_follows() {
         failure(call(true, json!({"url": format!("http://{closed}/")})).await).0,
         FailureVerdict::Retry
     );
+}
+
+#[tokio::test]
+async fn a_host_that_keeps_failing_is_left_alone_and_its_tasks_snooze() {
+    let answers = [
+        ("/down", reply("500 Internal Server Error", "", "")),
+        ("/busy", reply("429 Too Many Requests", "retry-after: 7\r\n", "")),
+        ("/ok", reply("200 OK", "", "")),
+    ];
+    let (web, other) = (Web::start(HashMap::from(answers)).await, Web::start(HashMap::new()).await);
+    let registry = registry(true);
+    let get = |address: &str, path: &str| {
+        let payload = json!({"url": format!("http://{address}{path}")}).to_string();
+        within(registry.execute(detached("http", &payload).0))
+    };
+    // A host that asks for patience is not down, and neither is one that has no such page.
+    for _ in 0..6 {
+        let (verdict, _) = failure(get(&web.address, "/busy").await);
+        assert_eq!(verdict, FailureVerdict::RetryAfterMs(7_000));
+        assert_eq!(failure(get(&web.address, "/none").await).0, FailureVerdict::Dead);
+    }
+    for _ in 0..5 {
+        assert_eq!(failure(get(&web.address, "/down").await).0, FailureVerdict::Retry);
+    }
+    assert_eq!(web.asked().len(), 17);
+    for _ in 0..3 {
+        let (verdict, message) = failure(get(&web.address, "/ok").await);
+        let FailureVerdict::SnoozeMs(wait_ms) = verdict else { panic!("{verdict:?}") };
+        assert!((1..=7_000).contains(&wait_ms), "{wait_ms}");
+        let words = format!("host `{}` keeps failing; it is tried again in", web.address);
+        assert!(message.starts_with(&words), "{message}");
+    }
+    assert!(web.asked().is_empty(), "it is not called at all");
+    assert_eq!(failure(get(&other.address, "/ok").await).0, FailureVerdict::Dead, "404 of another");
 }
 
 #[tokio::test]

@@ -7,6 +7,8 @@ mod exec_programs;
 mod fake_server;
 mod http_calls;
 mod keeping_leases;
+mod recalls;
 mod reconnecting;
 mod running;
+mod saving;
 mod stopping;

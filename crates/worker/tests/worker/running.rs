@@ -74,7 +74,7 @@ async fn ends_of_all_sorts_are_reported_and_the_worker_goes_on() {
         (FailureVerdict::Retry, "this worker has no handler for kind `unheard.of`")
     );
     let mut broken = grant(7, "noop", "null");
-    let workflow = v1::Workflow { id: bytes::Bytes::from_static(b"short"), name: String::new() };
+    let workflow = v1::Workflow { id: bytes::Bytes::from_static(b"short"), ..Default::default() };
     broken.task.as_mut().unwrap().workflow = Some(workflow);
     session.grant(vec![broken]).await;
     assert_eq!(failure(session.end().await).1, FailureVerdict::Dead);
