@@ -94,6 +94,10 @@ impl Core {
                 self.park(reply, Ok(()));
                 Ok(())
             }
+            Request::ChangeSettings { change, reply } => {
+                self.change_settings(change, reply);
+                Ok(())
+            }
             Request::Rebalance { reply } => {
                 let moves = self.scheduler.plan_rebalance(self.now);
                 self.feed(Input::RebalanceRequested);

@@ -9,12 +9,14 @@
 //! it is durable. Groups are committed one after another; while one is being synced the loop fills the next.
 
 pub mod core;
+mod explain;
 pub mod group;
 pub mod handle;
 pub mod inline;
 pub mod live;
 mod locate;
 pub mod query;
+mod reconfigure;
 mod recover;
 pub mod request;
 pub mod runner;
@@ -27,8 +29,8 @@ pub use handle::Handle;
 pub use inline::InlineEngine;
 pub use query::{TaskFilter, TaskLog};
 pub use request::{
-    Error, GrantedTask, Outbox, ProgressUpdate, Request, Submitted, ToWorker, WorkerHello,
-    WorkerReport,
+    Error, GrantedTask, Outbox, ProgressUpdate, Request, SettingsChange, Submitted, ToWorker,
+    WorkerHello, WorkerReport,
 };
 pub use runner::{Engine, Options, Stopper};
 pub use stats::Snapshot;

@@ -3,7 +3,7 @@
 //! Reading order: [`id`], [`time`], [`spec`] (what a task is), [`terms`], [`retry`] and [`need`]
 //! (what may be said about it), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
 //! [`wait`] (why it is not running), [`cut`] (texts that are too long), [`fact`] (what is written down), [`report`] (how an attempt ended),
-//! [`view`] (what people see), [`machine`] (how the pure machines are driven).
+//! [`view`] (what people see of tasks and workers), [`overview`] (and of the server as a whole), [`machine`] (how the pure machines are driven).
 //!
 //! **Invariant:** nothing here reads a clock, draws a random number, opens a file or starts a thread.
 
@@ -13,6 +13,7 @@ pub mod id;
 pub mod limits;
 pub mod machine;
 pub mod need;
+pub mod overview;
 pub mod payload;
 pub mod report;
 pub mod retry;

@@ -266,6 +266,26 @@ pub struct LoadMetrics {
     pub idle_agents: u64,
 }
 
+/// How full a limit is, for one of its keys or over all of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LimitView {
+    /// The limit.
+    pub name: Name,
+    /// The key; nothing for tasks that give none, and for the totals of a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Name>,
+    /// Tasks that run under it.
+    pub running: u64,
+    /// Ready tasks that it keeps.
+    pub waiting: u64,
+    /// Starts that it would let through at once, if it has a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<f64>,
+    /// When its rate lets the next one start, if not now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_at: Option<Timestamp>,
+}
+
 /// A task that a rebalance would move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {

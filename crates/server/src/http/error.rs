@@ -115,12 +115,20 @@ impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let status = match &error {
             Error::Spec(error) => return Self::from(error.clone()),
+            Error::Setting(invalid) => {
+                return Self::new(StatusCode::BAD_REQUEST, error.code(), error.to_string())
+                    .with_field(invalid.path.as_str());
+            }
             Error::BadCursor(_) => {
                 return Self::new(StatusCode::BAD_REQUEST, error.code(), error.to_string())
                     .with_field("after");
             }
-            Error::NotFound(_) | Error::NoSuchWorker(_) => StatusCode::NOT_FOUND,
-            Error::Ambiguous { .. } | Error::Conflict { .. } => StatusCode::CONFLICT,
+            Error::NotFound(_) | Error::NoSuchWorker(_) | Error::NoSuchSetting { .. } => {
+                StatusCode::NOT_FOUND
+            }
+            Error::Ambiguous { .. } | Error::Conflict { .. } | Error::SettingOwned { .. } => {
+                StatusCode::CONFLICT
+            }
             Error::Overloaded { .. } => StatusCode::TOO_MANY_REQUESTS,
             Error::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             Error::Stopping => StatusCode::SERVICE_UNAVAILABLE,
@@ -183,6 +191,7 @@ pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use divvy_types::settings::InvalidSetting;
     use divvy_types::{TaskId, TaskState};
 
     #[test]
@@ -196,6 +205,9 @@ mod tests {
             (Error::Spec(SpecError::PayloadTooLarge { bytes: 1 }), 413),
             (Error::Spec(SpecError::BatchTooLarge { count: 1 }), 413),
             (Error::BadCursor("x".into()), 400),
+            (Error::SettingOwned { section: "limits".into(), owner: "f".into() }, 409),
+            (Error::NoSuchSetting { what: "limit", name: "x".into() }, 404),
+            (Error::Setting(InvalidSetting { path: "a.b".into(), problem: "is 0".into() }), 400),
             (Error::NotFound("x".into()), 404),
             (Error::NoSuchWorker("x".into()), 404),
             (Error::Ambiguous { prefix: "x".into(), count: 2 }, 409),

@@ -1,0 +1,131 @@
+//! Each rule fires when it should, alone, and says what to do.
+
+use super::*;
+
+fn worker(name: &str, queue_length: u32) -> WorkerLoad {
+    let (slots, leased) = (1, queue_length + 1);
+    WorkerLoad { name: name.into(), key: 1, slots, leased, queue_length, draining: false }
+}
+
+/// One worker that does its work.
+fn calm() -> Scene {
+    let load =
+        LoadMetrics { agent_count: 1, idle_agents: 1, success_rate: 1.0, ..LoadMetrics::default() };
+    Scene { workers: vec![worker("w1", 0)], load, ..Scene::default() }
+}
+
+fn stranded(wait: WaitReason) -> Vec<Stranded> {
+    vec![Stranded { queue: "video".into(), kind: "encode".into(), ready: 4, wait }]
+}
+
+fn nobody() -> WaitReason {
+    WaitReason::NoWorker { kind: "encode".into(), queue: "video".into(), workers: 1 }
+}
+
+fn firing(scene: &Scene) -> Vec<Alert> {
+    judge(scene).into_iter().filter(|alert| alert.firing).collect()
+}
+
+#[test]
+fn a_calm_server_breaks_no_rule() {
+    assert_eq!(firing(&calm()), []);
+    assert_eq!(firing(&Scene::default()), [], "an empty one neither");
+}
+
+type Spoil = Box<dyn Fn(&mut Scene)>;
+
+#[test]
+fn each_fault_breaks_its_own_rule_and_names_the_cure() {
+    let busy = |waiting| {
+        move |scene: &mut Scene| {
+            scene.load.idle_agents = 0;
+            scene.load.total_queued = waiting;
+        }
+    };
+    let missing =
+        WaitReason::MissingCapability { missing: vec!["gpu>=2".into()], nearest: "w1".into() };
+    let cases: Vec<(&str, &str, &str, Spoil)> = vec![
+        (
+            "no_worker",
+            "4 tasks ready and no worker",
+            "divvy work",
+            Box::new(|scene| {
+                scene.workers[0].draining = true;
+                scene.stranded = stranded(nobody());
+            }),
+        ),
+        (
+            "no_capable_worker",
+            "4 tasks of `encode` in queue `video` wait: no worker has gpu>=2; nearest is `w1`",
+            "--caps gpu>=2",
+            Box::new(move |scene| scene.stranded = stranded(missing.clone())),
+        ),
+        (
+            "no_capable_worker",
+            "no connected worker serves that",
+            "--exec encode=PROGRAM",
+            Box::new(|scene| scene.stranded = stranded(nobody())),
+        ),
+        ("disk_full", "nearly full", "free", Box::new(|scene| scene.stats.disk_full = 1)),
+        (
+            "settings_reload",
+            "divvy.yaml:3:1",
+            "correct",
+            Box::new(|scene| scene.reload_error = Some("divvy.yaml:3:1: no".into())),
+        ),
+        ("all_workers_busy", "101 tasks wait", "more workers", Box::new(busy(101))),
+        (
+            "steal_efficiency",
+            "only 45 % of 20 steals",
+            "busy_threshold",
+            Box::new(|scene| {
+                scene.load.total_steals = 20;
+                scene.load.success_rate = 0.45;
+            }),
+        ),
+        (
+            "queue_variance",
+            "variance 16.0",
+            "divvy queue rebalance",
+            Box::new(|scene| scene.workers.push(worker("w2", 8))),
+        ),
+        ("deadlines_at_risk", "1 task will", "priority", Box::new(|scene| scene.late = 1)),
+        (
+            "dead_letters_growing",
+            "10 dead letters in the last 10 minutes",
+            "divvy dead list",
+            Box::new(|scene| scene.newly_dead = 10),
+        ),
+        (
+            "workers_benched",
+            "`w1` from `encode`",
+            "divvy worker status w1",
+            Box::new(|scene| scene.benched = vec![("w1".into(), "encode".into(), Timestamp(1))]),
+        ),
+        (
+            "limits_saturated",
+            "100 ready tasks are kept by `api/acme`",
+            "divvy limit list",
+            Box::new(|scene| {
+                let key = Some("acme".into());
+                scene.limits =
+                    vec![LimitView { name: "api".into(), key, waiting: 100, ..Default::default() }];
+            }),
+        ),
+    ];
+    for (name, text, cure, spoil) in cases {
+        let mut scene = calm();
+        spoil(&mut scene);
+        let broken = firing(&scene);
+        assert_eq!(broken.len(), 1, "{name}: {broken:?}");
+        assert_eq!(broken[0].name, name);
+        assert!(broken[0].text.contains(text), "{name}: {}", broken[0].text);
+        assert!(broken[0].cure.as_ref().unwrap().contains(cure), "{name}: {broken:?}");
+    }
+    let mut edge = calm();
+    busy(100)(&mut edge);
+    edge.load.total_steals = 19;
+    edge.load.success_rate = 0.0;
+    edge.newly_dead = 9;
+    assert_eq!(firing(&edge), [], "just within the bounds");
+}
