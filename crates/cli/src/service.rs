@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use divvy_engine::{Engine, Handle, Stopper};
-use divvy_server::Server;
+use divvy_server::{FileSections, Server, SettingsFile};
 use divvy_store::SqliteStore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::args::service::ServerFlags;
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
+use crate::output::words;
+use crate::reload::Follower;
 
 /// What a server needs to know.
 #[derive(Clone, Debug)]
@@ -25,6 +27,9 @@ pub(crate) struct Plan {
     allowed_hosts: Vec<String>,
     lease_ms: u64,
     retention_days: u32,
+    /// The settings file, and what it says about scheduling.
+    file: Option<PathBuf>,
+    scheduling: FileSections,
 }
 
 /// Shorter leases would be lost by a worker that is merely slow.
@@ -51,6 +56,8 @@ impl Plan {
             allowed_hosts: allowed_hosts.0.iter().map(ToString::to_string).collect(),
             lease_ms: lease.as_ms(),
             retention_days,
+            file: settings.file.clone(),
+            scheduling: settings.scheduling.clone(),
         })
     }
 }
@@ -68,14 +75,23 @@ impl Service {
     /// Opens the store, recovers, and listens.
     pub(crate) async fn start(plan: &Plan) -> Result<Self> {
         let (handle, engine) = open(plan.clone()).await?;
+        let settings_file = match &plan.file {
+            Some(path) => SettingsFile::new(path.display().to_string()),
+            None => SettingsFile::default(),
+        };
+        settings_file
+            .apply(&handle, plan.scheduling.clone(), words::now())
+            .await
+            .map_err(|error| Failure::usage(error.to_string()))?;
         let options = divvy_server::Options {
             token: plan.token.clone(),
             allowed_hosts: plan.allowed_hosts.clone(),
             lease_ms: plan.lease_ms,
+            settings_file: settings_file.clone(),
             ..divvy_server::Options::new(plan.listen)
         };
         let stopper = engine.stopper();
-        let server = match Server::bind(options, handle).await {
+        let server = match Server::bind(options, handle.clone()).await {
             Ok(server) => server,
             Err(error) => {
                 stopper.stop();
@@ -85,6 +101,11 @@ impl Service {
             }
         };
         let shutdown = CancellationToken::new();
+        if let Some(path) = plan.file.clone() {
+            let said = plan.scheduling.clone();
+            let follower = Follower { path, shown: settings_file, handle, said };
+            tokio::spawn(follower.run(shutdown.clone()));
+        }
         Ok(Self {
             address: server.address(),
             edge: Some(tokio::spawn(server.run(shutdown.clone()))),

@@ -49,7 +49,7 @@ fn show(with_origin: bool, context: &Context) -> Result<Code> {
         Table::new(&["=KEY", "VALUE"])
     };
     for (key, value, origin) in rows {
-        let mut cells = vec![key.into(), value.into()];
+        let mut cells = vec![key.into_owned().into(), value.into()];
         if with_origin {
             cells.push(origin.to_string().into());
         }
