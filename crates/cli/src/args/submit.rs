@@ -1,9 +1,9 @@
 //! `submit` and `run`: the ways in for work.
 
 use clap::Args;
-use divvy_types::Timestamp;
+use divvy_types::{Matching, OnConflict, Timestamp};
 
-use crate::values::{Names, Span};
+use crate::values::{Moment, Names, Span, UniqueKey, one_of};
 
 pub(crate) const SUBMIT_EXAMPLES: &str = "\
 Examples:
@@ -11,7 +11,9 @@ Examples:
   divvy submit http --arg url=https://example.org/ --priority 5
   divvy submit report --payload @report.json --in 5m --retries 3
   echo '{\"n\": 1}' | divvy submit resize --payload - --needs gpu
-  divvy submit mail --key welcome-42      the same key is the same task";
+  divvy submit mail --key welcome-42      the same key is the same task
+  divvy submit encode --needs 'gpu>=2' --deadline 30m --limit gpu/acme
+  divvy submit sync --unique acme:10m --on-conflict replace";
 
 pub(crate) const RUN_EXAMPLES: &str = "\
 Examples:
@@ -59,9 +61,35 @@ pub(crate) struct Submit {
     /// Attempts after the first [default: 5]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
-    /// Capabilities that the worker must have
+    /// What the worker must have: gpu, region=eu, 'gpu>=2'
     #[arg(long, value_name = "a,b")]
     pub(crate) needs: Option<Names>,
+    /// If no worker has it: exact, best_fit (wait) or fallback
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    #[arg(value_parser = one_of::<Matching>(&["exact", "best_fit", "fallback"]))]
+    pub(crate) matching: Option<Matching>,
+    /// When it should be done: a span such as 30m, or a time
+    #[arg(long, value_name = "SPAN|TIME")]
+    pub(crate) deadline: Option<Moment>,
+    /// Whose share of the queue it uses
+    #[arg(long, value_name = "KEY")]
+    pub(crate) fair_key: Option<String>,
+    /// A limit that it runs under; may be repeated
+    #[arg(long = "limit", value_name = "NAME[/KEY]")]
+    pub(crate) limits: Vec<String>,
+    /// Only one such task at a time, or within a window
+    #[arg(long, value_name = "KEY[:SPAN]")]
+    pub(crate) unique: Option<UniqueKey>,
+    /// A second one: skip, replace the first, or refuse
+    #[arg(long, value_name = "HOW", requires = "unique", hide_possible_values = true)]
+    #[arg(value_parser = one_of::<OnConflict>(&["skip", "replace", "refuse"]))]
+    pub(crate) on_conflict: Option<OnConflict>,
+    /// Run it where tasks with the same key ran
+    #[arg(long, value_name = "KEY")]
+    pub(crate) affinity: Option<String>,
+    /// How large it is, in any unit: makes estimates better
+    #[arg(long, value_name = "N")]
+    pub(crate) cost_hint: Option<u64>,
     /// Idempotency key: the same key is the same task
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,

@@ -4,12 +4,15 @@ mod completions;
 mod config;
 mod dead;
 mod doctor;
+mod doctor_live;
 mod explain;
 mod lab;
+mod limit;
 mod logs;
 mod queue;
 mod run;
 mod serve;
+mod settings;
 mod status;
 mod store;
 pub(crate) mod submit;
@@ -23,6 +26,7 @@ use anyhow::{Context as _, Result};
 use clap::CommandFactory;
 
 use crate::args::local;
+use crate::args::scheduling;
 use crate::args::{Cli, Command};
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
@@ -61,6 +65,9 @@ pub(crate) fn run(cli: Cli) -> Result<Code> {
         Some(Command::LabChild) => return lab::child(&plain),
         // Must work beside a file that is broken.
         Some(Command::Config(local::Config::Init { force })) => return config::init(force, &plain),
+        Some(Command::Settings(scheduling::Settings::Check { file })) => {
+            return settings::check(&file, &plain);
+        }
         Some(command) => command,
     };
     let settings = Settings::load(&global.flags())?;
@@ -110,10 +117,13 @@ async fn dispatch(command: Command, context: Context) -> Result<Code> {
         Command::Task(args) => task::run(args, &context).await,
         Command::Queue(args) => queue::run(args, &context).await,
         Command::Worker(args) => worker::run(args, &context).await,
+        Command::Limit(args) => limit::run(args, &context).await,
         Command::Dead(args) => dead::run(args, &context).await,
         Command::Status => status::run(&context).await,
+        Command::Doctor(args) if args.live => doctor_live::run(&context).await,
         Command::Doctor(args) => doctor::run(&args, &context).await,
         Command::Config(args) => config::run(&args, &context),
+        Command::Settings(args) => settings::run(&args, &context).await,
         Command::Store(args) => store::run(args, &context).await,
         Command::Bench(args) => bench::run(args, &context.output).await,
         Command::Lab(args) => lab::run(args, &context).await,

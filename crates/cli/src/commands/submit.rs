@@ -5,7 +5,7 @@ use std::io::Read;
 use anyhow::{Context as _, Result};
 use divvy_types::limits::PAYLOAD_BYTES_MAX;
 use divvy_types::view::TaskDetail;
-use divvy_types::{Dependency, Payload, TaskId, TaskSpec, TaskState};
+use divvy_types::{Dependency, Name, Payload, TaskId, TaskSpec, TaskState, Terms, Unique};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -117,20 +117,39 @@ async fn spec(args: &Submit, api: &Api) -> Result<TaskSpec> {
     if let Some(priority) = args.priority {
         spec.priority = priority;
     }
-    if let Some(needs) = &args.needs {
-        spec.needs = needs.0.clone();
-    }
+    spec.terms = terms(args, api).await?.into();
+    Ok(spec)
+}
+
+async fn terms(args: &Submit, api: &Api) -> Result<Terms> {
+    let now = words::now();
+    let name = |text: &Option<String>| text.as_deref().map(Name::from);
+    let mut terms = Terms {
+        needs: args.needs.as_ref().map(|needs| needs.0.clone()).unwrap_or_default(),
+        matching: args.matching,
+        run_at: args.at.or_else(|| args.in_.map(|span| now + span.0)),
+        deadline: args.deadline.map(|moment| moment.from(now)),
+        timeout_ms: args.timeout.map(|timeout| timeout.as_ms()),
+        unique: args.unique.as_ref().map(|unique| Unique {
+            key: unique.key.clone(),
+            window_ms: unique.window.map(|window| window.as_ms()),
+            on_conflict: args.on_conflict.unwrap_or_default(),
+        }),
+        limits: args.limits.iter().map(Name::from).collect(),
+        fair_key: name(&args.fair_key),
+        affinity: name(&args.affinity),
+        cost_hint: args.cost_hint,
+        ..Terms::default()
+    };
     for (names, optional) in [(&args.after, false), (&args.optional_after, true)] {
         for name in names {
-            spec.after.push(Dependency { task: resolve(api, name).await?, optional });
+            terms.after.push(Dependency { task: resolve(api, name).await?, optional });
         }
     }
-    spec.run_at = args.at.or_else(|| args.in_.map(|span| words::now() + span.0));
-    spec.timeout_ms = args.timeout.map(|timeout| timeout.as_ms());
     if let Some(retries) = args.retries {
-        spec.retry.limit = retries;
+        terms.retry.limit = retries;
     }
-    Ok(spec)
+    Ok(terms)
 }
 
 /// Copy number `number`, with an id of its own that is the same for the same key.
