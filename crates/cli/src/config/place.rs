@@ -35,7 +35,7 @@ pub(crate) fn place_of(yaml: &str, path: &str) -> Option<(u64, u64)> {
 
 /// A file as far as paths lead through it.
 enum Node {
-    Map(Vec<(Spanned<String>, Spanned<Node>)>),
+    Map(Vec<(Spanned<String>, Spanned<Self>)>),
     Other,
 }
 
@@ -99,7 +99,7 @@ mod tests {
         let yaml = "limits:\n  api: {rate: 10/s, burst: 0}\nkinds:\n  video.probe:\n    timeout_ms: 0\n\
                     load_balancing:\n  strategy: pull\n  thresholds:\n    busy_threshold: 1\n";
         for (path, place) in [
-            ("limits.api.burst", (2, 29)),
+            ("limits.api.burst", (2, 28)),
             ("limits.api", (2, 3)),
             ("kinds.video.probe", (4, 3)),
             ("kinds.video.probe.timeout_ms", (5, 17)),

@@ -21,10 +21,17 @@ const COMMANDS: &[&str] = &[
     "queue show",
     "queue pause",
     "queue resume",
+    "queue set",
+    "queue rebalance",
     "worker",
     "worker list",
     "worker show",
+    "worker status",
     "worker drain",
+    "limit",
+    "limit list",
+    "limit set",
+    "limit remove",
     "dead",
     "dead list",
     "dead replay",
@@ -35,6 +42,9 @@ const COMMANDS: &[&str] = &[
     "config show",
     "config check",
     "config init",
+    "settings",
+    "settings show",
+    "settings check",
     "store",
     "store check",
     "store backup",
@@ -97,7 +107,8 @@ fn completions_know_the_commands() {
 fn the_guide_has_an_example_of_every_command() {
     let guide = include_str!("../../../../docs/guides/cli.md");
     for command in COMMANDS.iter().filter(|command| {
-        !["task", "queue", "worker", "dead", "config", "store", "lab"].contains(command)
+        !["task", "queue", "worker", "limit", "dead", "config", "settings", "store", "lab"]
+            .contains(command)
     }) {
         assert!(
             guide.contains(&format!("\ndivvy {command} "))

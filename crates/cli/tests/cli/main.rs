@@ -7,6 +7,7 @@ mod exit_codes;
 mod help;
 mod lab;
 mod programs;
+mod scheduling;
 mod settings;
 mod stack;
 mod starting_and_stopping;

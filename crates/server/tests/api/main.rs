@@ -5,6 +5,7 @@ mod events;
 mod listening;
 mod operating;
 mod reading;
+mod scheduling;
 mod security;
 mod submitting;
 mod submitting_grpc;
