@@ -75,14 +75,7 @@ impl Service {
     /// Opens the store, recovers, and listens.
     pub(crate) async fn start(plan: &Plan) -> Result<Self> {
         let (handle, engine) = open(plan.clone()).await?;
-        let settings_file = match &plan.file {
-            Some(path) => SettingsFile::new(path.display().to_string()),
-            None => SettingsFile::default(),
-        };
-        settings_file
-            .apply(&handle, plan.scheduling.clone(), words::now())
-            .await
-            .map_err(|error| Failure::usage(error.to_string()))?;
+        let settings_file = follow(plan, &handle).await?;
         let options = divvy_server::Options {
             token: plan.token.clone(),
             allowed_hosts: plan.allowed_hosts.clone(),
@@ -150,6 +143,15 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// Makes what the settings file says hold.
+async fn follow(plan: &Plan, handle: &Handle) -> Result<SettingsFile> {
+    let Some(path) = &plan.file else { return Ok(SettingsFile::default()) };
+    let file = SettingsFile::new(path.display().to_string());
+    let applied = file.apply(handle, plan.scheduling.clone(), words::now()).await;
+    applied.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    Ok(file)
 }
 
 fn broken_part<E: std::fmt::Display>(

@@ -108,13 +108,13 @@ fn no_capable_worker(scene: &Scene) -> Alert {
             Err(match wait {
                 WaitReason::MissingCapability { missing, nearest } => (
                     format!(
-                        "{tasks} wait{others}: no worker has {}; nearest is `{nearest}`",
+                        "{tasks}{others} cannot run: no worker has {}; nearest is `{nearest}`",
                         missing.join(", ")
                     ),
                     format!("start a worker that has it: divvy work --caps {}", missing.join(",")),
                 ),
                 _ => (
-                    format!("{tasks} wait{others}: no connected worker serves that"),
+                    format!("{tasks}{others} cannot run: no connected worker serves it"),
                     format!("start a worker that does: divvy work --exec {kind}=PROGRAM"),
                 ),
             })

@@ -35,7 +35,7 @@ pub(crate) enum Limit {
     #[command(visible_alias = "ls", after_help = LIMIT_EXAMPLES)]
     List,
     /// Set a limit; what is not given is not limited
-    #[command(after_help = LIMIT_EXAMPLES)]
+    #[command(after_help = LIMIT_EXAMPLES, override_usage = "divvy limit set <NAME> [OPTIONS]")]
     Set(SetLimit),
     /// Remove a limit
     #[command(visible_alias = "rm", after_help = LIMIT_EXAMPLES)]

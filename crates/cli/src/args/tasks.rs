@@ -138,7 +138,7 @@ pub(crate) enum Queue {
     #[command(after_help = QUEUE_EXAMPLES)]
     Resume(Named),
     /// Set the weight of a queue and of fair keys in it
-    #[command(after_help = SET_QUEUE_EXAMPLES)]
+    #[command(after_help = SET_QUEUE_EXAMPLES, override_usage = "divvy queue set <NAME> [OPTIONS]")]
     Set(SetQueue),
     /// Even the queues of the workers out
     #[command(after_help = REBALANCE_EXAMPLES)]

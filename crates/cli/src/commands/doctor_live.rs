@@ -8,10 +8,14 @@ use serde_json::json;
 
 use super::Context;
 use crate::exit::Code;
+use crate::output::table::folded;
 use crate::output::words;
 
 /// A larger difference of clocks makes waits and leases look wrong to people.
 const CLOCK_MS_MAX: u128 = 2_000;
+
+/// Where the texts begin.
+const INDENT: usize = 28;
 
 /// Asks the server and prints what it says.
 pub(super) async fn run(context: &Context) -> Result<Code> {
@@ -39,9 +43,10 @@ pub(super) async fn run(context: &Context) -> Result<Code> {
         if output.is_quiet() {
             continue;
         }
-        output.data(format_args!("{grade:<6} {:<20} {}", rule.name, rule.text))?;
+        let text = folded(&rule.text, INDENT);
+        output.data(format_args!("{grade:<6} {:<20} {text}", rule.name))?;
         if let Some(cure) = &rule.cure {
-            output.data(format_args!("       cure: {cure}"))?;
+            output.data(format_args!("{:22}cure: {}", "", folded(cure, INDENT)))?;
         }
     }
     let broken = rules.iter().filter(|rule| rule.firing).count();

@@ -12,7 +12,7 @@ use crate::args::tasks::OneTask;
 use crate::exit::Code;
 use crate::http::Api;
 use crate::output::Output;
-use crate::output::table::{Cell, Table};
+use crate::output::table::{Cell, Table, folded};
 use crate::output::words;
 
 /// Dependencies that are looked at one by one.
@@ -33,7 +33,7 @@ pub(super) async fn run(args: &OneTask, context: &Context) -> Result<Code> {
     output.data(format_args!("{} {} is {}", task.kind, explained.id, explained.state))?;
     let now = words::now();
     for (name, value) in facts(&task, now) {
-        output.data(format_args!("  {name:<10} {value}"))?;
+        output.data(format_args!("  {name:<10} {}", folded(value.trim_end(), 13)))?;
     }
     if explained.state == TaskState::Blocked {
         for line in parents(&api, &task).await? {
@@ -43,7 +43,7 @@ pub(super) async fn run(args: &OneTask, context: &Context) -> Result<Code> {
     print_candidates(&explained.candidates, now, output)?;
     print_attempts(&task, now, output)?;
     if let Some(cure) = next_step(&task) {
-        output.data(format_args!("  next: {cure}"))?;
+        output.data(format_args!("  next       {}", folded(&cure, 13)))?;
     }
     Ok(Code::Done)
 }
@@ -71,7 +71,7 @@ fn facts(task: &TaskExplanation, now: Timestamp) -> Facts {
         task.progress.as_ref().map(|p| format!("{}/{} {}", p.done, p.total, p.message)),
     );
     fact("ended", task.ended_at.map(|at| ended(at, task.submitted_at, now)));
-    let tries = format!("{} of {} attempts used", task.attempts, task.attempts_max);
+    let tries = format!("{} of {} used", task.attempts, task.attempts_max);
     fact("attempts", (task.attempts > 0).then_some(tries));
     fact("error", task.error.as_ref().map(ToString::to_string));
     facts
@@ -98,18 +98,18 @@ fn worker(task: &TaskExplanation, now: Timestamp) -> Option<String> {
     let name = task.worker.as_deref()?;
     let explained = &task.explanation;
     if explained.state != TaskState::Leased {
-        return Some(format!("{name} ran it last"));
+        return Some(format!("{name}, which ran it last"));
     }
     let attempt = task.attempts.max(1);
     let Some(placement) = &explained.placement else {
-        return Some(format!("runs on {name}, attempt {attempt}"));
+        return Some(format!("{name}, attempt {attempt}"));
     };
     let why = match placement.by {
         PlacedBy::Turn => "it had a place free, and this was its next task",
         PlacedBy::Score => "it had the best score of the free ones",
     };
     let since = words::relative(placement.at, now);
-    Some(format!("runs on {name}, attempt {attempt}, since {since}: {why}"))
+    Some(format!("{name}, attempt {attempt}, given {since}: {why}"))
 }
 
 fn compared(placement: &Placement) -> Option<String> {

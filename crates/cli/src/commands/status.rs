@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::Context;
 use crate::exit::Code;
 use crate::http::parse_rows;
+use crate::output::table::folded;
 use crate::output::words;
 
 /// Looks and judges.
@@ -64,7 +65,7 @@ pub(super) async fn run(context: &Context) -> Result<Code> {
     output.data(format_args!("queues    {}, {paused} paused", queues.len()))?;
     for (word, lines) in [("problem", problems), ("warning", warnings)] {
         for line in lines {
-            output.data(format_args!("{word}   {line}"))?;
+            output.data(format_args!("{word}   {}", folded(&line, 10)))?;
         }
     }
     Ok(code)

@@ -175,7 +175,7 @@ fn print_skills(workers: &[WorkerView], context: &Context) -> Result<()> {
     }
     table.print(&context.output)?;
     if workers.iter().all(|worker| worker.skills.is_empty()) {
-        context.output.note("it has not ended an attempt yet, so nothing is known of its skills");
+        context.output.note("nothing is known of its skills yet: no attempt has ended there");
     }
     Ok(())
 }

@@ -56,13 +56,13 @@ fn each_fault_breaks_its_own_rule_and_names_the_cure() {
         ),
         (
             "no_capable_worker",
-            "4 tasks of `encode` in queue `video` wait: no worker has gpu>=2; nearest is `w1`",
+            "4 tasks of `encode` in queue `video` cannot run: no worker has gpu>=2; nearest is `w1`",
             "--caps gpu>=2",
             Box::new(move |scene| scene.stranded = stranded(missing.clone())),
         ),
         (
             "no_capable_worker",
-            "no connected worker serves that",
+            "no connected worker serves it",
             "--exec encode=PROGRAM",
             Box::new(|scene| scene.stranded = stranded(nobody())),
         ),
