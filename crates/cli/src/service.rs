@@ -94,7 +94,8 @@ impl Service {
             }
         };
         let shutdown = CancellationToken::new();
-        if let Some(path) = plan.file.clone() {
+        // What is no regular file, such as a pipe, can be read only once.
+        if let Some(path) = plan.file.clone().filter(|path| path.is_file()) {
             let said = plan.scheduling.clone();
             let follower = Follower { path, shown: settings_file, handle, said };
             tokio::spawn(follower.run(shutdown.clone()));

@@ -22,6 +22,10 @@ fn nobody() -> WaitReason {
     WaitReason::NoWorker { kind: "encode".into(), queue: "video".into(), workers: 1 }
 }
 
+fn no_gpu() -> WaitReason {
+    WaitReason::MissingCapability { missing: vec!["gpu>=2".into()], nearest: "w1".into() }
+}
+
 fn firing(scene: &Scene) -> Vec<Alert> {
     judge(scene).into_iter().filter(|alert| alert.firing).collect()
 }
@@ -32,100 +36,109 @@ fn a_calm_server_breaks_no_rule() {
     assert_eq!(firing(&Scene::default()), [], "an empty one neither");
 }
 
-type Spoil = Box<dyn Fn(&mut Scene)>;
+fn busy(scene: &mut Scene, waiting: u64) {
+    scene.load.idle_agents = 0;
+    scene.load.total_queued = waiting;
+}
+
+type Spoil = fn(&mut Scene);
+
+/// What is spoilt, and the one rule that it breaks, with words of its text and of its cure.
+const FAULTS: &[(Spoil, &str, &str, &str)] = &[
+    (
+        |scene| {
+            scene.workers[0].draining = true;
+            scene.stranded = stranded(nobody());
+        },
+        "no_worker",
+        "4 tasks ready and no worker",
+        "divvy work",
+    ),
+    (
+        |scene| scene.stranded = stranded(no_gpu()),
+        "no_capable_worker",
+        "4 tasks of `encode` in queue `video` cannot run: no worker has gpu>=2; nearest is `w1`",
+        "--caps gpu>=2",
+    ),
+    (
+        |scene| scene.stranded = stranded(nobody()),
+        "no_capable_worker",
+        "no connected worker serves it",
+        "--exec encode=PROGRAM",
+    ),
+    (|scene| scene.stats.disk_full = 1, "disk_full", "nearly full", "free"),
+    (
+        |scene| scene.reload_error = Some("divvy.yaml:3:1: no".into()),
+        "settings_reload",
+        "divvy.yaml:3:1",
+        "correct",
+    ),
+];
+
+/// Likewise, where work only could go better.
+const WARNINGS: &[(Spoil, &str, &str, &str)] = &[
+    (|scene| busy(scene, 101), "all_workers_busy", "101 tasks wait", "more workers"),
+    (
+        |scene| {
+            scene.load.total_steals = 20;
+            scene.load.success_rate = 0.45;
+        },
+        "steal_efficiency",
+        "only 45 % of 20 steals",
+        "busy_threshold",
+    ),
+    (
+        |scene| scene.workers.push(worker("w2", 8)),
+        "queue_variance",
+        "variance 16.0",
+        "divvy queue rebalance",
+    ),
+    (|scene| scene.late = 1, "deadlines_at_risk", "1 task will", "priority"),
+    (
+        |scene| scene.newly_dead = 10,
+        "dead_letters_growing",
+        "10 dead letters in the last 10 minutes",
+        "divvy dead list",
+    ),
+    (
+        |scene| scene.benched = vec![("w1".into(), "encode".into(), Timestamp(1))],
+        "workers_benched",
+        "`w1` from `encode`",
+        "divvy worker status w1",
+    ),
+    (
+        |scene| {
+            let key = Some("acme".into());
+            scene.limits =
+                vec![LimitView { name: "api".into(), key, waiting: 100, ..Default::default() }];
+        },
+        "limits_saturated",
+        "100 ready tasks are kept by `api/acme`",
+        "divvy limit list",
+    ),
+];
 
 #[test]
 fn each_fault_breaks_its_own_rule_and_names_the_cure() {
-    let busy = |waiting| {
-        move |scene: &mut Scene| {
-            scene.load.idle_agents = 0;
-            scene.load.total_queued = waiting;
+    for (cases, severity) in [(FAULTS, Severity::Fault), (WARNINGS, Severity::Warning)] {
+        for (spoil, name, text, cure) in cases {
+            let mut scene = calm();
+            spoil(&mut scene);
+            let broken = firing(&scene);
+            assert_eq!(broken.len(), 1, "{name}: {broken:?}");
+            assert_eq!((broken[0].name.as_str(), broken[0].severity), (*name, severity));
+            assert!(broken[0].text.contains(text), "{name}: {}", broken[0].text);
+            assert!(broken[0].cure.as_ref().unwrap().contains(cure), "{name}: {broken:?}");
         }
-    };
-    let missing =
-        WaitReason::MissingCapability { missing: vec!["gpu>=2".into()], nearest: "w1".into() };
-    let cases: Vec<(&str, &str, &str, Spoil)> = vec![
-        (
-            "no_worker",
-            "4 tasks ready and no worker",
-            "divvy work",
-            Box::new(|scene| {
-                scene.workers[0].draining = true;
-                scene.stranded = stranded(nobody());
-            }),
-        ),
-        (
-            "no_capable_worker",
-            "4 tasks of `encode` in queue `video` cannot run: no worker has gpu>=2; nearest is `w1`",
-            "--caps gpu>=2",
-            Box::new(move |scene| scene.stranded = stranded(missing.clone())),
-        ),
-        (
-            "no_capable_worker",
-            "no connected worker serves it",
-            "--exec encode=PROGRAM",
-            Box::new(|scene| scene.stranded = stranded(nobody())),
-        ),
-        ("disk_full", "nearly full", "free", Box::new(|scene| scene.stats.disk_full = 1)),
-        (
-            "settings_reload",
-            "divvy.yaml:3:1",
-            "correct",
-            Box::new(|scene| scene.reload_error = Some("divvy.yaml:3:1: no".into())),
-        ),
-        ("all_workers_busy", "101 tasks wait", "more workers", Box::new(busy(101))),
-        (
-            "steal_efficiency",
-            "only 45 % of 20 steals",
-            "busy_threshold",
-            Box::new(|scene| {
-                scene.load.total_steals = 20;
-                scene.load.success_rate = 0.45;
-            }),
-        ),
-        (
-            "queue_variance",
-            "variance 16.0",
-            "divvy queue rebalance",
-            Box::new(|scene| scene.workers.push(worker("w2", 8))),
-        ),
-        ("deadlines_at_risk", "1 task will", "priority", Box::new(|scene| scene.late = 1)),
-        (
-            "dead_letters_growing",
-            "10 dead letters in the last 10 minutes",
-            "divvy dead list",
-            Box::new(|scene| scene.newly_dead = 10),
-        ),
-        (
-            "workers_benched",
-            "`w1` from `encode`",
-            "divvy worker status w1",
-            Box::new(|scene| scene.benched = vec![("w1".into(), "encode".into(), Timestamp(1))]),
-        ),
-        (
-            "limits_saturated",
-            "100 ready tasks are kept by `api/acme`",
-            "divvy limit list",
-            Box::new(|scene| {
-                let key = Some("acme".into());
-                scene.limits =
-                    vec![LimitView { name: "api".into(), key, waiting: 100, ..Default::default() }];
-            }),
-        ),
-    ];
-    for (name, text, cure, spoil) in cases {
-        let mut scene = calm();
-        spoil(&mut scene);
-        let broken = firing(&scene);
-        assert_eq!(broken.len(), 1, "{name}: {broken:?}");
-        assert_eq!(broken[0].name, name);
-        assert!(broken[0].text.contains(text), "{name}: {}", broken[0].text);
-        assert!(broken[0].cure.as_ref().unwrap().contains(cure), "{name}: {broken:?}");
     }
+}
+
+#[test]
+fn what_is_just_within_the_bounds_breaks_nothing() {
     let mut edge = calm();
-    busy(100)(&mut edge);
+    busy(&mut edge, 100);
     edge.load.total_steals = 19;
     edge.load.success_rate = 0.0;
     edge.newly_dead = 9;
-    assert_eq!(firing(&edge), [], "just within the bounds");
+    assert_eq!(firing(&edge), []);
 }

@@ -1,12 +1,15 @@
 //! Settings, limits, load, alerts and explanations over HTTP.
 
+use std::time::Duration;
+
+use divvy_proto::v1;
 use divvy_server::{FileSections, SettingsFile};
 use divvy_types::Timestamp;
 use divvy_types::settings::PoisonAfter;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::world::{Answer, World, failed, hello, id, read};
+use crate::world::{Answer, World, failed, hello, id, read, soon};
 
 async fn send(world: &World, method: Method, path: &str, body: &Value) -> Answer {
     read(world.client.request(method, world.url(path)).json(body)).await
@@ -102,6 +105,18 @@ async fn load_and_rebalance_tell_what_each_worker_carries() {
     for name in ["total_steals", "success_rate", "agent_count", "queue_variance", "samples"] {
         assert!(!load[name].is_null(), "{name}: {load}");
     }
+    let heartbeat = v1::from_worker::Message::Heartbeat(v1::Heartbeat::default());
+    worker.say(heartbeat).await;
+    let samples = soon("a sample", async {
+        loop {
+            let load = world.get("/api/v1/load").await.ok();
+            if load["samples"][0].is_object() {
+                return load["samples"].clone();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    assert_eq!(samples.await[0]["queue_lengths"], json!({"w1": 0}));
     let planned = world.post("/api/v1/rebalance?dry_run=true", &json!({})).await.ok();
     assert_eq!(planned, json!({"dry_run": true, "moves": []}));
     let done = world.request(Method::POST, "/api/v1/rebalance", &[]).await.ok();
@@ -147,7 +162,7 @@ async fn a_task_is_explained_while_it_waits_runs_and_after_it_died() {
     let grant = worker.granted().await;
     let runs = world.get(&path).await.ok();
     assert_eq!((&runs["state"], &runs["worker"]), (&json!("leased"), &json!("w1")));
-    let end = failed("the disk broke", divvy_proto::v1::FailureVerdict::Retry);
+    let end = failed("the disk broke", v1::FailureVerdict::Retry);
     worker.report(grant.task.unwrap().id, grant.token, end).await;
     assert!(worker.answered().await);
     let dead = world.get(&path).await.ok();
