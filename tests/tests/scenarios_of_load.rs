@@ -144,7 +144,8 @@ async fn a_uniform_load_is_spread_over_all_workers() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_a_dying_worker_had_queued_is_done_by_others_and_not_held_against_the_tasks() -> Result<()> {
+async fn what_a_dying_worker_had_queued_is_done_by_others_and_not_held_against_the_tasks()
+-> Result<()> {
     let cluster = Cluster::with_strategy("none")?;
     let mut full = cluster.worker("full", 40, &[]).await?;
     let mut tasks = sleeps(20, 200);
@@ -164,7 +165,10 @@ async fn what_a_dying_worker_had_queued_is_done_by_others_and_not_held_against_t
         .iter()
         .filter(|task| task["attempts"].as_u64() > Some(1))
         .count();
-    assert!(counted <= 2, "{counted} tasks were charged an attempt, although one at most had begun");
+    assert!(
+        counted <= 2,
+        "{counted} tasks were charged an attempt, although one at most had begun"
+    );
     Ok(())
 }
 

@@ -14,6 +14,7 @@ mod exit;
 mod http;
 mod logging;
 mod output;
+mod reload;
 mod sample;
 mod service;
 mod suggest;

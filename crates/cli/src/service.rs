@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use divvy_engine::{Engine, Handle, Stopper};
-use divvy_server::Server;
+use divvy_server::{FileSections, Server, SettingsFile};
 use divvy_store::SqliteStore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,8 @@ use tokio_util::sync::CancellationToken;
 use crate::args::service::ServerFlags;
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
+use crate::output::words;
+use crate::reload::Follower;
 
 /// What a server needs to know.
 #[derive(Clone, Debug)]
@@ -25,6 +27,9 @@ pub(crate) struct Plan {
     allowed_hosts: Vec<String>,
     lease_ms: u64,
     retention_days: u32,
+    /// The settings file, and what it says about scheduling.
+    file: Option<PathBuf>,
+    scheduling: FileSections,
 }
 
 /// Shorter leases would be lost by a worker that is merely slow.
@@ -51,6 +56,8 @@ impl Plan {
             allowed_hosts: allowed_hosts.0.iter().map(ToString::to_string).collect(),
             lease_ms: lease.as_ms(),
             retention_days,
+            file: settings.file.clone(),
+            scheduling: settings.scheduling.clone(),
         })
     }
 }
@@ -68,14 +75,16 @@ impl Service {
     /// Opens the store, recovers, and listens.
     pub(crate) async fn start(plan: &Plan) -> Result<Self> {
         let (handle, engine) = open(plan.clone()).await?;
+        let settings_file = follow(plan, &handle).await?;
         let options = divvy_server::Options {
             token: plan.token.clone(),
             allowed_hosts: plan.allowed_hosts.clone(),
             lease_ms: plan.lease_ms,
+            settings_file: settings_file.clone(),
             ..divvy_server::Options::new(plan.listen)
         };
         let stopper = engine.stopper();
-        let server = match Server::bind(options, handle).await {
+        let server = match Server::bind(options, handle.clone()).await {
             Ok(server) => server,
             Err(error) => {
                 stopper.stop();
@@ -85,6 +94,12 @@ impl Service {
             }
         };
         let shutdown = CancellationToken::new();
+        // What is no regular file, such as a pipe, can be read only once.
+        if let Some(path) = plan.file.clone().filter(|path| path.is_file()) {
+            let said = plan.scheduling.clone();
+            let follower = Follower { path, shown: settings_file, handle, said };
+            tokio::spawn(follower.run(shutdown.clone()));
+        }
         Ok(Self {
             address: server.address(),
             edge: Some(tokio::spawn(server.run(shutdown.clone()))),
@@ -129,6 +144,15 @@ impl Service {
         }
         Ok(())
     }
+}
+
+/// Makes what the settings file says hold.
+async fn follow(plan: &Plan, handle: &Handle) -> Result<SettingsFile> {
+    let Some(path) = &plan.file else { return Ok(SettingsFile::default()) };
+    let file = SettingsFile::new(path.display().to_string());
+    let applied = file.apply(handle, plan.scheduling.clone(), words::now()).await;
+    applied.map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    Ok(file)
 }
 
 fn broken_part<E: std::fmt::Display>(

@@ -1,13 +1,14 @@
 //! The values that people write, on the command line, in the environment and in `divvy.yaml` alike: spans of time,
-//! slots, lists of names, programs. Each has one text form, so all three places accept the same.
+//! slots, lists of names, programs, keys. Each has one text form, so all three places accept the same.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use divvy_types::Name;
-use serde::de::Error as _;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use divvy_types::{Name, Timestamp};
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 
 /// A span of time such as `250ms`, `30s`, `5m`, `1h30m` or `2d`.
@@ -292,6 +293,90 @@ impl<'de> Deserialize<'de> for Programs {
     }
 }
 
+/// A point in time: a span from now, or a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// So much later than now.
+    In(Span),
+    /// Then.
+    At(Timestamp),
+}
+
+impl Moment {
+    /// The point in time, seen from `now`.
+    pub(crate) fn from(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::In(span) => now + span.0,
+            Self::At(time) => time,
+        }
+    }
+}
+
+impl FromStr for Moment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(span) = text.parse() {
+            return Ok(Self::In(span));
+        }
+        text.parse().map(Self::At).map_err(|_| {
+            format!(
+                "`{text}` is neither a span such as 30m nor a time such as 2030-01-31T12:00:00Z"
+            )
+        })
+    }
+}
+
+/// A unique key, with the window after its colon if it has one: `acme`, `acme:10m`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UniqueKey {
+    /// What makes it the same.
+    pub(crate) key: Name,
+    /// For how long.
+    pub(crate) window: Option<Span>,
+}
+
+impl FromStr for UniqueKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A colon may be part of a key; only what reads as a span is a window.
+        let cut = text.rsplit_once(':').and_then(|(key, span)| Some((key, span.parse().ok()?)));
+        let (key, window) = cut.map_or((text, None), |(key, span)| (key, Some(span)));
+        if key.is_empty() {
+            return Err(format!("`{text}` has no key: expected KEY, or KEY:SPAN such as acme:10m"));
+        }
+        Ok(Self { key: key.into(), window })
+    }
+}
+
+/// A key and its weight: `acme=5`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyWeight(pub(crate) Name, pub(crate) u32);
+
+impl FromStr for KeyWeight {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a weight: expected KEY=N, such as acme=5");
+        let (key, weight) = text.rsplit_once('=').ok_or_else(wrong)?;
+        let weight = weight.trim().parse().map_err(|_| wrong())?;
+        if key.trim().is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self(key.trim().into(), weight))
+    }
+}
+
+/// Reads one of these words as the value that it is in JSON.
+pub(crate) fn one_of<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words)
+        .try_map(|word| serde_json::from_value(serde_json::Value::String(word)))
+}
+
 /// Cuts a command line into words. Quotes keep spaces together and a backslash keeps the next character; nothing
 /// else has a meaning, because no shell is involved.
 fn split_words(text: &str) -> Result<Vec<String>, String> {
@@ -379,6 +464,31 @@ mod tests {
         assert_eq!(program.to_text().parse::<Program>().unwrap(), program);
         for text in ["resize", "=x", "x=", "x='open"] {
             assert!(text.parse::<Program>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_moment_is_a_span_or_a_time() {
+        let now = Timestamp(1_000_000);
+        assert_eq!("30s".parse::<Moment>().unwrap().from(now), Timestamp(31_000_000));
+        assert_eq!(
+            "1970-01-01T00:00:05Z".parse::<Moment>().unwrap().from(now),
+            Timestamp(5_000_000)
+        );
+        assert!("soon".parse::<Moment>().unwrap_err().contains("30m"));
+    }
+
+    #[test]
+    fn a_unique_key_keeps_its_colons_unless_a_span_follows() {
+        let key = |text: &str| text.parse::<UniqueKey>().unwrap();
+        assert_eq!((key("a").key.as_str(), key("a").window), ("a", None));
+        assert_eq!(key("a:b:10m").key, "a:b");
+        assert_eq!(key("a:b:10m").window, Some(Span(Duration::from_secs(600))));
+        assert_eq!((key("a:b").key.as_str(), key("a:b").window), ("a:b", None));
+        assert!(":10m".parse::<UniqueKey>().is_err());
+        assert_eq!("acme=5".parse(), Ok(KeyWeight("acme".into(), 5)));
+        for text in ["acme", "=5", "acme=many"] {
+            assert!(text.parse::<KeyWeight>().is_err(), "{text}");
         }
     }
 

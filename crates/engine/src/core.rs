@@ -15,14 +15,13 @@ use divvy_scheduler::input::{RecoveredTask, Submission};
 use divvy_scheduler::{Action, Input, ReportAnswer, Scheduler};
 use divvy_store::{OpenTask, Reader};
 use divvy_types::view::{QueueView, WorkerView};
-use divvy_types::{Fact, Machine, Seq, TaskId, Timestamp, Token, WorkerKey, WorkflowId};
+use divvy_types::{Machine, Seq, TaskId, Timestamp, Token, WorkerKey, WorkflowId};
 
 use crate::group::{Group, Load, Released};
 use crate::live::Live;
 use crate::locate::IdHasher;
 use crate::request::{Error, Reply, Request};
 use crate::schedules::Schedules;
-use crate::settings;
 use crate::stats::Stats;
 use crate::unique::Keys;
 
@@ -102,12 +101,11 @@ impl Core {
                 Ok(())
             }
             Request::ApplySettings { settings, reply } => {
-                let (key, value) = (settings::KEY.into(), Some(settings::to_text(&settings)?));
-                self.group.facts.push(Fact::Setting { key, value });
-                self.feed(Input::SettingsChanged(settings));
+                self.use_settings(settings)?;
                 self.park(reply, Ok(()));
                 Ok(())
             }
+            Request::ChangeSettings { change, reply } => self.change_settings(change, reply),
             Request::Rebalance { reply } => {
                 let moves = self.scheduler.plan_rebalance(self.now);
                 self.feed(Input::RebalanceRequested);

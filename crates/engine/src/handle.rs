@@ -81,6 +81,14 @@ impl Handle {
         self.ask(|reply| Request::ApplySettings { settings, reply }).await
     }
 
+    /// Changes the settings that hold, or refuses to, without anyone changing them in between; says what holds then.
+    pub async fn change_settings<F>(&self, change: F) -> Result<Settings, Error>
+    where
+        F: FnOnce(&mut Settings) -> Result<(), Error> + Send + 'static,
+    {
+        self.ask(|reply| Request::ChangeSettings { change: Box::new(change), reply }).await
+    }
+
     /// The settings that hold.
     pub async fn settings(&self) -> Result<Settings, Error> {
         self.look(|core| core.scheduler().settings().clone()).await

@@ -11,12 +11,14 @@
 
 pub mod bulk;
 pub mod core;
+mod explain;
 pub mod group;
 pub mod handle;
 pub mod inline;
 pub mod live;
 mod locate;
 pub mod query;
+mod reconfigure;
 mod recover;
 pub mod request;
 mod resume;
@@ -37,8 +39,8 @@ pub use handle::Handle;
 pub use inline::InlineEngine;
 pub use query::{TaskFilter, TaskLog};
 pub use request::{
-    Error, GrantedTask, Outbox, ProgressUpdate, Request, Submitted, ToWorker, WorkerHello,
-    WorkerReport,
+    Error, GrantedTask, Outbox, ProgressUpdate, Request, SettingsChange, Submitted, ToWorker,
+    WorkerHello, WorkerReport,
 };
 pub use runner::{Engine, Options, Stopper};
 pub use schedule_requests::ScheduleRequest;

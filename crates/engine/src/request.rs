@@ -21,6 +21,9 @@ pub type Reply<T> = oneshot::Sender<Result<T, Error>>;
 /// Where messages to one worker go. A worker that lets it fill up is dropped; when it closes, so must the connection.
 pub type Outbox = mpsc::Sender<ToWorker>;
 
+/// A change of the settings that hold.
+pub type SettingsChange = Box<dyn FnOnce(&mut Settings) -> Result<(), Error> + Send>;
+
 /// Something asked of the engine.
 pub enum Request {
     /// Accept tasks, all or none. They passed `divvy_scheduler::admit::check_batch`.
@@ -103,6 +106,13 @@ pub enum Request {
         settings: Box<Settings>,
         /// Sent when they hold.
         reply: Reply<()>,
+    },
+    /// Change the settings that hold, or refuse to; nobody else changes them in between.
+    ChangeSettings {
+        /// The change. What comes out is checked.
+        change: SettingsChange,
+        /// What holds then.
+        reply: Reply<Settings>,
     },
     /// Even the load of the workers out now.
     Rebalance {
@@ -257,6 +267,22 @@ pub enum Error {
     /// A setting makes no sense.
     #[error(transparent)]
     Setting(#[from] InvalidSetting),
+    /// A setting belongs to someone else.
+    #[error("{section} is set by {owner}; change it there")]
+    SettingOwned {
+        /// Which section.
+        section: String,
+        /// Who sets it.
+        owner: String,
+    },
+    /// There is no such setting.
+    #[error("no {what} `{name}` is set")]
+    NoSuchSetting {
+        /// What sort of setting.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
     /// No task has this id.
     #[error("no task {0}; it may have been dropped by retention, or the id is wrong")]
     NotFound(String),
@@ -316,6 +342,8 @@ impl Error {
         match self {
             Self::Spec(error) => error.code(),
             Self::Setting(_) => "invalid_setting",
+            Self::SettingOwned { .. } => "set_by_file",
+            Self::NoSuchSetting { .. } => "no_such_setting",
             Self::NotFound(_) => "not_found",
             Self::NoSuchWorkflow(_) => "no_such_workflow",
             Self::Ambiguous { .. } => "ambiguous_id",

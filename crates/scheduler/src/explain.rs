@@ -27,14 +27,6 @@ impl Scheduler {
         let spec = &task.spec;
         let run_us = self.estimate_us(spec);
         let estimated_start = self.estimated_start(now, task);
-        let begins = match task.state {
-            TaskState::Leased => Some(task.since),
-            _ => estimated_start,
-        };
-        let late = spec.deadline.is_some_and(|deadline| {
-            let end = begins.unwrap_or(now).0.saturating_add(run_us.unwrap_or(0)).max(now.0);
-            end > deadline.0
-        });
         Some(Explanation {
             id: spec.id,
             state: status.state,
@@ -44,7 +36,7 @@ impl Scheduler {
             estimated_start,
             estimated_run_ms: run_us.map(|us| us / 1_000),
             deadline: spec.deadline,
-            late,
+            late: self.is_expected_late(now, task),
             placement: self.placement_of(seq),
             candidates: self.candidates(seq),
         })
@@ -54,9 +46,20 @@ impl Scheduler {
     pub fn expected_late(&self, now: Timestamp, seq: Seq) -> Option<Timestamp> {
         let task = self.tasks.find(seq)?;
         let deadline = task.spec.deadline?;
-        let start = self.estimated_start(now, task).unwrap_or(now.max(task.ready_at));
-        let end = Timestamp(start.0.saturating_add(self.estimate_us(&task.spec).unwrap_or(0)));
-        (end > deadline).then_some(end)
+        Some(self.expected_end(now, task)).filter(|end| *end > deadline)
+    }
+
+    pub(crate) fn is_expected_late(&self, now: Timestamp, task: &Task) -> bool {
+        task.spec.deadline.is_some_and(|deadline| self.expected_end(now, task) > deadline)
+    }
+
+    fn expected_end(&self, now: Timestamp, task: &Task) -> Timestamp {
+        let start = match task.state {
+            TaskState::Leased => task.since,
+            _ => self.estimated_start(now, task).unwrap_or(now.max(task.ready_at)),
+        };
+        let run_us = self.estimate_us(&task.spec).unwrap_or(0);
+        now.max(Timestamp(start.0.saturating_add(run_us)))
     }
 
     /// When a task that waits is expected to start, where that can be known.

@@ -3,7 +3,7 @@
 //! [`Scheduler`] is a pure machine (see [`divvy_types::machine`]): hand in one [`Input`], drain the [`Action`]s, hand
 //! in the next. Reading order: [`input`] and [`action`] (the contract), `scheduler` (the state and its parts),
 //! `submit`, `pick`, `finish`, `fail`, `settle`, `cancel`, `lease`, `spill`, `recover`, `knot` (one file per
-//! transition), [`view`] (what can be read), [`admit`] (what is let in).
+//! transition), [`view`] and `load` (what can be read), [`admit`] (what is let in).
 //!
 //! **Order and starvation.** A worker gets, of the tasks that it can run, the one with the smallest
 //! `ready_at + (5 − priority) × ageing_ms`. A task of priority 1 thus waits at most `4 × ageing_ms` longer than a task
@@ -30,6 +30,7 @@ mod classes;
 mod explain;
 mod fail;
 mod finish;
+mod health;
 mod knot;
 mod lanes;
 mod learn;

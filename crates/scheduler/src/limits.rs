@@ -356,21 +356,28 @@ impl Limits {
         }
     }
 
-    pub(crate) fn views(&self, now: Timestamp) -> Vec<LimitView> {
-        let keys = self.by_name.values().map(|index| self.get(*index));
-        let views = keys.map(|limit| LimitView {
-            name: limit.name.clone(),
-            running: limit.running,
+    /// How full each key is, by its index.
+    pub(crate) fn views(&self, now: Timestamp) -> BTreeMap<u32, LimitView> {
+        let keys = self.by_name.values().map(|index| (*index, self.get(*index)));
+        let view = |limit: &LimitKey| LimitView {
+            name: limit.base().into(),
+            key: limit.name.split_once('/').map(|(_, key)| key.into()),
+            running: limit.running.into(),
             concurrency: limit.most,
             waiting: 0,
             tokens: limit.bucket.as_ref().map(|bucket| bucket.available(moment(now))),
             next_at: limit.next(now).filter(|_| !limit.lets_through(now)),
-        });
-        views.collect()
+        };
+        keys.map(|(index, limit)| (index, view(limit))).collect()
     }
 }
 
 impl LimitKey {
+    /// The name of the limit, without its key.
+    fn base(&self) -> &str {
+        self.name.split_once('/').map_or(self.name.as_str(), |(base, _)| base)
+    }
+
     pub(crate) fn lets_through(&self, now: Timestamp) -> bool {
         self.most.is_none_or(|most| self.running < most)
             && self.bucket.as_ref().is_none_or(|bucket| bucket.peek(1, moment(now)).is_ok())

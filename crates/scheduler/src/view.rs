@@ -308,11 +308,10 @@ impl Scheduler {
     pub fn limit_views(&self, now: Timestamp) -> Vec<LimitView> {
         let mut views = self.limits.views(now);
         for (_, stream) in self.streams.iter().filter(|(_, stream)| stream.waits_on != NONE) {
-            let name = &self.limits.get(stream.waits_on).name;
-            if let Some(view) = views.iter_mut().find(|view| view.name == *name) {
+            if let Some(view) = views.get_mut(&stream.waits_on) {
                 view.waiting += stream.live as u64;
             }
         }
-        views
+        views.into_values().collect()
     }
 }

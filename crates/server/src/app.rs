@@ -10,6 +10,9 @@ use divvy_engine::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::Budget;
+use crate::options::Options;
+use crate::samples::Samples;
+use crate::settings_file::SettingsFile;
 
 /// The version of this server, as it tells everybody.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -34,23 +37,29 @@ pub(crate) struct Shared {
     pub(crate) budget: Budget,
     /// Open connections.
     pub(crate) connections: AtomicU64,
+    /// The last samples of the load.
+    pub(crate) samples: Samples,
+    /// The settings file that is followed.
+    pub(crate) settings_file: SettingsFile,
 }
 
 impl App {
     pub(crate) fn new(
         handle: Handle,
         address: SocketAddr,
-        lease_ms: u64,
+        options: &Options,
         shutdown: CancellationToken,
     ) -> Self {
         Self(Arc::new(Shared {
             handle,
             address,
             started: Instant::now(),
-            lease_ms,
+            lease_ms: options.lease_ms,
             shutdown,
             budget: Budget::default(),
             connections: AtomicU64::new(0),
+            samples: Samples::default(),
+            settings_file: options.settings_file.clone(),
         }))
     }
 }

@@ -2,11 +2,12 @@
 //! one port around a [`divvy_engine::Handle`].
 //!
 //! Reading order: [`Options`] and [`Server`] (how it is started), `router` (which address does what), `guard` (who
-//! may ask), `http` (one file per resource), `grpc` (one file per service).
+//! may ask), `alerts` (what is not well), `http` (one file per resource), `grpc` (one file per service).
 //!
 //! **Invariant:** nothing is decided here about tasks. A request is checked for form, handed to the engine, and
 //! answered with what the engine says.
 
+mod alerts;
 mod app;
 mod budget;
 mod grpc;
@@ -15,6 +16,9 @@ mod http;
 mod listen;
 mod options;
 mod router;
+mod samples;
+mod settings_file;
 
 pub use listen::Server;
 pub use options::{Error, Options};
+pub use settings_file::{FileSections, SettingsFile};

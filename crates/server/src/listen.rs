@@ -89,7 +89,7 @@ impl Server {
     /// # Errors
     /// None at present: what goes wrong with one connection ends that connection only.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let app = App::new(self.handle, self.address, self.options.lease_ms, shutdown.clone());
+        let app = App::new(self.handle, self.address, &self.options, shutdown.clone());
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 
 use divvy_types::limits::WORKFLOW_NAME_LEN_MAX as HOST_LEN_MAX;
 
+use crate::settings_file::SettingsFile;
+
 /// How a server listens and whom it lets in.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -17,6 +19,8 @@ pub struct Options {
     pub allowed_hosts: Vec<String>,
     /// How long a silent worker keeps its leases, as workers are told: the `lease_ms` of the engine.
     pub lease_ms: u64,
+    /// The settings file that someone watches for this server, as the API shows it.
+    pub settings_file: SettingsFile,
 }
 
 impl Options {
@@ -30,6 +34,7 @@ impl Options {
             token: None,
             allowed_hosts: Vec::new(),
             lease_ms: divvy_engine::Options::default().lease_ms,
+            settings_file: SettingsFile::default(),
         }
     }
 

@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
-    bulk, dead, error, events, health, log, metrics, openapi, page, queues, schedules, stats, submit,
-    tasks, workers, workflows,
+    alerts, bulk, dead, error, events, explain, health, limits, load, log, metrics, openapi, page,
+    queues, schedules, settings, stats, submit, tasks, workers, workflows,
 };
 use crate::options::Options;
 
@@ -40,11 +40,13 @@ pub(crate) fn table() -> Vec<Route> {
         post("/api/v1/tasks/{id}/cancel", tasks::cancel),
         post("/api/v1/tasks/{id}/retry", tasks::retry),
         get("/api/v1/tasks/{id}/log", log::show),
+        get("/api/v1/tasks/{id}/explain", explain::show),
         get("/api/v1/dead", dead::list),
         post("/api/v1/dead/replay", dead::replay),
         post("/api/v1/dead/drop", dead::give_up),
         get("/api/v1/queues", queues::list),
         get("/api/v1/queues/{name}", queues::show),
+        put("/api/v1/queues/{name}", queues::set),
         post("/api/v1/queues/{name}/pause", queues::pause),
         post("/api/v1/queues/{name}/resume", queues::resume),
         get("/api/v1/schedules", schedules::list),
@@ -61,6 +63,15 @@ pub(crate) fn table() -> Vec<Route> {
         get("/api/v1/workflows/{id}", workflows::show),
         post("/api/v1/workflows/{id}/cancel", workflows::cancel),
         post("/api/v1/workflows/{id}/resume", workflows::resume),
+        get("/api/v1/settings", settings::show),
+        put("/api/v1/settings", settings::replace),
+        patch("/api/v1/settings", settings::merge),
+        get("/api/v1/limits", limits::list),
+        put("/api/v1/limits/{name}", limits::set),
+        delete("/api/v1/limits/{name}", limits::remove),
+        get("/api/v1/load", load::show),
+        post("/api/v1/rebalance", load::rebalance),
+        get("/api/v1/alerts", alerts::show),
         get("/api/v1/events", events::stream),
         get("/api/v1/stats", stats::show),
         get("/api/v1/openapi.json", openapi::show),
@@ -80,34 +91,22 @@ pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router 
         .layer(middleware::from_fn_with_state(rules, guard::admit))
 }
 
-fn get<H, T>(path: &'static str, handler: H) -> Route
-where
-    H: Handler<T, App>,
-    T: 'static,
-{
+fn get<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
     Route { method: Method::GET, path, handler: on(MethodFilter::GET, handler) }
 }
 
-fn post<H, T>(path: &'static str, handler: H) -> Route
-where
-    H: Handler<T, App>,
-    T: 'static,
-{
+fn post<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
     Route { method: Method::POST, path, handler: on(MethodFilter::POST, handler) }
 }
 
-fn put<H, T>(path: &'static str, handler: H) -> Route
-where
-    H: Handler<T, App>,
-    T: 'static,
-{
+fn put<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
     Route { method: Method::PUT, path, handler: on(MethodFilter::PUT, handler) }
 }
 
-fn delete<H, T>(path: &'static str, handler: H) -> Route
-where
-    H: Handler<T, App>,
-    T: 'static,
-{
+fn patch<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
+    Route { method: Method::PATCH, path, handler: on(MethodFilter::PATCH, handler) }
+}
+
+fn delete<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
     Route { method: Method::DELETE, path, handler: on(MethodFilter::DELETE, handler) }
 }

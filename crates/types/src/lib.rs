@@ -4,7 +4,8 @@
 //! (what may be said about it), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
 //! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long),
 //! [`fact`] (what is written down), [`report`] (how an attempt ended), [`schedule`] (tasks that come by themselves),
-//! [`view`] (what people see), [`machine`] (how the pure machines are driven).
+//! [`view`] (what people see of tasks and workers), [`overview`] (and of the server as a whole), [`machine`] (how the
+//! pure machines are driven).
 //!
 //! **Invariant:** nothing here reads a clock, draws a random number, opens a file or starts a thread.
 
@@ -15,6 +16,7 @@ pub mod id;
 pub mod limits;
 pub mod machine;
 pub mod need;
+pub mod overview;
 pub mod payload;
 pub mod report;
 pub mod retry;

@@ -268,22 +268,25 @@ pub struct LoadMetrics {
     pub idle_agents: u64,
 }
 
-/// A limit, or one key of it, that tasks wait for or run under.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How full a limit is: one of its keys, or the total over all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitView {
-    /// The limit with its key, such as `api/acme`; `api/*` is the total over all keys.
+    /// The limit.
     pub name: Name,
+    /// The key; nothing for tasks that give none, `*` for the total over all keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Name>,
     /// Tasks that run under it.
-    pub running: u32,
+    pub running: u64,
     /// Tasks that may run under it at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<u32>,
-    /// Tasks that wait because of it.
+    /// Ready tasks that it keeps.
     pub waiting: u64,
     /// Starts that its rate allows now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u32>,
-    /// When the next may start, while its rate allows none.
+    /// When its rate lets the next one start, if not now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_at: Option<Timestamp>,
 }

@@ -12,7 +12,10 @@ Exit code 0 is healthy, 1 degraded, 3 no server.";
 pub(crate) const DOCTOR_EXAMPLES: &str = "\
 Examples:
   divvy doctor
-  divvy doctor --json > report.json";
+  divvy doctor --live            the health of a running server, with cures
+  divvy doctor --json > report.json
+
+Exit code 0 is well, 1 something is wrong.";
 pub(crate) const CONFIG_EXAMPLES: &str = "\
 Examples:
   divvy config init               write a commented divvy.yaml
@@ -32,6 +35,9 @@ Examples:
 /// What to check.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {
+    /// Check the health of a running server, not this machine
+    #[arg(long, conflicts_with = "data")]
+    pub(crate) live: bool,
     /// The data folder [default: divvy-data]
     #[arg(long, value_name = "DIR", env = "DIVVY_DATA", hide_env_values = true)]
     pub(crate) data: Option<PathBuf>,

@@ -6,6 +6,7 @@ pub(crate) mod bulk;
 pub(crate) mod lab;
 pub(crate) mod local;
 pub(crate) mod schedule;
+pub(crate) mod scheduling;
 pub(crate) mod service;
 pub(crate) mod submit;
 pub(crate) mod tasks;
@@ -108,7 +109,7 @@ pub(crate) enum Command {
     /// Look at tasks and change them
     #[command(alias = "tasks", subcommand, after_help = tasks::TASK_EXAMPLES)]
     Task(tasks::Task),
-    /// Look at queues, pause and resume them
+    /// Look at queues, pause, weigh and rebalance them
     #[command(alias = "queues", subcommand, after_help = tasks::QUEUE_EXAMPLES)]
     Queue(tasks::Queue),
     /// Look at workers and drain them
@@ -117,6 +118,9 @@ pub(crate) enum Command {
     /// Look at workflows, cancel and resume them
     #[command(alias = "workflows", subcommand, after_help = workflows::WORKFLOW_EXAMPLES)]
     Workflow(workflows::Workflow),
+    /// Look at limits, set and remove them
+    #[command(alias = "limits", subcommand, after_help = scheduling::LIMIT_EXAMPLES)]
+    Limit(scheduling::Limit),
     /// Look at dead letters, replay and drop them
     #[command(subcommand, after_help = tasks::DEAD_EXAMPLES)]
     Dead(tasks::Dead),
@@ -132,6 +136,9 @@ pub(crate) enum Command {
     /// Show, check and create settings
     #[command(subcommand, after_help = local::CONFIG_EXAMPLES)]
     Config(local::Config),
+    /// Show how a server schedules, and check a file for it
+    #[command(subcommand, after_help = scheduling::SETTINGS_EXAMPLES)]
+    Settings(scheduling::Settings),
     /// Check, back up and compact a data folder
     #[command(subcommand, after_help = local::STORE_EXAMPLES)]
     Store(local::Store),

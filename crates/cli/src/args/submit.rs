@@ -1,9 +1,9 @@
 //! `submit` and `run`: the ways in for work.
 
-use clap::{Args, ValueEnum};
-use divvy_types::{OnConflict, Timestamp};
+use clap::Args;
+use divvy_types::{Matching, OnConflict, Timestamp};
 
-use crate::values::{Names, Span};
+use crate::values::{Moment, Names, Span, UniqueKey, one_of};
 
 pub(crate) const SUBMIT_EXAMPLES: &str = "\
 Examples:
@@ -12,7 +12,8 @@ Examples:
   divvy submit report --payload @report.json --in 5m --retries 3
   echo '{\"n\": 1}' | divvy submit resize --payload - --needs gpu
   divvy submit mail --key welcome-42      the same key is the same task
-  divvy submit report --unique daily      only one open at a time";
+  divvy submit encode --needs 'gpu>=2' --deadline 30m --limit gpu/acme
+  divvy submit sync --unique acme:10m --on-conflict replace";
 
 pub(crate) const RUN_EXAMPLES: &str = "\
 Examples:
@@ -60,48 +61,44 @@ pub(crate) struct Submit {
     /// Attempts after the first [default: 5]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
-    /// Capabilities that the worker must have
+    /// What the worker must have: gpu, region=eu, 'gpu>=2'
     #[arg(long, value_name = "a,b")]
     pub(crate) needs: Option<Names>,
+    /// If no worker has it: exact, best_fit (wait) or fallback
+    #[arg(long, value_name = "HOW", hide_possible_values = true)]
+    #[arg(value_parser = one_of::<Matching>(&["exact", "best_fit", "fallback"]))]
+    pub(crate) matching: Option<Matching>,
+    /// When it should be done: a span such as 30m, or a time
+    #[arg(long, value_name = "SPAN|TIME")]
+    pub(crate) deadline: Option<Moment>,
+    /// Whose share of the queue it uses
+    #[arg(long, value_name = "KEY")]
+    pub(crate) fair_key: Option<String>,
+    /// A limit that it runs under; may be repeated
+    #[arg(long = "limit", value_name = "NAME[/KEY]")]
+    pub(crate) limits: Vec<String>,
+    /// Only one such task at a time, or within a window
+    #[arg(long, value_name = "KEY[:SPAN]")]
+    pub(crate) unique: Option<UniqueKey>,
+    /// A second one: skip, replace the first, or refuse
+    #[arg(long, value_name = "HOW", requires = "unique", hide_possible_values = true)]
+    #[arg(value_parser = one_of::<OnConflict>(&["skip", "replace", "refuse"]))]
+    pub(crate) on_conflict: Option<OnConflict>,
+    /// Run it where tasks with the same key ran
+    #[arg(long, value_name = "KEY")]
+    pub(crate) affinity: Option<String>,
+    /// How large it is, in any unit: makes estimates better
+    #[arg(long, value_name = "N")]
+    pub(crate) cost_hint: Option<u64>,
     /// Idempotency key: the same key is the same task
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
-    /// Unique key: only one open task may have it
-    #[arg(long, value_name = "KEY")]
-    pub(crate) unique: Option<String>,
-    /// Hold the unique key for this span, even if the task ends sooner
-    #[arg(long, value_name = "SPAN", requires = "unique")]
-    pub(crate) unique_for: Option<Span>,
-    /// What becomes of this task if another has the key [default: skip]
-    #[arg(long, value_name = "WHAT", requires = "unique")]
-    pub(crate) on_conflict: Option<OnConflictWord>,
     /// Submit this many, for trying
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,
     /// Wait until it is final and print the result
     #[arg(long, short)]
     pub(crate) wait: bool,
-}
-
-/// What becomes of a second task with a unique key.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum OnConflictWord {
-    /// It is not taken
-    Skip,
-    /// The first is cancelled
-    Replace,
-    /// It is an error
-    Refuse,
-}
-
-impl From<OnConflictWord> for OnConflict {
-    fn from(word: OnConflictWord) -> Self {
-        match word {
-            OnConflictWord::Skip => Self::Skip,
-            OnConflictWord::Replace => Self::Replace,
-            OnConflictWord::Refuse => Self::Refuse,
-        }
-    }
 }
 
 /// A workflow to submit.

@@ -5,6 +5,9 @@ use divvy_types::settings::Rate;
 use divvy_types::{TaskState, WorkflowId};
 
 use super::bulk::{CANCEL_EXAMPLES, RETRY_EXAMPLES, TaskSelection};
+use crate::args::scheduling::{
+    REBALANCE_EXAMPLES, Rebalance, SET_QUEUE_EXAMPLES, SetQueue, WorkerStatus,
+};
 use crate::values::Span;
 
 pub(crate) const TASK_EXAMPLES: &str = "\
@@ -22,10 +25,13 @@ pub(crate) const SHOW_EXAMPLES: &str = "Example:\n  divvy task show 0198c0de --j
 pub(crate) const QUEUE_EXAMPLES: &str = "\
 Examples:
   divvy queue list
-  divvy queue pause mail";
+  divvy queue pause mail
+  divvy queue set reports --weight 3
+  divvy queue rebalance --dry-run";
 pub(crate) const WORKER_EXAMPLES: &str = "\
 Examples:
   divvy worker list
+  divvy worker status encoder-1     how it does, kind by kind
   divvy worker drain encoder-1";
 pub(crate) const DEAD_EXAMPLES: &str = "\
 Examples:
@@ -137,6 +143,12 @@ pub(crate) enum Queue {
     /// Grant tasks of this queue again
     #[command(after_help = QUEUE_EXAMPLES)]
     Resume(Named),
+    /// Set the weight of a queue and of fair keys in it
+    #[command(after_help = SET_QUEUE_EXAMPLES, override_usage = "divvy queue set <NAME> [OPTIONS]")]
+    Set(SetQueue),
+    /// Even the queues of the workers out
+    #[command(after_help = REBALANCE_EXAMPLES)]
+    Rebalance(Rebalance),
 }
 
 /// Verbs of workers.
@@ -148,6 +160,9 @@ pub(crate) enum Worker {
     /// Show a worker
     #[command(after_help = WORKER_EXAMPLES)]
     Show(Named),
+    /// Show how workers do: queues, success, skills
+    #[command(after_help = WORKER_EXAMPLES)]
+    Status(WorkerStatus),
     /// Let a worker finish its tasks and take no more
     #[command(after_help = WORKER_EXAMPLES)]
     Drain(Named),

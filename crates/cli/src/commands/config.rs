@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Context;
 use crate::args::local::Config;
 use crate::config::file::FILE_NAME;
-use crate::config::template;
+use crate::config::{Origin, template};
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 use crate::output::table::Table;
@@ -49,14 +49,25 @@ fn show(with_origin: bool, context: &Context) -> Result<Code> {
         Table::new(&["=KEY", "VALUE"])
     };
     for (key, value, origin) in rows {
-        let mut cells = vec![key.into(), value.into()];
+        let mut cells = vec![key.into_owned().into(), value.into()];
         if with_origin {
-            cells.push(origin.to_string().into());
+            cells.push(short(&origin).into());
         }
         table.row(cells);
     }
     table.print(output)?;
+    if let Some(path) = context.settings.file.as_ref().filter(|_| with_origin) {
+        output.note(format_args!("the file is {}", path.display()));
+    }
     Ok(Code::Done)
+}
+
+/// An origin that fits a table: a file without its folder.
+fn short(origin: &Origin) -> String {
+    match origin {
+        Origin::File(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into(),
+        other => other.to_string(),
+    }
 }
 
 /// Writes the commented file.

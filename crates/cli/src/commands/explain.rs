@@ -1,83 +1,181 @@
-//! `divvy explain`: why a task is where it is, and what moves it on.
+//! `divvy explain`: why a task is where it is, who could run it, what became of its attempts, and what moves it on.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use divvy_types::view::TaskDetail;
-use divvy_types::{TaskState, WaitReason};
+use divvy_types::overview::TaskExplanation;
+use divvy_types::view::{Candidate, PlacedBy, Placement, TaskDetail};
+use divvy_types::{TaskState, Timestamp, WaitReason};
 
 use super::Context;
 use crate::args::tasks::OneTask;
 use crate::exit::Code;
 use crate::http::Api;
+use crate::output::Output;
+use crate::output::table::{Cell, Table, folded};
 use crate::output::words;
 
 /// Dependencies that are looked at one by one.
 const PARENTS_MAX: usize = 10;
+/// Workers that were compared which are listed.
+const COMPARED_MAX: usize = 5;
 
 /// Explains.
 pub(super) async fn run(args: &OneTask, context: &Context) -> Result<Code> {
     let (api, output) = (context.api()?, &context.output);
-    let reply = api.get(&["tasks", &args.id], &[]).await?;
+    let reply = api.get(&["tasks", &args.id, "explain"], &[]).await?;
     if output.is_json() {
         output.raw(reply.text())?;
         return Ok(Code::Done);
     }
-    let task: TaskDetail = reply.parse()?;
-    let summary = &task.summary;
-    output.data(format_args!("{} {} is {}", summary.kind, summary.id, summary.state))?;
-    for line in reasons(&task) {
-        output.data(format_args!("  {line}"))?;
+    let task: TaskExplanation = reply.parse()?;
+    let explained = &task.explanation;
+    output.data(format_args!("{} {} is {}", task.kind, explained.id, explained.state))?;
+    let now = words::now();
+    for (name, value) in facts(&task, now) {
+        output.data(format_args!("  {name:<10} {}", folded(value.trim_end(), 13)))?;
     }
-    if summary.state == TaskState::Blocked {
+    if explained.state == TaskState::Blocked {
         for line in parents(&api, &task).await? {
             output.data(format_args!("  {line}"))?;
         }
     }
+    print_candidates(&explained.candidates, now, output)?;
+    print_attempts(&task, now, output)?;
     if let Some(cure) = next_step(&task) {
-        output.data(format_args!("  next: {cure}"))?;
+        output.data(format_args!("  next       {}", folded(&cure, 13)))?;
     }
     Ok(Code::Done)
 }
 
-fn reasons(task: &TaskDetail) -> Vec<String> {
-    let (summary, now) = (&task.summary, words::now());
-    let mut lines = Vec::new();
-    lines.extend(summary.wait_text.clone());
-    match summary.state {
-        TaskState::Leased => {
-            let worker = summary.worker.as_deref().unwrap_or("a worker");
-            lines.push(format!("runs on {worker}, attempt {}", summary.attempts.max(1)));
-            lines.extend(
-                summary
-                    .progress
-                    .as_ref()
-                    .map(|p| format!("progress {}/{} {}", p.done, p.total, p.message)),
-            );
-        }
-        state if state.is_final() => {
-            let ended = summary.ended_at.map(|at| words::relative(at, now)).unwrap_or_default();
-            let took = summary.ended_at.map_or(Duration::ZERO, |at| at.since(summary.submitted_at));
-            lines.push(format!("ended {ended}, {} after its submission", words::span(took)));
-        }
-        _ => {}
-    }
-    if let Some(error) = &summary.error {
-        let counted = task
-            .history
-            .iter()
-            .filter(|attempt| attempt.counted)
-            .count()
-            .max(summary.attempts as usize);
-        let tries = words::count(counted as u64, "attempt");
-        lines.push(format!("last error: {error} ({tries} of {} used)", task.terms.retry.limit + 1));
-    }
-    lines
+type Facts = Vec<(&'static str, String)>;
+
+fn facts(task: &TaskExplanation, now: Timestamp) -> Facts {
+    let explained = &task.explanation;
+    let mut facts = Vec::new();
+    let mut fact = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    fact("why", explained.wait_text.clone());
+    fact("place", Some(format!("queue {}, priority {}", task.queue, task.priority)));
+    fact("before it", explained.position.map(|before| words::count(before, "task")));
+    let start =
+        explained.estimated_start.map(|at| format!("expected {}", words::relative(at, now)));
+    fact("start", start);
+    let run = explained.estimated_run_ms.map(|ms| words::span(Duration::from_millis(ms)));
+    fact("run time", run.map(|span| format!("about {span}")));
+    fact("deadline", deadline(task, now));
+    fact("worker", worker(task, now));
+    let compared = explained.placement.as_ref().and_then(compared);
+    fact("compared", compared);
+    fact(
+        "progress",
+        task.progress.as_ref().map(|p| format!("{}/{} {}", p.done, p.total, p.message)),
+    );
+    fact("ended", task.ended_at.map(|at| ended(at, task.submitted_at, now)));
+    let tries = format!("{} of {} used", task.attempts, task.attempts_max);
+    fact("attempts", (task.attempts > 0).then_some(tries));
+    fact("error", task.error.as_ref().map(ToString::to_string));
+    facts
 }
 
-async fn parents(api: &Api, task: &TaskDetail) -> Result<Vec<String>> {
+fn ended(at: Timestamp, submitted: Timestamp, now: Timestamp) -> String {
+    let took = words::span(at.since(submitted));
+    format!("{}, {took} after its submission", words::relative(at, now))
+}
+
+fn deadline(task: &TaskExplanation, now: Timestamp) -> Option<String> {
+    let explained = &task.explanation;
+    let at = words::relative(explained.deadline?, now);
+    let verdict = match (explained.state.is_final(), explained.late) {
+        (true, true) => "missed",
+        (true, false) => "met",
+        (false, true) => "expected to be missed",
+        (false, false) => "expected to be met",
+    };
+    Some(format!("{at}, {verdict}"))
+}
+
+fn worker(task: &TaskExplanation, now: Timestamp) -> Option<String> {
+    let name = task.worker.as_deref()?;
+    let explained = &task.explanation;
+    if explained.state != TaskState::Leased {
+        return Some(format!("{name}, which ran it last"));
+    }
+    let attempt = task.attempts.max(1);
+    let Some(placement) = &explained.placement else {
+        return Some(format!("{name}, attempt {attempt}"));
+    };
+    let why = match placement.by {
+        PlacedBy::Turn => "it had a place free, and this was its next task",
+        PlacedBy::Score => "it had the best score of the free ones",
+    };
+    let since = words::relative(placement.at, now);
+    Some(format!("{name}, attempt {attempt}, given {since}: {why}"))
+}
+
+fn compared(placement: &Placement) -> Option<String> {
+    let first: Vec<String> = placement
+        .compared
+        .iter()
+        .take(COMPARED_MAX)
+        .map(|scored| format!("{} {:.2}", scored.worker, scored.score))
+        .collect();
+    let more = placement.compared.len().saturating_sub(COMPARED_MAX);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!first.is_empty()).then(|| format!("{}{more}", first.join(", ")))
+}
+
+fn print_candidates(candidates: &[Candidate], now: Timestamp, output: &Output) -> Result<()> {
+    let mut table = Table::new(&["WORKER", "CAN RUN IT", ">SCORE", "MADE OF"]);
+    for candidate in candidates {
+        let terms: Vec<String> = candidate
+            .terms
+            .iter()
+            .map(|term| format!("{} {:+.2}", term.name, term.value))
+            .collect();
+        let score = candidate.score.map_or_else(|| "-".to_owned(), |score| format!("{score:.2}"));
+        table.row([
+            candidate.worker.as_str().into(),
+            ability(candidate, now),
+            score.into(),
+            terms.join(", ").into(),
+        ]);
+    }
+    table.print(output)?;
+    Ok(())
+}
+
+fn ability(candidate: &Candidate, now: Timestamp) -> Cell {
+    if !candidate.serves {
+        return "does not serve it".into();
+    }
+    if !candidate.lacks.is_empty() {
+        return Cell::colored(format!("lacks {}", candidate.lacks.join(", ")), "33");
+    }
+    if let Some(until) = candidate.benched_until.filter(|until| *until > now) {
+        return Cell::colored(format!("rests, {}", words::relative(until, now)), "33");
+    }
+    if candidate.free { Cell::colored("yes, free", "32") } else { "yes, busy".into() }
+}
+
+fn print_attempts(task: &TaskExplanation, now: Timestamp, output: &Output) -> Result<()> {
+    let mut table = Table::new(&[">ATTEMPT", "=ENDED", "WORKER", "END"]);
+    for (number, attempt) in task.history.iter().enumerate() {
+        let end = attempt.error.as_ref().map_or_else(|| "finished".to_owned(), ToString::to_string);
+        let end = if attempt.counted { end } else { format!("{end} (not counted)") };
+        table.row([
+            (number + 1).to_string().into(),
+            words::relative(attempt.at, now).into(),
+            attempt.worker.as_str().into(),
+            end.into(),
+        ]);
+    }
+    table.print(output)?;
+    Ok(())
+}
+
+async fn parents(api: &Api, task: &TaskExplanation) -> Result<Vec<String>> {
     let mut lines = Vec::new();
-    for edge in task.terms.after.iter().take(PARENTS_MAX) {
+    for edge in task.after.iter().take(PARENTS_MAX) {
         let parent: TaskDetail = api.get(&["tasks", &edge.task.to_string()], &[]).await?.parse()?;
         let optional = if edge.optional { ", optional" } else { "" };
         let wait = parent.summary.wait_text.map(|text| format!(": {text}")).unwrap_or_default();
@@ -86,19 +184,16 @@ async fn parents(api: &Api, task: &TaskDetail) -> Result<Vec<String>> {
             parent.summary.kind, edge.task, parent.summary.state
         ));
     }
-    if task.terms.after.len() > PARENTS_MAX {
-        lines.push(format!(
-            "and {} more: divvy task show {}",
-            task.terms.after.len() - PARENTS_MAX,
-            task.summary.id
-        ));
+    if task.after.len() > PARENTS_MAX {
+        let more = task.after.len() - PARENTS_MAX;
+        lines.push(format!("and {more} more: divvy task show {}", task.explanation.id));
     }
     Ok(lines)
 }
 
-fn next_step(task: &TaskDetail) -> Option<String> {
-    let id = task.summary.id;
-    match (task.summary.state, &task.summary.wait) {
+fn next_step(task: &TaskExplanation) -> Option<String> {
+    let id = task.explanation.id;
+    match (task.explanation.state, &task.explanation.wait) {
         (TaskState::Dead, _) => Some(format!("divvy logs {id}, then divvy dead replay {id}")),
         (TaskState::Cancelled, _) => Some(format!("divvy task retry {id}")),
         (TaskState::Leased, _) => Some(format!("divvy logs -f {id}")),
@@ -108,6 +203,9 @@ fn next_step(task: &TaskDetail) -> Option<String> {
         (_, Some(WaitReason::MissingCapability { missing, .. })) => {
             Some(format!("start a worker that has it: divvy work --caps {}", missing.join(",")))
         }
+        (_, Some(WaitReason::QueuePaused { queue })) => Some(format!("divvy queue resume {queue}")),
+        (_, Some(WaitReason::Limit { .. })) => Some("see how full it is: divvy limit list".into()),
+        (_, Some(WaitReason::Benched { .. })) => Some("see why: divvy worker status".into()),
         (TaskState::Scheduled, _) => Some(format!("wait, or run it now: divvy task retry {id}")),
         _ => None,
     }

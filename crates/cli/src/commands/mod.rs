@@ -6,13 +6,16 @@ mod config;
 mod confirm;
 mod dead;
 mod doctor;
+mod doctor_live;
 mod explain;
 mod lab;
+mod limit;
 mod logs;
 mod queue;
 mod run;
 mod schedule;
 mod serve;
+mod settings;
 mod status;
 mod store;
 pub(crate) mod submit;
@@ -27,6 +30,7 @@ use anyhow::{Context as _, Result};
 use clap::CommandFactory;
 
 use crate::args::local;
+use crate::args::scheduling;
 use crate::args::{Cli, Command};
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
@@ -65,6 +69,9 @@ pub(crate) fn run(cli: Cli) -> Result<Code> {
         Some(Command::LabChild) => return lab::child(&plain),
         // Must work beside a file that is broken.
         Some(Command::Config(local::Config::Init { force })) => return config::init(force, &plain),
+        Some(Command::Settings(scheduling::Settings::Check { file })) => {
+            return settings::check(&file, &plain);
+        }
         Some(command) => command,
     };
     let settings = Settings::load(&global.flags())?;
@@ -115,11 +122,14 @@ async fn dispatch(command: Command, context: Context) -> Result<Code> {
         Command::Queue(args) => queue::run(args, &context).await,
         Command::Worker(args) => worker::run(args, &context).await,
         Command::Workflow(args) => workflow::run(args, &context).await,
+        Command::Limit(args) => limit::run(args, &context).await,
         Command::Dead(args) => dead::run(args, &context).await,
         Command::Schedule(args) => schedule::run(args, &context).await,
         Command::Status => status::run(&context).await,
+        Command::Doctor(args) if args.live => doctor_live::run(&context).await,
         Command::Doctor(args) => doctor::run(&args, &context).await,
         Command::Config(args) => config::run(&args, &context),
+        Command::Settings(args) => settings::run(&args, &context).await,
         Command::Store(args) => store::run(args, &context).await,
         Command::Bench(args) => bench::run(args, &context.output).await,
         Command::Lab(args) => lab::run(args, &context).await,

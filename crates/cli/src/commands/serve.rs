@@ -1,5 +1,7 @@
 //! `divvy serve`: a server without workers.
 
+use std::io::IsTerminal;
+
 use anyhow::{Context as _, Result};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -9,10 +11,13 @@ use crate::args::service::Serve;
 use crate::exit::Code;
 use crate::service::{Plan, Service};
 
-/// SIGTERM and Ctrl-C, which mean the same here.
+/// SIGTERM, Ctrl-C and the end of the terminal, which mean the same here.
 pub(super) struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
+    /// Whether there was a terminal at the start.
+    terminal: bool,
 }
 
 impl StopSignals {
@@ -22,14 +27,22 @@ impl StopSignals {
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+            terminal: std::io::stdin().is_terminal(),
         })
     }
 
     /// Waits for the next one. May be dropped while it waits.
     pub(super) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                // Someone's SIGHUP asks to read the settings again; only that of a terminal that went away means stop.
+                _ = self.hangup.recv() => if self.terminal && !std::io::stdin().is_terminal() {
+                    return;
+                },
+            }
         }
     }
 }

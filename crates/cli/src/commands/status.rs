@@ -1,14 +1,19 @@
 //! `divvy status`: the health of the server on one screen. Exit code 0 healthy, 1 degraded.
+//!
+//! What is wrong is the server's own judgement (`GET /api/v1/alerts`): a broken rule that is a fault makes it degraded,
+//! a warning is only told.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use divvy_types::view::{QueueView, WorkerView};
+use divvy_types::overview::{Alert, Alerts, QueueStatus, Severity};
+use divvy_types::view::WorkerView;
 use serde_json::{Value, json};
 
 use super::Context;
 use crate::exit::Code;
 use crate::http::parse_rows;
+use crate::output::table::folded;
 use crate::output::words;
 
 /// Looks and judges.
@@ -16,14 +21,17 @@ pub(super) async fn run(context: &Context) -> Result<Code> {
     let (api, output) = (context.api()?, &context.output);
     let ready = api.ready().await?;
     let stats = api.get(&["stats"], &[]).await?.value()?;
-    let queues: Vec<QueueView> = parse_rows(&api.get(&["queues"], &[]).await?.rows()?.items)?;
+    let queues: Vec<QueueStatus> = parse_rows(&api.get(&["queues"], &[]).await?.rows()?.items)?;
     let workers: Vec<WorkerView> = parse_rows(&api.get(&["workers"], &[]).await?.rows()?.items)?;
-    let problems = problems(ready, &stats, &queues, &workers);
+    let alerts: Alerts = api.get(&["alerts"], &[]).await?.parse()?;
+    let problems = problems(ready, &alerts.alerts);
+    let warnings = broken(&alerts.alerts, Severity::Warning);
     let code = if problems.is_empty() { Code::Done } else { Code::Failed };
     if output.is_json() {
         let health = if problems.is_empty() { "healthy" } else { "degraded" };
         output.object(&json!({
-            "status": health, "problems": problems, "server": api.server(), "stats": stats,
+            "status": health, "problems": problems, "warnings": warnings,
+            "server": api.server(), "stats": stats,
             "workers": workers.len(), "queues": queues.len(),
         }))?;
         return Ok(code);
@@ -48,74 +56,61 @@ pub(super) async fn run(context: &Context) -> Result<Code> {
         .map(|name| format!("{name} {}", count(&stats["final"], name)));
     output.data(format_args!("ended     {}", ended.join("   ")))?;
     let held: u64 = workers.iter().map(|worker| u64::from(worker.leased)).sum();
-    let paused = queues.iter().filter(|queue| queue.paused).count();
+    let paused = queues.iter().filter(|status| status.queue.paused).count();
     output.data(format_args!(
         "workers   {} connected, holding {}",
         workers.len(),
         words::count(held, "task")
     ))?;
     output.data(format_args!("queues    {}, {paused} paused", queues.len()))?;
-    for problem in problems {
-        output.data(format_args!("problem   {problem}"))?;
+    for (word, lines) in [("problem", problems), ("warning", warnings)] {
+        for line in lines {
+            output.data(format_args!("{word}   {}", folded(&line, 10)))?;
+        }
     }
     Ok(code)
 }
 
-fn problems(
-    ready: bool,
-    stats: &Value,
-    queues: &[QueueView],
-    workers: &[WorkerView],
-) -> Vec<String> {
+fn problems(ready: bool, alerts: &[Alert]) -> Vec<String> {
     let mut problems = Vec::new();
     if !ready {
         problems
             .push("the server does not take work: it starts or stops; look at its log".to_owned());
     }
-    if stats["engine"]["disk_full"].as_u64().unwrap_or_default() > 0 {
-        problems.push(
-            "the disk of the server is nearly full: no new tasks are taken; free some space"
-                .to_owned(),
-        );
-    }
-    let waiting: u64 = queues.iter().filter(|queue| !queue.paused).map(|queue| queue.ready).sum();
-    let working = workers.iter().filter(|worker| !worker.draining).count();
-    if waiting > 0 && working == 0 {
-        let tasks = words::count(waiting, "task");
-        problems
-            .push(format!("{tasks} ready and no worker to run them; start one with `divvy work`"));
-    }
+    problems.extend(broken(alerts, Severity::Fault));
     problems
+}
+
+fn broken(alerts: &[Alert], severity: Severity) -> Vec<String> {
+    let broken = alerts.iter().filter(|alert| alert.firing && alert.severity == severity);
+    broken
+        .map(|alert| match &alert.cure {
+            Some(cure) => format!("{}; {cure}", alert.text),
+            None => alert.text.clone(),
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn queue(paused: bool) -> QueueView {
-        let name = "mail".into();
-        QueueView {
-            name,
-            paused,
-            blocked: 0,
-            scheduled: 0,
-            ready: 3,
-            leased: 0,
-            oldest_ready_ms: Some(1),
-        }
-    }
-
     #[test]
-    fn waiting_work_without_workers_is_a_problem_unless_it_is_paused() {
-        let stats = json!({});
-        assert_eq!(problems(true, &stats, &[queue(false)], &[]).len(), 1);
-        assert!(problems(true, &stats, &[queue(true)], &[]).is_empty());
-        assert!(problems(true, &stats, &[], &[]).is_empty());
-    }
-
-    #[test]
-    fn a_full_disk_and_a_stopping_server_are_problems() {
-        let stats = json!({ "engine": { "disk_full": 1 } });
-        assert_eq!(problems(false, &stats, &[], &[]).len(), 2);
+    fn faults_are_problems_and_warnings_are_not() {
+        let alert = |name: &str, firing, severity| Alert {
+            name: name.to_owned().into(),
+            firing,
+            severity,
+            text: name.to_owned(),
+            cure: Some("act".to_owned()),
+        };
+        let alerts = [
+            alert("disk", true, Severity::Fault),
+            alert("file", false, Severity::Fault),
+            alert("busy", true, Severity::Warning),
+        ];
+        assert_eq!(problems(true, &alerts), ["disk; act"]);
+        assert_eq!(problems(false, &alerts).len(), 2);
+        assert_eq!(broken(&alerts, Severity::Warning), ["busy; act"]);
     }
 }

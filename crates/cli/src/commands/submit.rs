@@ -6,7 +6,9 @@ use std::io::Read;
 use anyhow::{Context as _, Result};
 use divvy_types::limits::PAYLOAD_BYTES_MAX;
 use divvy_types::view::TaskDetail;
-use divvy_types::{Dependency, OnConflict, Payload, TaskId, TaskSpec, TaskState, Unique};
+use divvy_types::{
+    Dependency, Name, Payload, TaskId, TaskSpec, TaskState, Terms, Timestamp, Unique,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -144,25 +146,40 @@ async fn spec(args: &Submit, api: &Api) -> Result<TaskSpec> {
     if let Some(priority) = args.priority {
         spec.priority = priority;
     }
-    if let Some(needs) = &args.needs {
-        spec.needs = needs.0.clone();
-    }
+    let mut terms = terms(args, words::now());
     for (names, optional) in [(&args.after, false), (&args.optional_after, true)] {
         for name in names {
-            spec.after.push(Dependency { task: resolve(api, name).await?, optional });
+            terms.after.push(Dependency { task: resolve(api, name).await?, optional });
         }
     }
-    spec.run_at = args.at.or_else(|| args.in_.map(|span| words::now() + span.0));
-    spec.timeout_ms = args.timeout.map(|timeout| timeout.as_ms());
-    if let Some(retries) = args.retries {
-        spec.retry.limit = retries;
-    }
-    if let Some(key) = &args.unique {
-        let window_ms = args.unique_for.map(|window| window.as_ms());
-        let on_conflict = args.on_conflict.map(OnConflict::from).unwrap_or_default();
-        spec.unique = Some(Unique { key: key.as_str().into(), window_ms, on_conflict });
-    }
+    spec.terms = terms.into();
     Ok(spec)
+}
+
+/// The terms that the flags give, except dependencies, which the server has to know.
+fn terms(args: &Submit, now: Timestamp) -> Terms {
+    let name = |text: &Option<String>| text.as_deref().map(Name::from);
+    let mut terms = Terms {
+        needs: args.needs.as_ref().map(|needs| needs.0.clone()).unwrap_or_default(),
+        matching: args.matching,
+        run_at: args.at.or_else(|| args.in_.map(|span| now + span.0)),
+        deadline: args.deadline.map(|moment| moment.from(now)),
+        timeout_ms: args.timeout.map(|timeout| timeout.as_ms()),
+        unique: args.unique.as_ref().map(|unique| Unique {
+            key: unique.key.clone(),
+            window_ms: unique.window.map(|window| window.as_ms()),
+            on_conflict: args.on_conflict.unwrap_or_default(),
+        }),
+        limits: args.limits.iter().map(Name::from).collect(),
+        fair_key: name(&args.fair_key),
+        affinity: name(&args.affinity),
+        cost_hint: args.cost_hint,
+        ..Terms::default()
+    };
+    if let Some(retries) = args.retries {
+        terms.retry.limit = retries;
+    }
+    terms
 }
 
 /// Copy number `number`, with an id of its own that is the same for the same key.
@@ -238,6 +255,37 @@ fn fields(args: &[String]) -> Result<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_flag_becomes_its_term_and_none_leaves_the_default() {
+        use clap::Parser as _;
+        let parse = |words: &str| {
+            let words = words.split(' ').map(String::from);
+            match crate::args::Cli::try_parse_from(words).unwrap().command {
+                Some(crate::args::Command::Submit(args)) => args,
+                other => panic!("{other:?}"),
+            }
+        };
+        let now = Timestamp(1_000_000);
+        assert_eq!(terms(&parse("divvy submit encode"), now), Terms::default());
+        let args = parse(
+            "divvy submit encode --needs gpu>=2,region=eu --matching fallback --deadline 30m \
+             --fair-key acme --limit api --limit gpu/acme --unique acme:10m --on-conflict replace \
+             --affinity film-7 --cost-hint 4096 --timeout 5s --retries 1 --in 1s",
+        );
+        let terms = terms(&args, now);
+        assert_eq!(terms.needs, ["gpu>=2", "region=eu"]);
+        assert_eq!(terms.matching, Some(divvy_types::Matching::Fallback));
+        assert_eq!(terms.deadline, Some(now.plus_ms(1_800_000)));
+        assert_eq!(terms.limits, ["api", "gpu/acme"]);
+        let unique = terms.unique.unwrap();
+        assert_eq!((unique.key.as_str(), unique.window_ms), ("acme", Some(600_000)));
+        assert_eq!(unique.on_conflict, divvy_types::OnConflict::Replace);
+        assert_eq!((terms.fair_key.as_deref(), terms.cost_hint), (Some("acme"), Some(4_096)));
+        assert_eq!(terms.affinity.as_deref(), Some("film-7"));
+        assert_eq!((terms.timeout_ms, terms.retry.limit), (Some(5_000), 1));
+        assert_eq!(terms.run_at, Some(now.plus_ms(1_000)));
+    }
 
     #[test]
     fn fields_are_text_or_json() {

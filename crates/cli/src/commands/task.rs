@@ -2,8 +2,8 @@
 
 use anyhow::Result;
 use divvy_types::limits::PAGE_ROWS_MAX;
-use divvy_types::view::{TaskDetail, TaskSummary};
-use divvy_types::{TaskId, TaskState};
+use divvy_types::view::{TaskDetail, TaskSummary, TermsView};
+use divvy_types::{Name, TaskId, TaskState, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -178,7 +178,7 @@ fn facts(task: &TaskDetail) -> Vec<(&'static str, String)> {
         summary.workflow.as_ref().map(|workflow| format!("{} ({})", workflow.name, workflow.id)),
     );
     fact("spawned by", task.spawned_by.map(|id| id.to_string()));
-    fact("needs", (!task.terms.needs.is_empty()).then(|| task.terms.needs.join(", ")));
+    term_facts(&task.terms, now, &mut fact);
     for edge in &task.terms.after {
         fact(
             "after",
@@ -188,6 +188,29 @@ fn facts(task: &TaskDetail) -> Vec<(&'static str, String)> {
     fact("payload", Some(data_text(&task.payload)));
     fact("result", task.result.as_ref().map(data_text));
     facts
+}
+
+/// The terms that were given, one by one.
+fn term_facts(
+    terms: &TermsView,
+    now: Timestamp,
+    fact: &mut impl FnMut(&'static str, Option<String>),
+) {
+    let list = |names: &[Name]| (!names.is_empty()).then(|| names.join(", "));
+    let span = |ms| words::span(std::time::Duration::from_millis(ms));
+    fact("needs", list(&terms.needs));
+    fact("matching", terms.matching.map(|matching| matching.as_str().to_owned()));
+    let deadline = terms.deadline.map(|time| format!("{} ({time})", words::relative(time, now)));
+    fact("deadline", deadline);
+    fact("limits", list(&terms.limits));
+    fact("fair key", terms.fair_key.as_ref().map(ToString::to_string));
+    fact("affinity", terms.affinity.as_ref().map(ToString::to_string));
+    fact("cost hint", terms.cost_hint.map(|cost| cost.to_string()));
+    let unique = terms.unique.as_ref().map(|unique| match unique.window_ms {
+        Some(window) => format!("{} (within {})", unique.key, span(window)),
+        None => format!("{} (while it is open)", unique.key),
+    });
+    fact("unique", unique);
 }
 
 fn data_text(data: &divvy_types::Payload) -> String {

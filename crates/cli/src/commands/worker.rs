@@ -1,10 +1,14 @@
-//! `divvy worker`: lists, shows and drains connected workers.
+//! `divvy worker`: lists, shows, judges and drains connected workers.
+
+use std::time::Duration;
 
 use anyhow::Result;
+use divvy_types::Timestamp;
 use divvy_types::view::WorkerView;
 use serde_json::json;
 
 use super::Context;
+use crate::args::scheduling::WorkerStatus;
 use crate::args::tasks::{Named, Worker};
 use crate::exit::Code;
 use crate::http::parse_rows;
@@ -16,6 +20,7 @@ pub(super) async fn run(args: Worker, context: &Context) -> Result<Code> {
     match args {
         Worker::List => list(context).await,
         Worker::Show(named) => show(&named, context).await,
+        Worker::Status(args) => status(&args, context).await,
         Worker::Drain(named) => drain(&named, context).await,
     }
 }
@@ -37,8 +42,9 @@ async fn list(context: &Context) -> Result<Code> {
         "WORKER",
         "=STATE",
         ">HOLDS",
+        ">QUEUE",
         ">DONE",
-        ">FAILED",
+        ">SUCCESS",
         "=SEEN",
         "QUEUES",
         "CAPABILITIES",
@@ -48,8 +54,9 @@ async fn list(context: &Context) -> Result<Code> {
             worker.name.as_str().into(),
             state(worker),
             format!("{}/{}", worker.leased, worker.credit).into(),
+            worker.queue_length.to_string().into(),
             worker.finished.to_string().into(),
-            worker.failed.to_string().into(),
+            percent(worker.success_rate).into(),
             words::relative(worker.seen_at, now).into(),
             if worker.queues.is_empty() { "all".into() } else { worker.queues.join(",").into() },
             worker.capabilities.join(",").into(),
@@ -89,6 +96,8 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
             ("name", worker.name.to_string()),
             ("state", if worker.draining { "draining" } else { "connected" }.to_owned()),
             ("holds", format!("{} of {}", worker.leased, worker.credit)),
+            ("queue", format!("{} beyond {} slots", worker.queue_length, worker.slots)),
+            ("success", percent(worker.success_rate)),
             ("finished", format!("{} ({} attempts failed)", worker.finished, worker.failed)),
             ("connected", words::relative(worker.connected_at, now)),
             ("seen", words::relative(worker.seen_at, now)),
@@ -100,6 +109,90 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
         }
     }
     Ok(Code::Done)
+}
+
+async fn status(args: &WorkerStatus, context: &Context) -> Result<Code> {
+    let output = &context.output;
+    let path: Vec<&str> = ["workers"].into_iter().chain(args.name.as_deref()).collect();
+    let rows = context.api()?.get(&path, &[]).await?.rows()?.items;
+    if output.is_json() {
+        rows.iter().try_for_each(|row| output.raw(row.get()))?;
+        return Ok(Code::Done);
+    }
+    let workers: Vec<WorkerView> = parse_rows(&rows)?;
+    if output.is_quiet() {
+        workers.iter().try_for_each(|worker| output.data(&worker.name))?;
+        return Ok(Code::Done);
+    }
+    let mut table = Table::new(&[
+        "WORKER",
+        "=STATE",
+        ">QUEUE",
+        ">SLOTS",
+        ">SUCCESS",
+        ">DONE",
+        ">FAILED",
+        "RESTS FROM",
+    ]);
+    let now = words::now();
+    for worker in &workers {
+        table.row([
+            worker.name.as_str().into(),
+            state(worker),
+            worker.queue_length.to_string().into(),
+            format!("{}/{}", worker.leased.min(worker.slots), worker.slots).into(),
+            percent(worker.success_rate).into(),
+            worker.finished.to_string().into(),
+            worker.failed.to_string().into(),
+            benched(worker, now),
+        ]);
+    }
+    table.print(output)?;
+    if workers.is_empty() {
+        output.note("no worker is connected; start one with `divvy work`");
+    }
+    if args.name.is_some() {
+        print_skills(&workers, context)?;
+    }
+    Ok(Code::Done)
+}
+
+fn print_skills(workers: &[WorkerView], context: &Context) -> Result<()> {
+    let now = words::now();
+    let mut table = Table::new(&["KIND", ">ATTEMPTS", ">SUCCESS", ">RUN TIME", "=RESTS"]);
+    for skill in workers.iter().flat_map(|worker| &worker.skills) {
+        let run = skill.run_ms.map(|ms| words::span(Duration::from_secs_f64(ms.max(0.0) / 1e3)));
+        let rests = skill.benched_until.filter(|until| *until > now);
+        table.row([
+            skill.kind.as_str().into(),
+            skill.attempts.to_string().into(),
+            percent(skill.success_rate).into(),
+            run.unwrap_or_else(|| "-".to_owned()).into(),
+            rests
+                .map_or_else(|| "-".to_owned(), |at| format!("until {}", words::relative(at, now)))
+                .into(),
+        ]);
+    }
+    table.print(&context.output)?;
+    if workers.iter().all(|worker| worker.skills.is_empty()) {
+        context.output.note("nothing is known of its skills yet: no attempt has ended there");
+    }
+    Ok(())
+}
+
+/// The kinds that a worker is kept from, and until when at the latest.
+fn benched(worker: &WorkerView, now: Timestamp) -> Cell {
+    let resting = worker.skills.iter().filter_map(|skill| {
+        Some((skill.kind.as_str(), skill.benched_until.filter(|until| *until > now)?))
+    });
+    let resting: Vec<(&str, Timestamp)> = resting.collect();
+    let Some(until) = resting.iter().map(|(_, until)| *until).max() else { return "-".into() };
+    let kinds: Vec<&str> = resting.iter().map(|(kind, _)| *kind).collect();
+    Cell::colored(format!("{}, {}", kinds.join(","), words::relative(until, now)), "33")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}%", share * 100.0)
 }
 
 async fn drain(named: &Named, context: &Context) -> Result<Code> {

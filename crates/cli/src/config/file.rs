@@ -1,11 +1,18 @@
 //! `divvy.yaml`: its fields, how it is found, and errors that name the line and the word that was probably meant.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use divvy_server::FileSections;
+use divvy_types::Name;
+use divvy_types::settings::{
+    KindSettings, Limit, LoadBalancing, Ordering, PoisonAfter, QueueSettings,
+};
 use serde::Deserialize;
 
+use super::place::place_of;
 use crate::exit::{Code, Failure};
 use crate::output::Color;
 use crate::values::{Names, Programs, SlotCounts, Span, Workers};
@@ -31,6 +38,26 @@ pub(crate) struct ConfigFile {
     pub(crate) up: Up,
     /// Workers.
     pub(crate) work: Work,
+    /// How tasks get to workers and move between them. Read again while the server runs, like all that follow.
+    pub(crate) load_balancing: Option<LoadBalancing>,
+    /// Whose turn it is.
+    pub(crate) ordering: Option<Ordering>,
+    /// Limits by name.
+    pub(crate) limits: Option<BTreeMap<Name, Limit>>,
+    /// What is special about queues.
+    pub(crate) queues: Option<BTreeMap<Name, QueueSettings>>,
+    /// What is special about kinds.
+    pub(crate) kinds: Option<BTreeMap<Name, KindSettings>>,
+    /// A task whose worker went away so many times is a dead letter. Default 3.
+    pub(crate) poison_after: Option<PoisonAfter>,
+}
+
+impl ConfigFile {
+    /// What it says about scheduling.
+    pub(crate) fn sections(self) -> FileSections {
+        let Self { load_balancing, ordering, limits, queues, kinds, poison_after, .. } = self;
+        FileSections { load_balancing, ordering, limits, queues, kinds, poison_after }
+    }
 }
 
 /// The server itself.
@@ -117,8 +144,24 @@ pub(crate) fn parse(path: &Path, yaml: &str) -> Result<ConfigFile> {
     if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(ConfigFile::default());
     }
-    serde_saphyr::from_str(yaml)
-        .map_err(|error| yaml_failure(&path.display().to_string(), yaml, &error).into())
+    let name = path.display().to_string();
+    let file: ConfigFile =
+        serde_saphyr::from_str(yaml).map_err(|error| yaml_failure(&name, yaml, &error))?;
+    check(&file, &name, yaml)?;
+    Ok(file)
+}
+
+/// Refuses settings of scheduling that are well-formed and make no sense, with their place.
+fn check(file: &ConfigFile, name: &str, yaml: &str) -> Result<(), Failure> {
+    let mut settings = divvy_types::Settings::default();
+    file.clone().sections().lay_over(&mut settings);
+    settings.check().map_err(|error| {
+        let place = match place_of(yaml, &error.path) {
+            Some((line, column)) => format!("{name}:{line}:{column}"),
+            None => name.to_owned(),
+        };
+        Failure::usage(format!("{place}: {error}"))
+    })
 }
 
 /// An error in a YAML file, with its place and the word that was probably meant.
@@ -128,13 +171,18 @@ pub(crate) fn yaml_failure(file: &str, yaml: &str, error: &serde_saphyr::Error) 
         Some(location) => format!("{file}:{}:{}", location.line(), location.column()),
         None => file.to_owned(),
     };
-    let (field, expected) = match error {
-        serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => (field, expected),
+    let (what, word, expected) = match error {
+        serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
+            ("field", field, expected)
+        }
+        serde_saphyr::Error::SerdeUnknownVariant { variant, expected, .. } => {
+            ("word", variant, expected)
+        }
         other => return Failure::usage(format!("{place}: {}", plain(yaml, other))),
     };
-    let hint = crate::suggest::hint(field, expected.iter().copied());
-    Failure::usage(format!("{place}: unknown field `{field}`{hint}"))
-        .cure(format!("the fields here are: {}", expected.join(", ")))
+    let hint = crate::suggest::hint(word, expected.iter().copied());
+    Failure::usage(format!("{place}: unknown {what} `{word}`{hint}"))
+        .cure(format!("the {what}s here are: {}", expected.join(", ")))
 }
 
 /// The message without the place, which stands before it already, and with the word that is meant.
@@ -187,6 +235,17 @@ mod tests {
             ("work:\n  slots: {cpu: many}\n", 2, "many"),
             ("work:\n  exec:\n    resize: \"'open\"\n", 3, "quote"),
             ("up: {workers: [1]}\n", 1, ""),
+            ("load_balancing:\n  strategy: hybird\n", 2, "did you mean `hybrid`?"),
+            ("load_balancing:\n  thresholds:\n    busy_treshold: 3\n", 3, "`busy_threshold`"),
+            (
+                "load_balancing:\n  thresholds:\n    busy_threshold: 3\n    idle_threshold: 9\n",
+                4,
+                "load_balancing.thresholds.idle_threshold is 9, more than busy_threshold (3)",
+            ),
+            ("limits:\n  api:\n    rate: fast\n", 3, "`fast` is not a rate"),
+            ("limits:\n  api: {}\n", 2, "limits.api limits nothing"),
+            ("queues:\n  mail:\n    weight: 0\n", 3, "queues.mail.weight is 0"),
+            ("\npoison_after: 0\n", 2, "poison_after is 0, expected 1 to 1000"),
             ("a: b: c\n", 1, ""),
         ] {
             let failure = error(yaml);
@@ -220,7 +279,11 @@ mod tests {
         assert!(
             file.serve.listen.is_some() && file.serve.data.is_some() && file.serve.lease.is_some()
         );
-        assert!(file.work.exec.is_some_and(|programs| programs.0.len() == 1));
+        assert!(file.work.exec.as_ref().is_some_and(|programs| programs.0.len() == 1));
+        assert_eq!(file.clone().sections().names().len(), 6, "every section is in it");
+        assert_eq!(file.load_balancing, Some(LoadBalancing::default()), "the values are defaults");
+        assert_eq!(file.ordering, Some(Ordering::default()));
+        assert_eq!(file.poison_after, Some(PoisonAfter::default()));
         assert!(
             file.work.slots.is_some()
                 && file.up.workers.is_some()

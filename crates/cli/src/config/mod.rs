@@ -3,8 +3,10 @@
 //! Flags of a command are applied by that command; this module knows the other three layers and the global flags.
 
 pub(crate) mod file;
+pub(crate) mod place;
 pub(crate) mod template;
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +14,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Result;
+use divvy_server::FileSections;
+use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::output::Color;
@@ -89,7 +93,12 @@ pub(crate) struct Settings {
     pub(crate) exec: Setting<Programs>,
     pub(crate) allow_private: Setting<bool>,
     pub(crate) drain_timeout: Setting<Span>,
+    /// What the file says about scheduling.
+    pub(crate) scheduling: FileSections,
 }
+
+/// A setting as text: key, value, origin.
+pub(crate) type Row = (Cow<'static, str>, String, Origin);
 
 impl Settings {
     /// The settings of this run.
@@ -113,7 +122,8 @@ impl Settings {
         file: ConfigFile,
     ) -> Result<Self> {
         let from = Layers { environment, path: path.as_deref() };
-        let ConfigFile { server, token, color, serve, up, work } = file;
+        let scheduling = file.clone().sections();
+        let ConfigFile { server, token, color, serve, up, work, .. } = file;
         let listen_default = LISTEN_DEFAULT.parse().expect("the default address is an address");
         let settings = Self {
             server: from
@@ -144,23 +154,20 @@ impl Settings {
                 Span(Duration::from_secs(30)),
             )?,
             file: path.clone(),
+            scheduling,
         };
         Ok(settings)
     }
 
     /// Every setting as text: key, value, origin. A token is never shown.
-    pub(crate) fn rows(&self) -> Vec<(&'static str, String, Origin)> {
-        fn row<T>(
-            key: &'static str,
-            setting: &Setting<T>,
-            text: impl Fn(&T) -> String,
-        ) -> (&'static str, String, Origin) {
-            (key, text(&setting.value), setting.origin.clone())
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        fn row<T>(key: &'static str, setting: &Setting<T>, text: impl Fn(&T) -> String) -> Row {
+            (key.into(), text(&setting.value), setting.origin.clone())
         }
         let shown = |token: &Option<String>| {
             if token.is_some() { "(set)".to_owned() } else { String::new() }
         };
-        vec![
+        let mut rows = vec![
             row("server", &self.server, Clone::clone),
             row("token", &self.token, shown),
             row("color", &self.color, Color::to_string),
@@ -176,8 +183,51 @@ impl Settings {
             row("work.exec", &self.exec, Programs::to_string),
             row("work.allow_private", &self.allow_private, bool::to_string),
             row("work.drain_timeout", &self.drain_timeout, Span::to_string),
-        ]
+        ];
+        rows.extend(self.scheduling_rows());
+        rows
     }
+
+    /// The settings of scheduling that the file and the defaults give a server at its start.
+    fn scheduling_rows(&self) -> Vec<Row> {
+        let mut settings = divvy_types::Settings::default();
+        self.scheduling.lay_over(&mut settings);
+        let in_file = self.scheduling.names();
+        let Ok(Value::Object(sections)) = serde_json::to_value(&settings) else {
+            return Vec::new();
+        };
+        let mut rows = Vec::new();
+        for (name, section) in &sections {
+            let origin = match &self.file {
+                Some(path) if in_file.contains(&name.as_str()) => Origin::File(path.clone()),
+                _ => Origin::Default,
+            };
+            leaves(name, section, &mut |key, value| {
+                rows.push((key.to_owned().into(), value, origin.clone()));
+            });
+        }
+        rows
+    }
+}
+
+/// Every value below `value` with its path. A list is one value.
+pub(crate) fn leaves(path: &str, value: &Value, each: &mut dyn FnMut(&str, String)) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                leaves(&format!("{path}.{name}"), value, each);
+            }
+        }
+        Value::Array(list) => {
+            let words: Vec<String> = list.iter().map(word).collect();
+            each(path, words.join(","));
+        }
+        value => each(path, word(value)),
+    }
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
 impl<T> Setting<T> {
@@ -270,6 +320,22 @@ mod tests {
     fn a_bad_variable_is_named() {
         let error = resolve(&GlobalFlags::default(), &[("DIVVY_SLOTS", "cpu=x")], "").unwrap_err();
         assert!(error.to_string().starts_with("DIVVY_SLOTS: "), "{error}");
+    }
+
+    #[test]
+    fn sections_of_scheduling_are_shown_with_their_origin() {
+        let yaml = "limits: {api: {rate: 10/s}}\nload_balancing: {strategy: pull}\n";
+        let settings = resolve(&GlobalFlags::default(), &[], yaml).unwrap();
+        let rows = settings.rows();
+        let row = |key: &str| {
+            let (_, value, origin) = rows.iter().find(|(name, ..)| name == key).unwrap();
+            (value.as_str(), origin.clone())
+        };
+        let file = Origin::File("/project/divvy.yaml".into());
+        assert_eq!(row("limits.api.rate"), ("10/s", file.clone()));
+        assert_eq!(row("load_balancing.strategy"), ("pull", file.clone()));
+        assert_eq!(row("load_balancing.thresholds.busy_threshold"), ("5", file));
+        assert_eq!(row("poison_after"), ("3", Origin::Default));
     }
 
     #[test]

@@ -47,4 +47,65 @@ pub(crate) const TEXT: &str = "\
 #  allow_private: false
 # How long a stopping worker waits for its tasks.
 #  drain_timeout: 30s
+
+# The sections below are read again while the server runs: when this file
+# changes, and on SIGHUP. A section that is here is exactly what it says here;
+# one that is not can be set with `divvy limit`, `divvy queue set` and the API.
+
+# How tasks get to workers and move between them.
+#load_balancing:
+# none, pull (idle workers steal), push (the scheduler moves tasks), or hybrid.
+#  strategy: hybrid
+#  thresholds:
+# A worker with a longer queue is busy, one with a shorter queue is idle.
+#    busy_threshold: 5
+#    idle_threshold: 2
+# How often the scheduler looks, and the longest over the shortest queue from
+# which on it moves tasks.
+#    rebalance_interval_sec: 30
+#    severe_imbalance_ratio: 3.0
+#  work_stealing:
+#    max_steal_per_cycle: 3
+# The last task that was given goes first (true), or the first (false).
+#    prefer_recent_tasks: true
+# Whether tasks that have begun may move too; they start again elsewhere.
+#    allow_task_migration: false
+# Whether tasks move ahead of time, by how long they are expected to run.
+#    predictive: false
+#  capabilities:
+# For tasks that do not say: exact, best_fit or fallback.
+#    matching_strategy: best_fit
+# Whether workers are judged by how they did, and how much that counts (0 to 1).
+#    consider_history: true
+#    history_weight: 0.3
+#  priority:
+# Tasks of this priority and above are never stolen, unless preserve is false.
+#    high_priority_threshold: 4
+#    preserve_high_priority: true
+# How much else counts when a worker is chosen; 0 leaves a term out.
+#  scores: {affinity: 0.5, run_time: 0, cost: 0, energy: 0}
+
+# Whose turn it is.
+#ordering:
+# How much waiting makes up for one step of priority, in seconds.
+#  ageing_sec: 60
+# A task without a deadline counts as if it had one this much later.
+#  patience_sec: 600
+
+# Limits that tasks name, such as api or api/acme: starts per time and tasks at
+# once, per key and in total. For example:
+#limits:
+#  api: {rate: 10/s, burst: 20, concurrency: 4, total_concurrency: 40}
+
+# What is special about queues: their share, and that of fair keys in them. For
+# example:
+#queues:
+#  reports: {weight: 3, fair_by: time, fair_weights: {acme: 5}}
+
+# What is special about kinds. For example:
+#kinds:
+#  http: {timeout_ms: 60000, limits: [api], retry_budget: {share: 0.2}}
+
+# A task whose worker went away so many times while it ran is a dead letter.
+#poison_after: 3
 ";

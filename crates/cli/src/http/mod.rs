@@ -74,6 +74,15 @@ impl Api {
         self.answer(self.request(Method::GET, path)?.query(query).timeout(ANSWER_TIMEOUT)).await
     }
 
+    /// Asks for something to be done, in a way that the query says.
+    pub(crate) async fn post_query(
+        &self,
+        path: &[&str],
+        query: Query<'_>,
+    ) -> anyhow::Result<Reply> {
+        self.answer(self.request(Method::POST, path)?.query(query).timeout(ANSWER_TIMEOUT)).await
+    }
+
     /// Asks for something to be done.
     pub(crate) async fn post(
         &self,
@@ -83,13 +92,22 @@ impl Api {
         self.answer(self.request(Method::POST, path)?.json(body).timeout(ANSWER_TIMEOUT)).await
     }
 
-    /// Sets something.
+    /// Sets something whole.
     pub(crate) async fn put(
         &self,
         path: &[&str],
         body: &impl serde::Serialize,
     ) -> anyhow::Result<Reply> {
         self.answer(self.request(Method::PUT, path)?.json(body).timeout(ANSWER_TIMEOUT)).await
+    }
+
+    /// Changes a part of something.
+    pub(crate) async fn patch(
+        &self,
+        path: &[&str],
+        body: &impl serde::Serialize,
+    ) -> anyhow::Result<Reply> {
+        self.answer(self.request(Method::PATCH, path)?.json(body).timeout(ANSWER_TIMEOUT)).await
     }
 
     /// Removes something.

@@ -126,6 +126,35 @@ fn cut(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
+/// A text folded at the width of the terminal, further lines `indent` columns in. Whole where there is no terminal, so
+/// that programs find each thing on its line.
+pub(crate) fn folded(text: &str, indent: usize) -> String {
+    match terminal_size::terminal_size() {
+        Some((width, _)) => fold(text, indent, usize::from(width.0)),
+        None => text.to_owned(),
+    }
+}
+
+fn fold(text: &str, indent: usize, width: usize) -> String {
+    // A terminal that leaves no room for words is not worth folding for.
+    let room = width.saturating_sub(indent).max(20);
+    let mut folded = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > room {
+            write!(folded, "\n{:indent$}", "").expect("a String takes any text");
+            column = 0;
+        } else if column > 0 {
+            folded.push(' ');
+            column += 1;
+        }
+        folded.push_str(word);
+        column += length;
+    }
+    folded
+}
+
 /// The columns of the terminal, or those of a usual one.
 pub(crate) fn width() -> usize {
     terminal_size::terminal_size().map_or(WIDTH_DEFAULT, |(width, _)| usize::from(width.0))
@@ -157,6 +186,14 @@ mod tests {
             "{text}"
         );
         assert!(lines[2].starts_with("0198c0df  noop         12345  a [2Jb"), "{text}");
+    }
+
+    #[test]
+    fn a_long_text_is_folded_between_words() {
+        let text = fold("one two three four five six seven eight nine ten", 10, 40);
+        assert_eq!(text, "one two three four five six\n          seven eight nine ten");
+        assert!(fold(&"word ".repeat(40), 10, 40).lines().all(|line| line.chars().count() <= 40));
+        assert_eq!(fold("short", 10, 40), "short");
     }
 
     #[test]

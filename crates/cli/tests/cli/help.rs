@@ -21,10 +21,17 @@ const COMMANDS: &[&str] = &[
     "queue show",
     "queue pause",
     "queue resume",
+    "queue set",
+    "queue rebalance",
     "worker",
     "worker list",
     "worker show",
+    "worker status",
     "worker drain",
+    "limit",
+    "limit list",
+    "limit set",
+    "limit remove",
     "dead",
     "dead list",
     "dead replay",
@@ -44,6 +51,9 @@ const COMMANDS: &[&str] = &[
     "config show",
     "config check",
     "config init",
+    "settings",
+    "settings show",
+    "settings check",
     "store",
     "store check",
     "store backup",
@@ -106,7 +116,11 @@ fn completions_know_the_commands() {
 fn the_guide_has_an_example_of_every_command() {
     let guide = include_str!("../../../../docs/guides/cli.md");
     for command in COMMANDS.iter().filter(|command| {
-        !["task", "queue", "worker", "dead", "schedule", "config", "store", "lab"].contains(command)
+        ![
+            "task", "queue", "worker", "limit", "dead", "schedule", "config", "settings", "store",
+            "lab",
+        ]
+        .contains(command)
     }) {
         assert!(
             guide.contains(&format!("\ndivvy {command} "))

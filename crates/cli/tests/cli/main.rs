@@ -9,6 +9,7 @@ mod help;
 mod lab;
 mod programs;
 mod schedules;
+mod scheduling;
 mod settings;
 mod stack;
 mod starting_and_stopping;

@@ -24,6 +24,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::app::{App, VERSION};
 use crate::grpc::status::{malformed, status};
 use crate::grpc::{hello, wire};
+use crate::samples;
 
 /// How long a worker may take to say what it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -147,6 +148,7 @@ impl Reader {
     }
 
     async fn take(&self, worker: WorkerKey, message: v1::FromWorker) -> Result<(), Status> {
+        samples::note(&self.app);
         let handle = &self.app.handle;
         let taken = match message.message {
             Some(Message::Reports(reports)) => {

@@ -115,6 +115,10 @@ impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
         let status = match &error {
             Error::Spec(error) => return Self::from(error.clone()),
+            Error::Setting(invalid) => {
+                return Self::new(StatusCode::BAD_REQUEST, error.code(), error.to_string())
+                    .with_field(invalid.path.as_str());
+            }
             Error::BadCursor(_) => {
                 return Self::new(StatusCode::BAD_REQUEST, error.code(), error.to_string())
                     .with_field("after");
@@ -122,10 +126,12 @@ impl From<Error> for ApiError {
             Error::NotFound(_)
             | Error::NoSuchWorker(_)
             | Error::NoSuchWorkflow(_)
-            | Error::NoSuchSchedule(_) => StatusCode::NOT_FOUND,
-            Error::Ambiguous { .. } | Error::Conflict { .. } | Error::TooManySchedules => {
-                StatusCode::CONFLICT
-            }
+            | Error::NoSuchSchedule(_)
+            | Error::NoSuchSetting { .. } => StatusCode::NOT_FOUND,
+            Error::Ambiguous { .. }
+            | Error::Conflict { .. }
+            | Error::TooManySchedules
+            | Error::SettingOwned { .. } => StatusCode::CONFLICT,
             Error::Overloaded { .. } => StatusCode::TOO_MANY_REQUESTS,
             Error::DiskFull => StatusCode::INSUFFICIENT_STORAGE,
             Error::Stopping => StatusCode::SERVICE_UNAVAILABLE,
@@ -190,6 +196,7 @@ pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use divvy_types::settings::InvalidSetting;
     use divvy_types::{TaskId, TaskState};
 
     #[test]
@@ -203,6 +210,9 @@ mod tests {
             (Error::Spec(SpecError::PayloadTooLarge { bytes: 1 }), 413),
             (Error::Spec(SpecError::BatchTooLarge { count: 1 }), 413),
             (Error::BadCursor("x".into()), 400),
+            (Error::SettingOwned { section: "limits".into(), owner: "f".into() }, 409),
+            (Error::NoSuchSetting { what: "limit", name: "x".into() }, 404),
+            (Error::Setting(InvalidSetting { path: "a.b".into(), problem: "is 0".into() }), 400),
             (Error::NotFound("x".into()), 404),
             (Error::NoSuchWorker("x".into()), 404),
             (Error::NoSuchSchedule("x".into()), 404),

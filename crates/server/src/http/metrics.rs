@@ -1,5 +1,6 @@
 //! `GET /metrics`: the figures in the Prometheus text format.
 
+use std::collections::BTreeMap;
 use std::fmt::{Display, Write as _};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -7,11 +8,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use divvy_engine::Snapshot;
 use divvy_types::TaskState;
-use divvy_types::view::QueueView;
+use divvy_types::view::{QueueView, WorkerView};
 use http::header::CONTENT_TYPE;
 
 use crate::app::{App, VERSION};
 use crate::http::error::ApiError;
+use crate::http::{alerts, metrics_load};
 
 /// Queues that get lines of their own; the others are only in the totals. Bounds what a monitor has to store.
 const QUEUES_MAX: usize = 1_000;
@@ -36,7 +38,20 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Response, ApiError> {
     counters(&mut text, &snapshot);
     open_tasks(&mut text, &snapshot, &finals);
     by_queue(&mut text, &queues);
+    let rates = success_rates(&app.handle.workers().await?);
+    let (_, scene) = alerts::scene(&app, snapshot).await?;
+    metrics_load::write(&mut text, &scene, &rates);
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.0).into_response())
+}
+
+/// The success of each worker by name; of several connections of one name, the worst.
+fn success_rates(workers: &[WorkerView]) -> Vec<(String, f64)> {
+    let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
+    for worker in workers {
+        let rate = rates.entry(&worker.name).or_insert(worker.success_rate);
+        *rate = rate.min(worker.success_rate);
+    }
+    rates.into_iter().map(|(name, rate)| (name.to_owned(), rate)).collect()
 }
 
 fn counters(text: &mut Text, snapshot: &Snapshot) {
@@ -141,10 +156,11 @@ fn seconds(micros: u64) -> f64 {
 
 /// A page in the making.
 #[derive(Default)]
-struct Text(String);
+pub(crate) struct Text(String);
 
 impl Text {
-    fn one(
+    /// One figure.
+    pub(crate) fn one(
         &mut self,
         name: &str,
         kind: &str,
@@ -156,11 +172,13 @@ impl Text {
         self.line(name, labels, value);
     }
 
-    fn head(&mut self, name: &str, kind: &str, help: &str) {
+    /// What the lines that follow mean.
+    pub(crate) fn head(&mut self, name: &str, kind: &str, help: &str) {
         self.push(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
     }
 
-    fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+    /// One figure of several.
+    pub(crate) fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
         self.0.push_str(name);
         for (at, (label, text)) in labels.iter().enumerate() {
             self.0.push(if at == 0 { '{' } else { ',' });
@@ -170,6 +188,11 @@ impl Text {
             self.0.push('}');
         }
         self.push(format_args!(" {value}\n"));
+    }
+
+    #[cfg(test)]
+    pub(crate) fn into_string(self) -> String {
+        self.0
     }
 
     fn push(&mut self, text: std::fmt::Arguments<'_>) {

@@ -1,18 +1,24 @@
 //! HTTP/JSON: one file per resource, and the shapes that they share.
 
+pub(crate) mod alerts;
 pub(crate) mod bulk;
 pub(crate) mod dead;
 pub(crate) mod error;
 pub(crate) mod events;
+pub(crate) mod explain;
 pub(crate) mod extract;
 pub(crate) mod health;
+pub(crate) mod limits;
+pub(crate) mod load;
 pub(crate) mod log;
 pub(crate) mod metrics;
+pub(crate) mod metrics_load;
 pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod parameters;
 pub(crate) mod queues;
 pub(crate) mod schedules;
+pub(crate) mod settings;
 pub(crate) mod stats;
 pub(crate) mod submit;
 pub(crate) mod tasks;

@@ -1,9 +1,14 @@
-//! Queues: what waits in them, and pausing.
+//! Queues: what waits in them, what is set about them, and pausing.
+
+use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
 use divvy_types::Name;
+use divvy_types::Settings;
 use divvy_types::limits::QUEUE_LEN_MAX;
+use divvy_types::overview::QueueStatus;
+use divvy_types::settings::QueueSettings;
 use divvy_types::spec::check_name;
 use divvy_types::view::{Page, QueueView};
 use http::StatusCode;
@@ -11,7 +16,9 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::http::error::ApiError;
+use crate::http::extract::JsonBody;
 use crate::http::parameters::PathText;
+use crate::http::settings::change;
 use crate::http::whole;
 
 /// What became of a pause or resume.
@@ -21,24 +28,77 @@ pub(crate) struct Paused {
     paused: bool,
 }
 
-/// All queues, by name.
-pub(crate) async fn list(State(app): State<App>) -> Result<Json<Page<QueueView>>, ApiError> {
-    let mut queues = app.handle.queues().await?;
-    queues.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    Ok(whole(queues))
+/// All queues that have tasks, are paused or have settings, by name.
+pub(crate) async fn list(State(app): State<App>) -> Result<Json<Page<QueueStatus>>, ApiError> {
+    Ok(whole(all(&app).await?))
 }
 
 /// One queue.
 pub(crate) async fn show(
     State(app): State<App>,
     PathText(name): PathText,
-) -> Result<Json<QueueView>, ApiError> {
-    let found = app.handle.queues().await?.into_iter().find(|queue| queue.name == name);
+) -> Result<Json<QueueStatus>, ApiError> {
+    let found = all(&app).await?.into_iter().find(|status| status.queue.name == name);
     found.map(Json).ok_or_else(|| {
         let name: String = name.chars().take(QUEUE_LEN_MAX).collect();
         let message = format!("no queue `{name}`: it has no open tasks and no settings");
         ApiError::new(StatusCode::NOT_FOUND, "no_such_queue", message)
     })
+}
+
+/// Sets what is special about a queue; what is left out gets its default.
+pub(crate) async fn set(
+    State(app): State<App>,
+    PathText(name): PathText,
+    JsonBody(queue): JsonBody<QueueSettings>,
+) -> Result<Json<QueueStatus>, ApiError> {
+    check_name("queue", &name, QUEUE_LEN_MAX)?;
+    let key = Name::from(name.as_str());
+    change(&app, move |settings| {
+        if queue == QueueSettings::default() {
+            settings.queues.remove(&key);
+        } else {
+            settings.queues.insert(key, queue);
+        }
+        Ok(())
+    })
+    .await?;
+    let (queues, settings) = look(&app).await?;
+    let queue = queues.into_iter().find(|queue| queue.name == name);
+    Ok(Json(status(queue.unwrap_or_else(|| empty(name.into())), &settings)))
+}
+
+async fn all(app: &App) -> Result<Vec<QueueStatus>, ApiError> {
+    let (mut queues, settings) = look(app).await?;
+    let known: BTreeSet<Name> = queues.iter().map(|queue| queue.name.clone()).collect();
+    let others = settings.queues.keys().filter(|name| !known.contains(*name));
+    queues.extend(others.cloned().map(empty));
+    queues.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(queues.into_iter().map(|queue| status(queue, &settings)).collect())
+}
+
+async fn look(app: &App) -> Result<(Vec<QueueView>, Settings), ApiError> {
+    let look = app.handle.look(|core| (core.queues(), core.scheduler().settings().clone()));
+    Ok(look.await?)
+}
+
+/// A queue that only has settings.
+fn empty(name: Name) -> QueueView {
+    QueueView {
+        name,
+        paused: false,
+        blocked: 0,
+        scheduled: 0,
+        ready: 0,
+        leased: 0,
+        oldest_ready_ms: None,
+    }
+}
+
+fn status(queue: QueueView, settings: &Settings) -> QueueStatus {
+    let set = settings.queues.get(&queue.name).cloned().unwrap_or_default();
+    let QueueSettings { weight, fair_by, fair_weights } = set;
+    QueueStatus { queue, weight, fair_by, fair_weights }
 }
 
 /// Grants no more tasks of a queue. A queue without tasks can be paused ahead.

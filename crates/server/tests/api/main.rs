@@ -7,6 +7,7 @@ mod listening;
 mod operating;
 mod reading;
 mod schedules;
+mod scheduling;
 mod security;
 mod submitting;
 mod submitting_grpc;

@@ -1,0 +1,67 @@
+//! What can be read of the load as a whole: what each worker carries, which ready tasks nobody can run, and how many
+//! deadlines are at risk. Nothing here changes anything; each look is bounded.
+
+use std::collections::BTreeMap;
+
+use divvy_types::overview::{Stranded, WorkerLoad};
+use divvy_types::{TaskId, TaskSpec, Terms, Timestamp, WaitReason};
+
+use crate::Scheduler;
+
+/// Open tasks whose deadlines are looked at, newest first.
+const DEADLINES_SCAN_MAX: usize = 10_000;
+/// How many of those with a deadline are put to the test.
+const DEADLINES_TEST_MAX: usize = 500;
+
+impl Scheduler {
+    /// What each worker carries.
+    pub fn worker_loads(&self) -> Vec<WorkerLoad> {
+        let loads = self.workers.iter().map(|worker| WorkerLoad {
+            name: worker.name.clone(),
+            key: worker.key.0,
+            slots: worker.slots,
+            leased: worker.leased,
+            queue_length: worker.leased.saturating_sub(worker.slots),
+            draining: worker.draining,
+        });
+        loads.collect()
+    }
+
+    /// Ready tasks that no connected worker can run, most first, at most `most` sorts of them.
+    pub fn stranded(&self, most: usize) -> Vec<Stranded> {
+        let mut ready: BTreeMap<u32, u64> = BTreeMap::new();
+        for (_, stream) in self.streams.iter() {
+            *ready.entry(stream.id.class).or_default() += stream.live as u64;
+        }
+        let mut stranded: Vec<Stranded> = ready
+            .into_iter()
+            .filter(|(_, ready)| *ready > 0)
+            .filter_map(|(class, ready)| {
+                let class = self.classes.get(class);
+                let (needs, matching) = (class.needs.clone(), class.matching);
+                let spec = TaskSpec {
+                    queue: class.queue_name.clone(),
+                    terms: Terms { needs, matching, ..Terms::default() }.into(),
+                    ..TaskSpec::new(TaskId(0), class.kind.clone())
+                };
+                let wait = self.wait_reason_for_spilled(&spec);
+                let nobody = matches!(
+                    wait,
+                    WaitReason::NoWorker { .. } | WaitReason::MissingCapability { .. }
+                );
+                nobody.then(|| Stranded { queue: spec.queue, kind: spec.kind, ready, wait })
+            })
+            .collect();
+        stranded.sort_by_key(|stranded| std::cmp::Reverse(stranded.ready));
+        stranded.truncate(most);
+        stranded
+    }
+
+    /// How many of the newest open tasks will presumably miss their deadlines, as things stand.
+    pub fn deadlines_at_risk(&self, now: Timestamp) -> u64 {
+        let open = self.tasks.newest_first(None).take(DEADLINES_SCAN_MAX);
+        let timed = open.filter(|task| task.spec.deadline.is_some()).take(DEADLINES_TEST_MAX);
+        let late = timed.filter(|task| self.is_expected_late(now, task));
+        late.count() as u64
+    }
+}

@@ -1,0 +1,206 @@
+//! What people see of a server as a whole: settings, load, limits, alerts, and a task explained. Read models of the
+//! HTTP API like those in [`crate::view`]; nothing here is decided.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::settings::{FairBy, Limit};
+use crate::view::{Attempt, Explanation, LimitView, LoadMetrics, Move, Progress, QueueView};
+use crate::{Dependency, Name, Settings, TaskError, Timestamp, WaitReason};
+
+/// The settings that hold, and where they come from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SettingsView {
+    /// What holds.
+    pub settings: Settings,
+    /// The file that the server watches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Sections that the file sets; the API cannot change these.
+    #[serde(default)]
+    pub file_sections: Vec<Name>,
+    /// When the file was last read and held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reloaded_at: Option<Timestamp>,
+    /// What was wrong with the file when it was read last; what held before still holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload_error: Option<String>,
+}
+
+/// A queue and what is set about it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueStatus {
+    /// What is in it.
+    #[serde(flatten)]
+    pub queue: QueueView,
+    /// Its share against other queues with a weight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<u32>,
+    /// What fair keys share in it.
+    #[serde(default)]
+    pub fair_by: FairBy,
+    /// Weights of fair keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fair_weights: BTreeMap<Name, u32>,
+}
+
+/// A limit and how full it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LimitStatus {
+    /// Its name.
+    pub name: Name,
+    /// What is set.
+    pub limit: Limit,
+    /// Tasks that run under it, over all keys.
+    pub running: u64,
+    /// Ready tasks that it keeps, over all keys.
+    pub waiting: u64,
+    /// Keys that are in use.
+    pub keys: u64,
+    /// The level of each key, those that keep most first; the first ones of many.
+    #[serde(default)]
+    pub levels: Vec<LimitView>,
+}
+
+/// What one worker carries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkerLoad {
+    /// Its name.
+    pub name: Name,
+    /// Names the connection.
+    pub key: u64,
+    /// Tasks that it runs at once.
+    pub slots: u32,
+    /// Tasks that it holds.
+    pub leased: u32,
+    /// Tasks that it holds and has presumably not begun.
+    pub queue_length: u32,
+    /// Whether it takes no more.
+    pub draining: bool,
+}
+
+/// The load at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadSample {
+    /// When.
+    pub at: Timestamp,
+    /// How much of all slots was in use, from 0 to 1.
+    pub utilisation: f64,
+    /// Tasks that waited for a worker.
+    pub ready: u64,
+    /// Dead letters since the start of the server.
+    pub dead: u64,
+    /// The queue of each worker; of many workers, the longest queues.
+    pub queue_lengths: BTreeMap<Name, u32>,
+}
+
+/// Ready tasks of one queue, kind and needs that no connected worker can run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stranded {
+    /// Their queue.
+    pub queue: Name,
+    /// Their kind.
+    pub kind: Name,
+    /// How many are ready, in memory.
+    pub ready: u64,
+    /// Why nobody can run them.
+    pub wait: WaitReason,
+}
+
+/// How the load is spread.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoadView {
+    /// How tasks move between workers.
+    #[serde(flatten)]
+    pub metrics: LoadMetrics,
+    /// How much of all slots is in use, from 0 to 1.
+    pub utilisation: f64,
+    /// The variance of the workers' queue lengths.
+    pub queue_variance: f64,
+    /// Every worker.
+    pub workers: Vec<WorkerLoad>,
+    /// The last half hour in which workers said something, oldest first.
+    pub samples: Vec<LoadSample>,
+}
+
+/// What a rebalance moved, or would move.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rebalance {
+    /// Whether nothing was done.
+    pub dry_run: bool,
+    /// What is moved.
+    pub moves: Vec<Move>,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Work goes on, but not as well as it could.
+    Warning,
+    /// Some work cannot go on until someone acts.
+    Fault,
+}
+
+/// A rule about the health of a server, and whether it is broken now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alert {
+    /// Names the rule.
+    pub name: Name,
+    /// Whether it is broken.
+    pub firing: bool,
+    /// How bad that would be.
+    pub severity: Severity,
+    /// What is the case.
+    pub text: String,
+    /// What to do about it, while it is broken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cure: Option<String>,
+}
+
+/// Every rule.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alerts {
+    /// The time by the server's clock.
+    pub time: Timestamp,
+    /// The rules, in a fixed order.
+    pub alerts: Vec<Alert>,
+}
+
+/// A task and why it is where it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TaskExplanation {
+    /// What the scheduler says.
+    #[serde(flatten)]
+    pub explanation: Explanation,
+    /// Its kind.
+    pub kind: Name,
+    /// Its queue.
+    pub queue: Name,
+    /// Its priority.
+    pub priority: u8,
+    /// Attempts that were begun and counted.
+    pub attempts: u32,
+    /// Attempts that it has in all.
+    pub attempts_max: u32,
+    /// Who runs it or ran it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<Name>,
+    /// How far it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
+    /// The last error, or why it was cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<TaskError>,
+    /// When it was accepted.
+    pub submitted_at: Timestamp,
+    /// When it became final.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// What it waits or waited for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<Dependency>,
+    /// Attempts that ended, oldest first, without their logs.
+    pub history: Vec<Attempt>,
+}
