@@ -35,7 +35,8 @@ struct Decision {
     worker: u32,
     by: PlacedBy,
     compared_len: u8,
-    compared: [(f32, u32); RANKED_MAX],
+    compared: [u32; RANKED_MAX],
+    scores: [f64; RANKED_MAX],
 }
 
 impl Placed {
@@ -76,12 +77,12 @@ impl Scheduler {
     pub(crate) fn note_placement(&mut self, now: Timestamp, row: Row, index: u32, by: PlacedBy) {
         let task = &self.tasks[row];
         let worker = self.workers.get(index);
-        let mut compared = [(0.0, 0); RANKED_MAX];
+        let (mut compared, mut scores) = ([0; RANKED_MAX], [0.0; RANKED_MAX]);
         let mut compared_len = 0;
         if by == PlacedBy::Score {
             for (score, other) in self.ranking.for_task(row) {
-                let known = self.workers.get(*other).known;
-                compared[usize::from(compared_len)] = (*score as f32, known);
+                let place = usize::from(compared_len);
+                (compared[place], scores[place]) = (self.workers.get(*other).known, *score);
                 compared_len += 1;
             }
         }
@@ -89,7 +90,7 @@ impl Scheduler {
             self.placed.note_key(key, worker.known);
         }
         let (seq, worker) = (task.seq, worker.known);
-        let decision = Decision { seq, at: now, worker, by, compared_len, compared };
+        let decision = Decision { seq, at: now, worker, by, compared_len, compared, scores };
         self.placed.note(decision, self.learning.forgettings());
     }
 
@@ -100,10 +101,10 @@ impl Scheduler {
         }
         let decision = self.placed.decisions.iter().rev().find(|decision| decision.seq == seq)?;
         let compared = &decision.compared[..usize::from(decision.compared_len)];
-        let scored = compared.iter().map(|(score, known)| Scored {
-            worker: self.learning.name(*known).clone(),
-            score: f64::from(*score),
-        });
+        let scored = compared
+            .iter()
+            .zip(decision.scores)
+            .map(|(known, score)| Scored { worker: self.learning.name(*known).clone(), score });
         Some(Placement {
             worker: self.learning.name(decision.worker).clone(),
             at: decision.at,
