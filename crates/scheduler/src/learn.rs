@@ -53,6 +53,7 @@ pub(crate) struct Learning {
     free_names: Vec<u32>,
     by_name: BTreeMap<Name, u32>,
     pairs: usize,
+    forgettings: u64,
     /// Counts uses, to know what was idle longest.
     clock: u64,
     /// How many skills are benched.
@@ -193,6 +194,7 @@ impl Learning {
             .collect();
         idle.sort_unstable();
         idle.truncate(idle.len().div_ceil(8));
+        self.forgettings += u64::from(!idle.is_empty());
         for (_, index) in idle {
             let known = std::mem::take(&mut self.names[index as usize]);
             self.by_name.remove(&known.name);
@@ -258,6 +260,15 @@ impl Learning {
             let alpha = (1.0 / f64::from(skill.measured)).max(ALPHA);
             skill.pace = (skill.pace + alpha * (off - skill.pace)).clamp(-PACE_MAX, PACE_MAX);
         }
+    }
+
+    /// How often names were forgotten: their numbers may stand for others since.
+    pub(crate) fn forgettings(&self) -> u64 {
+        self.forgettings
+    }
+
+    pub(crate) fn name(&self, known: u32) -> &Name {
+        &self.names[known as usize].name
     }
 
     /// The success rate of a worker with a kind; over all kinds if it has not tried this one; 1 before the first.

@@ -3,7 +3,10 @@
 //! [`Scheduler`] is a pure machine (see [`divvy_types::machine`]): hand in one [`Input`], drain the [`Action`]s, hand
 //! in the next. Reading order: [`input`] and [`action`] (the contract), `scheduler` (the state and its parts),
 //! `submit`, `pick`, `finish`, `fail`, `settle`, `cancel`, `lease`, `spill`, `recover`, `knot` (one file per
-//! transition), [`view`] and `load` (what can be read), [`admit`] (what is let in).
+//! transition); about workers: `profile` and `matching` (who may), `score` (who gets), `learn` and `bench` (who does
+//! well), `places`, `steal` and `rebalance` (what waits where, and moves); [`view`], `load` and
+//! `health` (what can be read), [`admit`] (what
+//! is let in).
 //!
 //! **Order and starvation.** A worker gets, of the tasks that it can run, the one with the smallest
 //! `ready_at + (5 − priority) × ageing_ms`. A task of priority 1 thus waits at most `4 × ageing_ms` longer than a task

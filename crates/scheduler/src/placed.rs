@@ -19,19 +19,24 @@ const KEYS_MAX: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct Placed {
     decisions: VecDeque<Decision>,
+    /// How often names had been forgotten when the first of these was made: numbers of names hold until then.
+    forgettings: u64,
     /// Who last got a task with this key, and when in the order of uses.
     by_key: BTreeMap<Name, (u32, u64)>,
     by_use: BTreeMap<u64, Name>,
     uses: u64,
 }
 
+/// Small, because one is written for every grant: workers are numbers of their names.
 #[derive(Debug)]
 struct Decision {
     seq: Seq,
     at: Timestamp,
-    worker: Name,
+    worker: u32,
     by: PlacedBy,
-    compared: [Option<(Name, f64)>; RANKED_MAX],
+    compared_len: u8,
+    compared: [u32; RANKED_MAX],
+    scores: [f64; RANKED_MAX],
 }
 
 impl Placed {
@@ -55,7 +60,11 @@ impl Placed {
         }
     }
 
-    fn note(&mut self, decision: Decision) {
+    fn note(&mut self, decision: Decision, forgettings: u64) {
+        if self.forgettings != forgettings {
+            self.decisions.clear();
+            self.forgettings = forgettings;
+        }
         if self.decisions.len() >= DECISIONS_MAX {
             self.decisions.pop_front();
         }
@@ -68,32 +77,39 @@ impl Scheduler {
     pub(crate) fn note_placement(&mut self, now: Timestamp, row: Row, index: u32, by: PlacedBy) {
         let task = &self.tasks[row];
         let worker = self.workers.get(index);
-        let mut compared = [const { None }; RANKED_MAX];
+        let (mut compared, mut scores) = ([0; RANKED_MAX], [0.0; RANKED_MAX]);
+        let mut compared_len = 0;
         if by == PlacedBy::Score {
-            let ranked = self.ranking.for_task(row).iter();
-            for (place, (score, other)) in compared.iter_mut().zip(ranked) {
-                *place = Some((self.workers.get(*other).name.clone(), *score));
+            for (score, other) in self.ranking.for_task(row) {
+                let place = usize::from(compared_len);
+                (compared[place], scores[place]) = (self.workers.get(*other).known, *score);
+                compared_len += 1;
             }
         }
         if let Some(key) = &task.spec.affinity {
             self.placed.note_key(key, worker.known);
         }
-        let decision =
-            Decision { seq: task.seq, at: now, worker: worker.name.clone(), by, compared };
-        self.placed.note(decision);
+        let (seq, worker) = (task.seq, worker.known);
+        let decision = Decision { seq, at: now, worker, by, compared_len, compared, scores };
+        self.placed.note(decision, self.learning.forgettings());
     }
 
     /// How the last worker of a task was chosen, if that was not long ago.
     pub(crate) fn placement_of(&self, seq: Seq) -> Option<Placement> {
+        if self.placed.forgettings != self.learning.forgettings() {
+            return None;
+        }
         let decision = self.placed.decisions.iter().rev().find(|decision| decision.seq == seq)?;
-        let compared = decision.compared.iter().flatten();
+        let compared = &decision.compared[..usize::from(decision.compared_len)];
+        let scored = compared
+            .iter()
+            .zip(decision.scores)
+            .map(|(known, score)| Scored { worker: self.learning.name(*known).clone(), score });
         Some(Placement {
-            worker: decision.worker.clone(),
+            worker: self.learning.name(decision.worker).clone(),
             at: decision.at,
             by: decision.by,
-            compared: compared
-                .map(|(worker, score)| Scored { worker: worker.clone(), score: *score })
-                .collect(),
+            compared: scored.collect(),
         })
     }
 }

@@ -26,7 +26,7 @@ use crate::steal::Recalls;
 use crate::streams::Streams;
 use crate::table::{Edge, Row, Task, Tasks};
 use crate::timers::{Timer, Timers};
-use crate::workers::Workers;
+use crate::workers::{Order, Workers};
 use crate::workflows::Flow;
 use crate::{Action, Input, Options};
 
@@ -56,8 +56,9 @@ pub struct Scheduler {
     pub(crate) recalls: Recalls,
     /// The last decisions.
     pub(crate) placed: Placed,
-    /// The last comparison of workers.
+    /// The last comparison of workers, and the list for the next.
     pub(crate) ranking: Ranking,
+    pub(crate) compared: Vec<Order>,
     /// Tasks that are done, but whose children are not.
     pub(crate) settling: BTreeMap<Seq, Settling>,
     /// Who waits for tasks that are not in memory: they wait in the store, or follow later in the batch.
@@ -111,6 +112,7 @@ impl Scheduler {
             recalls: Recalls::default(),
             placed: Placed::default(),
             ranking: Ranking::default(),
+            compared: Vec::new(),
             settling: BTreeMap::new(),
             absent: BTreeMap::new(),
             workflows: BTreeMap::new(),

@@ -26,7 +26,7 @@ use crate::workers::{CANDIDATES_MAX, Order};
 /// A queue of this many rounds costs as much as a perfect match is worth.
 const QUEUE_SCALE: f64 = 10.0;
 /// How many members of one group are compared.
-const MEMBERS_MAX: usize = 16;
+const MEMBERS_MAX: usize = 8;
 /// How many workers an explanation lists.
 const EXPLAINED_MAX: usize = 50;
 /// How many of those that were compared are remembered.
@@ -82,14 +82,14 @@ impl Terms {
     }
 
     fn sum(&self) -> f64 {
-        self.named().iter().map(|(_, value)| value).sum()
+        self.skill_match
+            + self.queue_length
+            + self.success_rate
+            + self.affinity
+            + self.run_time
+            + self.cost
+            + self.energy
     }
-}
-
-/// Workers that are compared, without an allocation.
-struct Candidates {
-    list: [(Order, u32); CANDIDATES_MAX],
-    len: usize,
 }
 
 impl Scheduler {
@@ -118,17 +118,27 @@ impl Scheduler {
         {
             return Some(thief);
         }
-        let candidates = self.compared(index, band);
-        let candidates = &candidates.list[..candidates.len];
+        // The list is kept, so that a choice allocates nothing.
+        let mut list = std::mem::take(&mut self.compared);
+        list.clear();
+        self.compare(index, band, &mut list);
+        let best = self.best_of(row, &list);
+        self.compared = list;
+        best
+    }
+
+    fn best_of(&mut self, row: Row, candidates: &[Order]) -> Option<u32> {
+        let index = self.tasks[row].class;
         let exact = self.matching_of(self.classes.get(index)) == Matching::Exact;
         if exact || candidates.len() < 2 {
-            return candidates.iter().min().map(|(_, worker)| *worker);
+            return candidates.iter().min().map(|(_, _, worker)| *worker);
         }
-        let fastest = self.fastest(index, candidates.iter().map(|(_, worker)| *worker));
+        let fastest = self.fastest(index, candidates.iter().map(|(_, _, worker)| *worker));
         let spec = &*self.tasks[row].spec;
         let mut ranking = self.ranking;
         let mut best: Option<(bool, f64, Order)> = None;
-        for (order, worker) in candidates {
+        for order in candidates {
+            let (_, _, worker) = order;
             let score = self.terms(*worker, index, spec, fastest).sum();
             let free = self.workers.get(*worker).has_free_slot();
             ranking.add(score, *worker);
@@ -147,10 +157,9 @@ impl Scheduler {
     }
 
     /// The workers that are compared for a task of this class and band.
-    fn compared(&self, class: u32, band: usize) -> Candidates {
-        let mut found = Candidates { list: [((0, 0, 0), 0); CANDIDATES_MAX], len: 0 };
+    fn compare(&self, class: u32, band: usize, found: &mut Vec<Order>) {
         if band >= self.bands_that_fall(class) {
-            return found;
+            return;
         }
         let groups = &self.classes.get(class).groups;
         let count = self.workers.waiting_in(groups).count().max(1);
@@ -158,12 +167,8 @@ impl Scheduler {
         for (_, waiting) in self.workers.waiting_in(groups) {
             // Benched workers are passed over, so that they do not hide a good one behind them.
             let able = waiting.iter().filter(|(_, _, worker)| !self.is_benched(*worker, class));
-            for order in able.take(members) {
-                found.list[found.len] = (*order, order.2);
-                found.len += 1;
-            }
+            found.extend(able.take(members));
         }
-        found
     }
 
     /// The best pace among these workers, if run times weigh anything.

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use divvy_scheduler::*;
 use divvy_types::fact::Replay;
-use divvy_types::settings::Strategy as Way;
 use divvy_types::{
     AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, Payload,
-    Seq, Settings, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
+    Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
 };
 use proptest::prelude::*;
+use support::thefts::Thefts;
 
 const QUEUES: [&str; 2] = ["default", "mail"];
 
@@ -148,10 +148,7 @@ struct Model {
     tokens: Vec<(Seq, Token)>,
     paused: BTreeSet<&'static str>,
     loads: Vec<(Lane, Option<Seq>, usize)>,
-    settings: Settings,
-    /// Recalls that no worker has answered.
-    recalls: Vec<(WorkerKey, Seq, Token)>,
-    recalled: BTreeSet<Token>,
+    thefts: Thefts,
     restarted: bool,
 }
 
@@ -170,9 +167,7 @@ impl Model {
             tokens: Vec::new(),
             paused: BTreeSet::new(),
             loads: Vec::new(),
-            settings: Settings::default(),
-            recalls: Vec::new(),
-            recalled: BTreeSet::new(),
+            thefts: Thefts::default(),
             restarted: false,
         };
         model.feed(Input::RecoveryEnded);
@@ -225,21 +220,12 @@ impl Model {
     fn recall(&mut self, worker: WorkerKey, seq: Seq, token: Token) {
         let process = self.processes.iter().find(|process| process.key == Some(worker));
         let process = process.expect("a connected worker is asked");
-        assert_eq!(
-            process.running.get(&seq),
-            Some(&token),
-            "it is asked for what it does not hold"
-        );
-        assert!(self.tasks[&seq].spec.priority < 4, "a protected task is asked back");
-        assert!(self.recalled.insert(token), "one attempt is asked back twice");
-        self.recalls.push((worker, seq, token));
+        let spec = &self.tasks[&seq].spec;
+        self.thefts.ask((worker, seq, token), process.running.get(&seq), spec);
     }
 
     fn answer_recall(&mut self, which: usize, give: bool) {
-        if self.recalls.is_empty() {
-            return;
-        }
-        let (worker, seq, token) = self.recalls.remove(which % self.recalls.len());
+        let Some((worker, seq, token)) = self.thefts.take(which) else { return };
         let process = self.processes.iter().find(|process| process.key == Some(worker));
         if give && process.is_some_and(|process| process.running.get(&seq) == Some(&token)) {
             let end = AttemptEnd::Other(AttemptOutcome::Released);
@@ -482,22 +468,10 @@ impl Model {
             }
             Op::AnswerRecall { which, give } => self.answer_recall(which, give),
             Op::Stealing { strategy, busy, begun_too, predictive } => {
-                let balancing = &mut self.settings.load_balancing;
-                balancing.strategy =
-                    [Way::None, Way::Pull, Way::Push, Way::Hybrid][usize::from(strategy)];
-                balancing.thresholds.busy_threshold = busy;
-                balancing.thresholds.idle_threshold = busy;
-                balancing.thresholds.severe_imbalance_ratio = 1.0;
-                balancing.work_stealing.allow_task_migration = begun_too;
-                balancing.work_stealing.predictive = predictive;
-                self.feed(Input::SettingsChanged(Box::new(self.settings.clone())));
+                self.thefts.change(strategy, busy, begun_too, predictive);
+                self.feed(Input::SettingsChanged(Box::new(self.thefts.settings.clone())));
             }
-            Op::Rebalance => {
-                let planned = self.scheduler.plan_rebalance(self.now).len();
-                let before = self.recalled.len();
-                self.feed(Input::RebalanceRequested);
-                assert!(self.recalled.len() - before >= planned, "a plan is not carried out");
-            }
+            Op::Rebalance => self.rebalance(),
             Op::Join { credit, slots, queue } => {
                 let queues =
                     QUEUES.get(usize::from(queue)).map(|name| (*name).into()).into_iter().collect();
@@ -547,6 +521,13 @@ impl Model {
             }
             Op::Restart { graceful } => self.restart(graceful),
         }
+    }
+
+    fn rebalance(&mut self) {
+        let planned = self.scheduler.plan_rebalance(self.now).len();
+        let before = self.thefts.asked();
+        self.feed(Input::RebalanceRequested);
+        assert!(self.thefts.asked() - before >= planned, "a plan is not carried out");
     }
 
     fn run_now(&mut self, which: usize) {
@@ -667,11 +648,10 @@ impl Model {
         self.restarted = true;
         self.epoch += 1;
         self.loads.clear();
-        self.recalls.clear();
-        self.recalled.clear();
+        self.thefts.forget();
         self.scheduler = Scheduler::new(Self::options(self.epoch));
         self.processes.iter_mut().for_each(|process| process.key = None);
-        self.feed(Input::SettingsChanged(Box::new(self.settings.clone())));
+        self.feed(Input::SettingsChanged(Box::new(self.thefts.settings.clone())));
         for name in self.paused.clone() {
             self.feed(Input::QueuePaused { queue: name.into(), paused: true });
         }
@@ -748,30 +728,12 @@ impl Model {
             .values()
             .filter(|task| task.outcome.is_none() && task.spilled.is_none())
             .count() as u64;
-        self.check_metrics();
+        self.thefts.check(&self.scheduler);
         assert_eq!(
             open,
             counts.blocked + counts.scheduled + counts.ready + counts.leased,
             "a task got lost"
         );
-    }
-
-    fn check_metrics(&self) {
-        let metrics = self.scheduler.load_metrics();
-        assert_eq!(metrics.total_steals, self.recalled.len() as u64);
-        assert!(metrics.successful_steals + metrics.failed_steals <= metrics.total_steals);
-        assert!(metrics.tasks_migrated <= metrics.successful_steals);
-        assert_eq!(metrics.agent_count, self.scheduler.workers().len() as u64);
-        let (mut waiting, mut busy) = (0, 0);
-        for worker in self.scheduler.workers() {
-            assert_eq!(worker.queue_length, worker.leased.saturating_sub(worker.slots));
-            waiting += u64::from(worker.queue_length);
-            let threshold = self.settings.load_balancing.thresholds.busy_threshold;
-            busy += u64::from(worker.queue_length > threshold);
-        }
-        let counts = self.scheduler.counts();
-        assert_eq!(metrics.total_queued, waiting + counts.ready + counts.spilled);
-        assert_eq!(metrics.busy_agents, busy);
     }
 
     /// Whether a worker rests from the kind of a task, although it has a place free.
@@ -810,9 +772,7 @@ impl Model {
         assert!(self.scheduler.is_idle(), "something never ends: {:?}", self.scheduler.counts());
         assert!(self.tasks.values().all(|task| task.outcome.is_some()));
         assert_eq!(self.scheduler.counts(), Counts::default());
-        let metrics = self.scheduler.load_metrics();
-        let answered = metrics.successful_steals + metrics.failed_steals;
-        assert_eq!(metrics.total_steals, answered, "a recall is still open");
+        self.thefts.check_end(&self.scheduler);
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each scenario uses its part of the world")]
 
+pub(crate) mod thefts;
+
 use std::sync::Arc;
 
 use divvy_scheduler::*;
