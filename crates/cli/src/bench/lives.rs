@@ -1,6 +1,9 @@
 //! A scheduler with workers that are always busy and a backlog that stays as long as it is.
 //!
 //! Only what the scheduler does is timed: handling inputs and giving out actions. The tasks themselves are made before.
+//!
+//! Simulated time runs so fast, against the ageing of priorities, that a backlog of any size is turned over. Otherwise
+//! tasks of high priority would be used up during a measurement, and the sizes would be measured with different mixes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +15,8 @@ use divvy_scheduler::{
     Action, AttemptEnd, AttemptEnded, Input, Options, Scheduler, Submission, WorkerJoined,
 };
 use divvy_types::{
-    Machine as _, Name, Payload, Seq, TaskId, TaskSpec, Terms, Timestamp, Token, WorkerKey,
+    Machine as _, Name, Payload, Seq, Settings, TaskId, TaskSpec, Terms, Timestamp, Token,
+    WorkerKey,
 };
 
 /// Tasks that are submitted together.
@@ -27,6 +31,10 @@ const FAIR_KEYS: u64 = 100;
 
 const KINDS: [&str; 5] = ["resize", "probe", "encode", "index", "notify"];
 const QUEUES: [&str; 2] = ["default", "bulk"];
+/// How much time passes with each input, in microseconds.
+const TICK: u64 = 10;
+/// How much waiting makes up for one step of priority, in seconds: the least that can be set.
+const AGEING_SEC: f64 = 0.001;
 /// Kinds that a worker of the mix serves.
 const KINDS_SERVED: usize = 3;
 
@@ -61,6 +69,9 @@ impl<'a> World<'a> {
         let now = Timestamp(1_700_000_000_000_000);
         let mut world = Self { mix, scheduler, now, seq: 0, ended: 0, held: VecDeque::new(), stop };
         world.feed(Input::RecoveryEnded);
+        let mut settings = Settings::default();
+        settings.ordering.ageing_sec = AGEING_SEC;
+        world.feed(Input::SettingsChanged(Box::new(settings)));
         for number in 0..world.workers() {
             let worker = world.worker(number);
             world.feed(Input::WorkerJoined(worker));
@@ -122,7 +133,7 @@ impl<'a> World<'a> {
     }
 
     fn feed(&mut self, input: Input) {
-        self.now.0 += 1;
+        self.now.0 += TICK;
         self.scheduler.handle(self.now, input);
         self.drain();
         while self.scheduler.next_deadline().is_some_and(|at| at <= self.now) {
@@ -157,7 +168,8 @@ impl<'a> World<'a> {
         let kinds = KINDS.len() as u64;
         let (kind, rest) = (number % kinds, number / kinds);
         let (queue, rest) = (rest % 2, rest / 2);
-        let (needs_gpu, rest) = (rest % 2 == 1, rest / 2);
+        // Fewer than the half of the workers that have one could run, so that no class is left behind.
+        let (needs_gpu, rest) = (rest % 3 == 0, rest / 3);
         task.kind = Name::const_new(KINDS[kind as usize]);
         task.queue = Name::const_new(QUEUES[queue as usize]);
         if rest % 4 == 1 {

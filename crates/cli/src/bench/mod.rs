@@ -50,7 +50,7 @@ enum Which {
 const SCHEDULER_EXAMPLES: &str = "\
 Examples:
   divvy bench scheduler --quick                  a rough answer in seconds
-  divvy bench scheduler --json                   all figures, up to 10 million waiting
+  divvy bench scheduler --json                   all sizes, all figures
   divvy bench scheduler --max-waiting 1000000    with less memory";
 
 /// Where the temporary store of a benchmark goes.
