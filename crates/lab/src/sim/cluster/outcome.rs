@@ -14,6 +14,9 @@ use super::setup::Cluster;
 use super::world::{Micros, START};
 use crate::sim::outcome::{Quantiles, Times};
 
+/// Open tasks whose reason is asked for at the end of a run: to know its place in line costs a look at all before it.
+const REASONS_MAX: usize = 100;
+
 /// What came out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -58,7 +61,7 @@ pub struct Life {
     pub given_back: u32,
     /// By when it should have been done.
     pub due: Option<Duration>,
-    /// Why it did not run, if it was open at the end of the run.
+    /// Why it did not run, if it was among the first hundred that were open at the end of the run.
     pub wait: Option<WaitReason>,
 }
 
@@ -302,7 +305,8 @@ impl Record {
         benches: &[Bench],
         now: Micros,
     ) -> Outcome {
-        for (place, life) in self.lives.iter_mut().enumerate().filter(|(_, life)| life.ends == 0) {
+        let open = self.lives.iter_mut().enumerate().filter(|(_, life)| life.ends == 0);
+        for (place, life) in open.take(REASONS_MAX) {
             life.wait = scheduler.status(Seq(place as u64 + 1)).and_then(|status| status.wait);
         }
         for (tally, bench) in self.members.iter_mut().zip(benches) {
