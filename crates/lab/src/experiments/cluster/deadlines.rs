@@ -167,7 +167,7 @@ fn find(report: &mut Report, age: &Outcome, slack: &Outcome) {
         percent(share),
         share <= ALLOWED,
     );
-    let sound = age.check_ended_once().and(slack.check_ended_once());
+    let sound = age.check_ended_once().and_then(|()| slack.check_ended_once());
     let found = sound.as_ref().map_or_else(String::as_str, |()| "all");
     report.verdict("tasks that end exactly once", "all", found, sound.is_ok());
 }

@@ -258,14 +258,15 @@ impl Record {
 
     fn ready(&mut self, place: usize, now: Micros) {
         let not_before = self.not_before.get(&place).copied().unwrap_or_default();
-        self.lives[place].ready.get_or_insert(Duration::from_micros(now).max(not_before));
+        let ready = Duration::from_micros(now).max(not_before);
+        self.lives[place].ready.get_or_insert(ready);
     }
 
     pub(super) fn began(&mut self, place: usize, member: usize, now: Micros) {
-        let life = &mut self.lives[place];
+        let (life, now) = (&mut self.lives[place], Duration::from_micros(now));
         life.begins += 1;
         life.worker = Some(member);
-        life.began.get_or_insert(Duration::from_micros(now));
+        life.began.get_or_insert(now);
         self.members[member].began += 1;
     }
 
