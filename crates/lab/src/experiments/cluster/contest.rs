@@ -65,7 +65,7 @@ impl Situation {
         report.parameter("workers", cluster.members.len());
         report.parameter("tasks", tasks);
         report.parameter("messages travel", format!("{} ms", cluster.travel.as_millis()));
-        let every = brief(balancing.thresholds.rebalance_interval_sec);
+        let every = balancing.thresholds.rebalance_interval_sec;
         report.parameter("rebalance_interval_sec", every);
         let most = balancing.work_stealing.max_steal_per_cycle;
         report.parameter("max_steal_per_cycle", most);

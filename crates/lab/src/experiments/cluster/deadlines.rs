@@ -57,19 +57,7 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     report.parameter("tasks", tasks);
     report.parameter("slots", WORKERS * SLOTS);
     report.parameter("load", percent(UTILISATION));
-    for sort in &SORTS {
-        report.parameter(
-            format!("`{}`", sort.kind),
-            format!(
-                "{} of the tasks; run {} to {} ms; due in {} to {} ms",
-                percent(sort.share),
-                count(sort.run.0),
-                count(sort.run.1),
-                count(sort.due.0),
-                count(sort.due.1)
-            ),
-        );
-    }
+    report.tables.push(sorts());
     report.tables.push(table(&age, &slack));
     report.charts.push(chart(&age, &slack));
     find(&mut report, &age, &slack);
@@ -98,6 +86,27 @@ fn cluster(tasks: usize, told: bool, seed: u64) -> Cluster {
         );
     }
     cluster
+}
+
+fn sorts() -> Table {
+    let mut table = Table::new("The tasks")
+        .text("tasks")
+        .number("share", "%", 0)
+        .number("shortest run", "ms", 0)
+        .number("longest run", "ms", 0)
+        .number("due after", "ms", 0)
+        .number("at the latest", "ms", 0);
+    for sort in &SORTS {
+        table.row([
+            sort.kind.into(),
+            (sort.share * 100.0).into(),
+            sort.run.0.into(),
+            sort.run.1.into(),
+            sort.due.0.into(),
+            sort.due.1.into(),
+        ]);
+    }
+    table
 }
 
 fn table(age: &Outcome, slack: &Outcome) -> Table {

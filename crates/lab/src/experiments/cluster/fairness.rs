@@ -69,7 +69,7 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     report.parameter("seed", settings.seed);
     report.parameter("keys", keys.len());
     report.parameter("tasks", tasks);
-    report.parameter("weights", "1; every tenth 2; every hundredth 4");
+    report.parameter("weights", "1 to 4");
     let most = keys.iter().map(|key| key.demand).max().unwrap_or(0);
     let least = keys.iter().map(|key| key.demand).min().unwrap_or(0);
     report
