@@ -326,11 +326,8 @@ impl<'a> World<'a> {
                     self.join(member);
                 }
             }
-            // Nobody watches, nothing is stored, and a worker needs no answer to go on.
-            Action::AnswerReport { .. }
-            | Action::LoadSpilled { .. }
-            | Action::Announce(_)
-            | Action::Forget { .. } => {}
+            // The rest is for the store, for those who watch, and answers that a worker does not wait for.
+            _ => {}
         }
     }
 
