@@ -13,7 +13,7 @@ use crate::chart::{Axis, Chart, Lines, Mark};
 use crate::experiment::{Error, Experiment, Progress, Settings, Timing};
 use crate::report::number::{brief, count, percent};
 use crate::report::{Report, Table};
-use crate::sim::cluster::{Cluster, Load, Member, Outcome, jain};
+use crate::sim::cluster::{Cluster, Load, Member, Outcome, RunTime, jain};
 
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
@@ -112,10 +112,11 @@ fn cluster(keys: &[Key], fair: bool, seed: u64) -> Cluster {
     let mut cluster = Cluster::new(seed)
         .settings(told)
         .members(workers, |number| Member::new(format!("worker-{number}"), slots))
-        // Every slot starts a task a second.
+        // Every slot starts a task a second, on average.
         .until(Duration::from_secs_f64(starts / f64::from(workers * slots)));
     for (rank, key) in keys.iter().enumerate() {
-        let load = Load::new("work", key.demand);
+        let run_time = RunTime::Between(Duration::from_millis(500), Duration::from_millis(1_500));
+        let load = Load::new("work", key.demand).run_for(run_time);
         cluster = cluster.load(if fair { load.fair_key(name(rank)) } else { load });
     }
     cluster

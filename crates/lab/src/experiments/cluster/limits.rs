@@ -46,7 +46,7 @@ struct Pair {
     /// Tasks of the others per second.
     with: f64,
     without: f64,
-    /// Tasks of the limited key that were done.
+    /// Tasks of the limited key that were done before the last of the others was.
     greedy: usize,
     /// Whether every task of the others was done, once.
     complete: bool,
@@ -144,16 +144,20 @@ fn compare(name: &'static str, with: &Outcome, without: &Outcome) -> Pair {
         name,
         with: throughput(with),
         without: throughput(without),
-        greedy: with.done(|life| life.load == GREEDY),
+        greedy: with.done(|life| life.load == GREEDY && life.ended <= Some(last(with))),
         complete: complete(with) && complete(without),
     }
 }
 
 /// Tasks of the others per second, until the last of them was done.
 fn throughput(outcome: &Outcome) -> f64 {
+    outcome.done(|life| life.load != GREEDY) as f64 / last(outcome).as_secs_f64()
+}
+
+/// When the last of the others was done.
+fn last(outcome: &Outcome) -> Duration {
     let others = outcome.lives.iter().filter(|life| life.load != GREEDY);
-    let last = others.filter_map(|life| life.ended).max().unwrap_or_default();
-    outcome.done(|life| life.load != GREEDY) as f64 / last.as_secs_f64()
+    others.filter_map(|life| life.ended).max().unwrap_or_default()
 }
 
 impl Pair {
@@ -198,7 +202,7 @@ fn find(report: &mut Report, pairs: &[Pair]) {
     ));
     for pair in limited {
         report.finding(format!(
-            "With {} the others keep {} while {} tasks of the limited key are done and the rest waits.",
+            "With {} the others keep {}; {} tasks of the limited key are done in that time, and the rest waits.",
             pair.name,
             percent(pair.kept()),
             count(pair.greedy as u64)

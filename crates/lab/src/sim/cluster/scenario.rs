@@ -86,14 +86,11 @@ pub fn slow_worker(strategy: Strategy, tasks: usize, seed: u64) -> Cluster {
     cluster
 }
 
-/// One worker dies every four seconds and is back a second later, as long as tasks come.
+/// All tasks are there. One worker dies every four seconds with a full queue and is back a second later, to the end.
 pub fn flapping(strategy: Strategy, tasks: usize, seed: u64) -> Cluster {
-    let per_second = capacity() * 0.7;
-    let load = Load::new(KIND, tasks)
-        .arrive(Arrivals::Poisson { from: Duration::ZERO, per_second })
-        .run_for(between(0.5, 1.5));
+    let load = Load::new(KIND, tasks).run_for(between(0.5, 1.5));
     let mut cluster = fleet(strategy, seed).load(load);
-    let times = (tasks as f64 / per_second / 5.0).ceil() as u32;
+    let times = (tasks as f64 / capacity() / 5.0).ceil() as u32 + 2;
     let first = cluster.members.remove(0).flaps(SECOND * 4, SECOND, times);
     cluster.members.insert(0, first);
     // Where workers come and go all day, a task is not to blame for it.
