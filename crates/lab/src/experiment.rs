@@ -127,6 +127,17 @@ pub fn all() -> &'static [Experiment] {
         experiments::degradation::EXPERIMENT,
         experiments::three_tier::EXPERIMENT,
         experiments::pipeline::EXPERIMENT,
+        experiments::cluster::hot_spot::EXPERIMENT,
+        experiments::cluster::uniform::EXPERIMENT,
+        experiments::cluster::cascade::EXPERIMENT,
+        experiments::cluster::bursty::EXPERIMENT,
+        experiments::cluster::protection::EXPERIMENT,
+        experiments::cluster::slow_worker::EXPERIMENT,
+        experiments::cluster::flapping::EXPERIMENT,
+        experiments::cluster::speeds::EXPERIMENT,
+        experiments::cluster::fairness::EXPERIMENT,
+        experiments::cluster::limits::EXPERIMENT,
+        experiments::cluster::deadlines::EXPERIMENT,
     ]
 }
 

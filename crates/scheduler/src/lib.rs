@@ -1,16 +1,14 @@
 //! Whose turn it is: the life of tasks, dependencies, priorities, leases, retries and dead letters.
 //!
 //! [`Scheduler`] is a pure machine (see [`divvy_types::machine`]): hand in one [`Input`], drain the [`Action`]s, hand
-//! in the next. Reading order: [`input`] and [`action`] (the contract), `scheduler` (the state and its parts),
-//! `submit`, `pick`, `finish`, `fail`, `settle`, `cancel`, `lease`, `spill`, `recover`, `knot` (one file per
-//! transition); about workers: `profile` and `matching` (who may), `score` (who gets), `learn` and `bench` (who does
-//! well), `places`, `steal` and `rebalance` (what waits where, and moves); [`view`], `load` and
-//! `health` (what can be read), [`admit`] (what
-//! is let in).
+//! in the next.
 //!
-//! **Order and starvation.** A worker gets, of the tasks that it can run, the one with the smallest
-//! `ready_at + (5 − priority) × ageing_ms`. A task of priority 1 thus waits at most `4 × ageing_ms` longer than a task
-//! of priority 5 that became ready at the same moment: with the default of one minute, four minutes.
+//! Reading order: [`input`] and [`action`] (the contract), `scheduler` (the state and its parts); `submit`, `finish`,
+//! `fail`, `settle`, `cancel`, `lease`, `spill`, `recover`, `knot`, `workflows`, `checkpoint`, `reload` (one file per
+//! transition); `classes`, `streams`, `bands`, `lanes` (where ready tasks are), `pick`, `shares`, `limits` (whose turn it
+//! is, and the rules of order); about workers: `profile` and `matching` (who may), `score` (who gets), `learn` and
+//! `bench` (who does well), `places`, `steal` and `rebalance` (what waits where, and moves); [`view`], `explain`, `load`
+//! and `health` (what can be read), [`admit`] (what is let in).
 //!
 //! **Start.** Nothing is granted before [`Input::RecoveryEnded`], which a server with an empty store says too.
 //!

@@ -1,16 +1,18 @@
 //! `divvy bench`: measures this machine, each figure beside a physical limit or a bare part in the same run.
 //!
-//! Every benchmark but `patterns`, which needs only threads, starts a private server on a temporary store and leaves
-//! nothing behind. `BENCHMARKING.md` says what the figures mean.
+//! Every benchmark but `patterns` and `scheduler`, which stay in this process, starts a private server on a temporary
+//! store and leaves nothing behind. `BENCHMARKING.md` says what the figures mean.
 
 mod backlog;
 mod disk;
 mod idle;
 mod latency;
 mod life;
+mod lives;
 mod patterns;
 mod process;
 mod recovery;
+mod scheduler;
 mod store_only;
 mod submitter;
 
@@ -40,7 +42,16 @@ enum Which {
     Recovery(recovery::Args),
     /// Tasks spread over threads in five ways: throughput and time to start, against targets.
     Patterns(patterns::Args),
+    /// The scheduler alone on one core: task lives per second, over a growing backlog, and memory.
+    #[command(after_help = SCHEDULER_EXAMPLES)]
+    Scheduler(scheduler::Args),
 }
+
+const SCHEDULER_EXAMPLES: &str = "\
+Examples:
+  divvy bench scheduler --quick                  a rough answer in seconds
+  divvy bench scheduler --json                   all sizes, all figures
+  divvy bench scheduler --max-waiting 1000000    with less memory";
 
 /// Where the temporary store of a benchmark goes.
 #[derive(Clone, Debug, clap::Args)]
@@ -74,6 +85,14 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
                 return print(output, &figures);
             }
             figures.table().print(output)?;
+            Ok(Code::Done)
+        }
+        Which::Scheduler(args) => {
+            let figures = scheduler::run(&args, output).await?;
+            if output.is_json() {
+                return print(output, &figures);
+            }
+            figures.print(output)?;
             Ok(Code::Done)
         }
     }

@@ -58,6 +58,7 @@ const COMMANDS: &[&str] = &[
     "store check",
     "store backup",
     "store compact",
+    "bench scheduler",
     "lab",
     "lab list",
     "lab run",

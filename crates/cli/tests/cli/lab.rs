@@ -61,6 +61,19 @@ fn simulated_guards_meet_their_targets_on_a_terminal_of_eighty_columns() {
 }
 
 #[test]
+fn simulated_clusters_can_be_read_on_a_terminal_of_eighty_columns() {
+    let folder = Folder::new();
+    let names = ["hot-spot", "protection", "limits", "deadlines"];
+    let mut args = vec!["lab", "run", "--quick"];
+    args.extend(names);
+    let text = folder.run(&args).expect(0).stdout;
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    for words in ["hybrid", "wait p99", "Jain", "5, protected", "rate 2/s", "least slack"] {
+        assert!(text.contains(words), "{words} is missing:\n{text}");
+    }
+}
+
+#[test]
 fn the_three_tier_experiment_starts_this_binary_as_its_child() {
     let folder = Folder::new();
     let json = folder.run(&["lab", "run", "three-tier", "--quick", "--json"]).expect(0).json();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod benchmarks;
 mod bulk;
 mod dead_letters;
 mod exit_codes;

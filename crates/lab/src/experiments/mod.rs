@@ -2,6 +2,7 @@
 
 pub(crate) mod balancers;
 pub(crate) mod breaker;
+pub(crate) mod cluster;
 pub(crate) mod degradation;
 pub(crate) mod fan_out;
 pub(crate) mod herd;

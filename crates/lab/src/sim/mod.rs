@@ -8,7 +8,10 @@
 //! Arrivals, needed times and keys are drawn apart from the policies' own chance: two policies with one seed face the
 //! same requests. That makes small differences visible. Knows nothing of threads and clocks; the same setup and seed
 //! give the same outcome.
+//!
+//! [`cluster`] is the other simulation: workers around divvy's real scheduler.
 
+pub mod cluster;
 mod outcome;
 mod setup;
 mod world;

@@ -1,0 +1,375 @@
+//! Decides what happens next: arrivals, messages, ends and timers, in the order of time. What follows from them is the
+//! scheduler's decision.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use divvy_scheduler::{
+    Action, AttemptEnd, AttemptEnded, Grant, Input, Options, Parent, ParentState, Scheduler,
+    Submission, WorkerJoined,
+};
+use divvy_types::limits::BATCH_TASKS_MAX;
+use divvy_types::{
+    AttemptOutcome, ErrorClass, Fact, Failure, FailureVerdict, Machine, Name, Payload, Seq,
+    TaskError, Timestamp, Token, WorkerKey,
+};
+
+use super::draw::{self, Planned};
+use super::member::{Attempt, Bench};
+use super::outcome::{End, Outcome, Record};
+use super::setup::{Cluster, Turn};
+use crate::experiment::Error;
+
+/// Time since the start of a run, in microseconds.
+pub(super) type Micros = u64;
+
+/// The scheduler's time at the start of a run.
+pub(super) const START: Timestamp = Timestamp(1_700_000_000_000_000);
+/// How often a worker that holds tasks says that it lives.
+const BEAT: Micros = 10_000_000;
+/// A scheduler whose deadline stays in the past for so many steps is broken.
+const STILL_MAX: u32 = 1_000_000;
+
+pub(super) fn micros(time: Duration) -> Micros {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Everything in a simulation.
+pub(super) struct World<'a> {
+    cluster: &'a Cluster,
+    scheduler: Scheduler,
+    planned: Vec<Planned>,
+    kinds: Vec<Name>,
+    benches: Vec<Bench>,
+    /// Which worker a connection belongs to.
+    connections: BTreeMap<WorkerKey, usize>,
+    now: Micros,
+    /// What will happen: when and in which order of planning.
+    events: BTreeMap<(Micros, u64), Event>,
+    numbers: u64,
+    luck: fastrand::Rng,
+    record: Record,
+}
+
+enum Event {
+    /// These tasks arrive at the server.
+    Submit(Range<usize>),
+    /// Something happens to a worker.
+    Turn(usize, Turn),
+    /// The server hears something.
+    Heard(Input),
+    /// A worker is told something, over this connection.
+    Told(WorkerKey, Message),
+    /// A worker ends what it runs.
+    Ends(WorkerKey, Attempt),
+    /// A worker says that it lives.
+    Beat(WorkerKey),
+}
+
+enum Message {
+    Grant(Attempt),
+    Recall { attempt: Attempt, begun_too: bool },
+    Stop(Attempt),
+}
+
+impl<'a> World<'a> {
+    pub(super) fn new(cluster: &'a Cluster) -> Result<Self, Error> {
+        let planned = draw::plan(cluster)?;
+        let mut kinds: Vec<Name> =
+            cluster.loads.iter().map(|load| load.task.kind.clone()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        // There is no store that tasks could wait in.
+        let options = Options {
+            seed: cluster.seed,
+            window_tasks: usize::MAX,
+            window_bytes: usize::MAX,
+            ..Options::default()
+        };
+        let mut scheduler = Scheduler::new(options);
+        scheduler.set_watched(false);
+        Ok(Self {
+            scheduler,
+            record: Record::new(cluster, &planned),
+            planned,
+            kinds,
+            benches: cluster.members.iter().map(Bench::new).collect(),
+            connections: BTreeMap::new(),
+            now: 0,
+            events: BTreeMap::new(),
+            numbers: 0,
+            luck: fastrand::Rng::with_seed(!cluster.seed),
+            cluster,
+        })
+    }
+
+    pub(super) fn run(mut self) -> Outcome {
+        self.feed(Input::RecoveryEnded);
+        self.feed(Input::SettingsChanged(Box::new(self.cluster.settings.clone())));
+        self.plan_members();
+        self.plan_arrivals();
+        let horizon = micros(self.cluster.horizon);
+        let mut still = 0;
+        while !self.record.all_ended() {
+            let event = self.events.first_key_value().map(|((at, _), _)| *at);
+            let timer = self.scheduler.next_deadline().map(|at| at.0.saturating_sub(START.0));
+            let Some(next) = [event, timer].into_iter().flatten().min() else { break };
+            if next > horizon {
+                self.now = self.now.max(horizon);
+                break;
+            }
+            still = if next > self.now { 0 } else { still + 1 };
+            assert!(
+                still < STILL_MAX,
+                "time stands still: the scheduler's deadline stays in the past"
+            );
+            self.now = self.now.max(next);
+            if timer == Some(next) {
+                self.feed(Input::TimePassed);
+            } else if let Some((_, event)) = self.events.pop_first() {
+                self.happen(event);
+            }
+        }
+        let Self { scheduler, record, benches, now, .. } = self;
+        record.outcome(&scheduler, &benches, now)
+    }
+
+    fn plan_members(&mut self) {
+        for (member, plan) in self.cluster.members.iter().enumerate() {
+            self.plan(micros(plan.joins), Event::Turn(member, Turn::Returns));
+            for (at, turn) in &plan.turns {
+                self.plan(micros(*at), Event::Turn(member, *turn));
+            }
+        }
+    }
+
+    /// Tasks that come at the same moment come as one batch, as far as a batch may hold them.
+    fn plan_arrivals(&mut self) {
+        let mut first = 0;
+        while first < self.planned.len() {
+            let at = self.planned[first].at;
+            let same = self.planned[first..].iter().take_while(|task| task.at == at);
+            let end = first + same.take(BATCH_TASKS_MAX).count();
+            self.plan(at, Event::Submit(first..end));
+            first = end;
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Submit(places) => self.submit(places),
+            Event::Turn(member, turn) => self.turn(member, turn),
+            Event::Heard(input) => self.feed(input),
+            Event::Told(key, message) => self.told(key, message),
+            Event::Ends(key, attempt) => self.ends(key, attempt),
+            Event::Beat(key) => self.beat(key),
+        }
+    }
+
+    fn submit(&mut self, places: Range<usize>) {
+        let submission = |place: usize| {
+            let task = &self.planned[place];
+            let parents = task.parents.iter().map(|parent| Parent {
+                seq: seq_of(*parent),
+                optional: false,
+                state: match self.record.end_of(*parent) {
+                    None => ParentState::Open,
+                    Some(End::Done) => ParentState::Done,
+                    Some(End::Dead | End::Cancelled) => ParentState::Failed,
+                },
+            });
+            let parents = parents.collect();
+            Submission { seq: seq_of(place), spec: task.spec.clone(), parents }
+        };
+        let batch = places.clone().map(submission).collect();
+        self.record.submitted(places, self.now);
+        self.feed(Input::TasksSubmitted(batch));
+    }
+
+    fn turn(&mut self, member: usize, turn: Turn) {
+        match turn {
+            Turn::Returns if self.benches[member].key.is_none() => self.join(member),
+            Turn::Returns => {}
+            Turn::Speed(speed) => self.benches[member].speed = speed,
+            Turn::Dies => self.leave(member, true),
+            Turn::Vanishes => self.leave(member, false),
+        }
+    }
+
+    fn join(&mut self, member: usize) {
+        self.numbers += 1;
+        let key = WorkerKey(self.numbers);
+        self.benches[member].key = Some(key);
+        self.connections.insert(key, member);
+        let plan = &self.cluster.members[member];
+        let kinds = if plan.kinds.is_empty() { &self.kinds } else { &plan.kinds };
+        let joined = WorkerJoined {
+            worker: key,
+            name: plan.name.clone(),
+            queues: plan.queues.clone(),
+            kinds: kinds.clone(),
+            capabilities: plan.capabilities.clone(),
+            credit: plan.slots + plan.prefetch,
+            slots: plan.slots,
+            held: Vec::new(),
+        };
+        self.send(Event::Heard(Input::WorkerJoined(joined)));
+    }
+
+    /// What was sent before still arrives; what is sent from now on does not.
+    fn leave(&mut self, member: usize, noticed: bool) {
+        let Some(worker) = self.benches[member].key else { return };
+        let lost = self.benches[member].die(self.now);
+        self.record.lost(member, lost);
+        self.connections.remove(&worker);
+        if noticed {
+            self.send(Event::Heard(Input::WorkerLeft { worker }));
+        }
+    }
+
+    fn told(&mut self, key: WorkerKey, message: Message) {
+        let Some(member) = self.connections.get(&key).copied() else { return };
+        let bench = &mut self.benches[member];
+        match message {
+            Message::Grant(attempt) => {
+                bench.take(attempt, self.planned[attempt.place].spec.priority);
+                if !std::mem::replace(&mut bench.beating, true) {
+                    self.plan(self.now + BEAT, Event::Beat(key));
+                }
+                self.begin(member, key);
+            }
+            Message::Recall { attempt, begun_too } => {
+                if bench.give_back(attempt) {
+                    self.record.gave_back(attempt.place);
+                    self.report(key, attempt, AttemptEnd::Other(AttemptOutcome::Released));
+                } else if begun_too && bench.end(self.now, attempt) {
+                    self.record.gave_back(attempt.place);
+                    self.report(key, attempt, AttemptEnd::Other(AttemptOutcome::Released));
+                    self.begin(member, key);
+                }
+            }
+            Message::Stop(attempt) => {
+                if bench.give_back(attempt) || bench.end(self.now, attempt) {
+                    self.report(key, attempt, failed(FailureVerdict::Cancelled, "told to stop"));
+                    self.begin(member, key);
+                }
+            }
+        }
+    }
+
+    fn begin(&mut self, member: usize, key: WorkerKey) {
+        while let Some(attempt) = self.benches[member].begin(self.now) {
+            self.record.began(attempt.place, member, self.now);
+            let run = self.planned[attempt.place].run as f64 / self.benches[member].speed;
+            self.plan(self.now + (run as Micros).max(1), Event::Ends(key, attempt));
+        }
+    }
+
+    fn ends(&mut self, key: WorkerKey, attempt: Attempt) {
+        let Some(member) = self.connections.get(&key).copied() else { return };
+        if !self.benches[member].end(self.now, attempt) {
+            return;
+        }
+        let kind = &self.planned[attempt.place].spec.kind;
+        let fails = &self.cluster.members[member].fails;
+        let share = fails.iter().find(|(name, _)| name == kind).map_or(0.0, |(_, share)| *share);
+        let end = if share > 0.0 && self.luck.f64() < share {
+            failed(FailureVerdict::Retry, "the worker cannot do this")
+        } else {
+            self.record.finished(member);
+            AttemptEnd::Finished { result: Payload::null(), spawned: Vec::new() }
+        };
+        self.report(key, attempt, end);
+        self.begin(member, key);
+    }
+
+    /// A worker that holds nothing says nothing.
+    fn beat(&mut self, key: WorkerKey) {
+        let Some(member) = self.connections.get(&key).copied() else { return };
+        self.benches[member].beating = self.benches[member].holds_any();
+        if self.benches[member].beating {
+            self.send(Event::Heard(Input::WorkerSeen { worker: key }));
+            self.plan(self.now + BEAT, Event::Beat(key));
+        }
+    }
+
+    fn report(&mut self, worker: WorkerKey, attempt: Attempt, end: AttemptEnd) {
+        let (seq, token) = (seq_of(attempt.place), attempt.token);
+        let report = AttemptEnded { worker, seq, token, end, log: None };
+        self.send(Event::Heard(Input::AttemptEnded(report)));
+    }
+
+    fn feed(&mut self, input: Input) {
+        self.scheduler.handle(START + Duration::from_micros(self.now), input);
+        while let Some(action) = self.scheduler.poll_action() {
+            self.act(action);
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Record(fact) => self.note(&fact),
+            Action::Grant(Grant { worker, seq, token, .. }) => {
+                self.tell(worker, Message::Grant(attempt(seq, token)));
+            }
+            Action::Recall { worker, seq, token, begun_too, .. } => {
+                self.tell(worker, Message::Recall { attempt: attempt(seq, token), begun_too });
+            }
+            Action::StopAttempt { worker, seq, token, .. } => {
+                self.tell(worker, Message::Stop(attempt(seq, token)));
+            }
+            // A worker that lives comes back at once, with empty hands.
+            Action::DropWorker { worker } => {
+                if let Some(member) = self.connections.get(&worker).copied() {
+                    self.leave(member, false);
+                    self.join(member);
+                }
+            }
+            // The rest is for the store, for those who watch, and answers that a worker does not wait for.
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, fact: &Fact) {
+        let end = match fact {
+            Fact::Finished { seq, .. } => (*seq, End::Done),
+            Fact::Dead { seq, .. } => (*seq, End::Dead),
+            Fact::Cancelled { seq, .. } => (*seq, End::Cancelled),
+            _ => return,
+        };
+        self.record.ended(place_of(end.0), end.1, self.now);
+    }
+
+    fn tell(&mut self, worker: WorkerKey, message: Message) {
+        self.record.messages += 1;
+        self.send(Event::Told(worker, message));
+    }
+
+    /// Lets something arrive after the time that a message travels.
+    fn send(&mut self, event: Event) {
+        self.plan(self.now + micros(self.cluster.travel), event);
+    }
+
+    fn plan(&mut self, at: Micros, event: Event) {
+        self.numbers += 1;
+        self.events.insert((at, self.numbers), event);
+    }
+}
+
+fn attempt(seq: Seq, token: Token) -> Attempt {
+    Attempt { place: place_of(seq), token }
+}
+
+fn seq_of(place: usize) -> Seq {
+    Seq(place as u64 + 1)
+}
+
+fn place_of(seq: Seq) -> usize {
+    seq.0 as usize - 1
+}
+
+fn failed(verdict: FailureVerdict, words: &str) -> AttemptEnd {
+    let error = TaskError::new(ErrorClass::Failed, words);
+    AttemptEnd::Other(AttemptOutcome::Failed(Failure { verdict, error }))
+}
