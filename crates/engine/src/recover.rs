@@ -94,7 +94,8 @@ impl Core {
         }
         // The store knows these already.
         self.group.facts.retain(|fact| !matches!(fact, Fact::QueuePaused { .. }));
-        for (key, holder) in found.keys {
+        let now = self.now;
+        for (key, holder) in found.keys.into_iter().filter(|(_, holder)| holder.holds(now)) {
             self.keys.put(key, holder);
         }
         self.ids.reserve(found.open.len());

@@ -21,7 +21,8 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    fn holds(&self, now: Timestamp) -> bool {
+    /// Whether the key is not free.
+    pub(crate) fn holds(&self, now: Timestamp) -> bool {
         self.open || self.until.is_some_and(|until| until > now)
     }
 }

@@ -32,7 +32,7 @@ struct Arrived {
 impl Arrived {
     fn accept(self) -> Vec<TaskId> {
         let accepted = self.ids.len() as u32;
-        self.reply(Ok(SubmitReply { accepted, known: 0, refusal: None, conflicts: Vec::new() }))
+        self.reply(Ok(SubmitReply { accepted, ..SubmitReply::default() }))
     }
 
     fn refuse(self, code: &str, retry_after_ms: u64) -> Vec<TaskId> {

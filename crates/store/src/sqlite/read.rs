@@ -158,7 +158,9 @@ impl SqliteReader {
                 attempts: counted(&tried.attempts, None),
                 lost: tried.lost,
                 checkpointed: saved::has_checkpoint(&self.hot, task.seq)?,
-                retry_at: tried.retry_at.or(put_back.as_ref().and_then(|replay| replay.due)),
+                retry_at: tried
+                    .retry_at
+                    .or_else(|| put_back.as_ref().and_then(|replay| replay.due)),
                 held: held(&self.hot, task.seq)?.filter(|(token, _)| Some(*token) > last),
                 replayed: put_back.is_some_and(|replay| !replay.keep_edges),
             });

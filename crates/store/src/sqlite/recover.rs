@@ -72,7 +72,7 @@ pub(super) fn recover(
             attempts: made.counted,
             lost: made.lost,
             checkpointed: checkpoints.take(seq)?.is_some(),
-            retry_at: made.retry_at.or(put_back.as_ref().and_then(|replay| replay.due)),
+            retry_at: made.retry_at.or_else(|| put_back.as_ref().and_then(|replay| replay.due)),
             held: held.take(seq)?.filter(|(token, _)| Some(*token) > made.last),
             replayed: put_back.is_some_and(|replay| !replay.keep_edges),
         }));
