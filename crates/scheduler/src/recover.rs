@@ -127,7 +127,6 @@ impl Scheduler {
         let spec = task.task.spec.clone();
         let keep_edges = replay.keep_edges;
         self.record(Fact::Replayed { seq, at: now, replay });
-        self.member_opened(seq, membership(&spec));
         if keep_edges {
             task.replayed = false;
             let tied =
@@ -143,6 +142,7 @@ impl Scheduler {
         }
         if let Some(row) = self.tasks.row_of(seq) {
             self.tasks[row].recovered = false;
+            self.member_opened(seq, membership(&spec));
             self.announce(now, &spec, self.tasks[row].state, None, None);
         }
     }
@@ -172,6 +172,11 @@ impl Scheduler {
         let workflow = called_back_by(&task.spec, spawned_by)
             .filter(|_| held.is_none() && attempts == 0 && !replayed);
         let standing = self.standing(&task.spec, &task.parents, spawned_by, &mut Batch::default());
+        if let (Standing::Failed(cause), false) = (&standing, self.recovering) {
+            // It was put back to wait for something that has failed, or that waits for it: it cannot run.
+            let (seq, cause) = (task.seq, cause.clone());
+            return self.bury(now, seq, &task.spec, spawned_by, cause, &mut Batch::default());
+        }
         let class = self.class_of(&task.spec);
         let due = submitted_at
             .max(task.spec.run_at.unwrap_or_default())

@@ -93,8 +93,10 @@ impl Scheduler {
         }
         let links = self.tasks[row].links();
         links.missing -= 1;
-        if links.missing == 0 && !links.callback {
-            self.unblock(now, row);
+        match (links.missing, links.callback) {
+            (0, false) => self.unblock(now, row),
+            (0, true) => self.look_at_workflow_of(row),
+            _ => {}
         }
     }
 

@@ -96,6 +96,10 @@ struct Model {
     loads: Vec<(Lane, Option<Seq>, usize)>,
     /// Tasks that are being put back together.
     together: BTreeSet<Seq>,
+    /// What tasks that were put back together wait for.
+    awaits: BTreeSet<(Seq, Seq)>,
+    /// Tasks that have ended once: a dependency that was met stays met, whatever is put back.
+    met: BTreeSet<Seq>,
     /// Grants of this step, to be checked when all of its facts are known.
     granted: Vec<Seq>,
 }
@@ -110,6 +114,8 @@ impl Model {
             running: BTreeMap::new(),
             loads: Vec::new(),
             together: BTreeSet::new(),
+            awaits: BTreeSet::new(),
+            met: BTreeSet::new(),
             granted: Vec::new(),
         };
         model.feed(Input::RecoveryEnded);
@@ -185,6 +191,8 @@ impl Model {
 
     fn ended(&mut self, seq: Seq, state: TaskState, reason: &str) {
         self.running.remove(&seq);
+        self.met.insert(seq);
+        self.awaits.retain(|(_, parent)| *parent != seq);
         let task = self.tasks.get_mut(&seq).unwrap();
         assert_eq!(task.outcome, None, "{seq:?} ends twice");
         (task.outcome, task.reason) = (Some(state), reason.to_owned());
@@ -209,7 +217,8 @@ impl Model {
         let task = &self.tasks[&seq];
         for edge in task.spec.after.iter().filter(|_| !task.replayed) {
             let parent = Seq(edge.task.0 as u64);
-            assert!(self.tasks[&parent].outcome.is_some(), "{seq:?} before {parent:?}");
+            assert!(self.met.contains(&parent), "{seq:?} before {parent:?}");
+            assert!(!self.awaits.contains(&(seq, parent)), "{seq:?} before {parent:?} again");
         }
         let Some(label) = task.spec.workflow.as_ref().filter(|label| !label.role.is_member())
         else {
@@ -421,6 +430,11 @@ impl Model {
             }
         }
         self.together = chosen.iter().copied().chain(callbacks.iter().copied()).collect();
+        for seq in &chosen {
+            let parents = self.tasks[seq].spec.after.iter().map(|edge| Seq(edge.task.0 as u64));
+            let parents = parents.filter(|parent| chosen.contains(parent));
+            self.awaits.extend(parents.map(|parent| (*seq, parent)));
+        }
         for seq in chosen.into_iter().chain(callbacks) {
             let task = self.stored(seq);
             let replay = Replay { due: Some(self.now), payload: None, keep_edges: true };
