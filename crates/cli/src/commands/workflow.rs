@@ -11,9 +11,7 @@ use serde_json::json;
 
 use super::Context;
 use super::task::state_cell;
-use crate::args::workflows::{
-    CancelWorkflow, OneWorkflow, ResumeWorkflow, Workflow, WorkflowList,
-};
+use crate::args::workflows::{CancelWorkflow, OneWorkflow, ResumeWorkflow, Workflow, WorkflowList};
 use crate::exit::Code;
 use crate::http::{Api, parse_rows};
 use crate::output::ids::Shortener;
@@ -141,7 +139,8 @@ fn print_tasks(heading: &'static str, tasks: &[WorkflowTask], context: &Context)
             note.join("; ").into(),
         ]);
     }
-    table.print(&context.output)
+    table.print(&context.output)?;
+    Ok(())
 }
 
 async fn cancel(args: &CancelWorkflow, context: &Context) -> Result<Code> {
