@@ -7,8 +7,8 @@ use divvy_types::fact::Replay;
 use divvy_types::{Fact, Lane, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkflowId};
 
 use crate::settle::cause;
-use crate::submit::{Batch, Standing};
-use crate::table::{Edge, Links, NOBODY, Task};
+use crate::submit::{Batch, Standing, links_of};
+use crate::table::{NOBODY, Task};
 use crate::timers::Timer;
 use crate::workflows::{called_back_by, membership};
 use crate::{ParentState, RecoveredTask, Scheduler};
@@ -194,7 +194,7 @@ impl Scheduler {
             ready_at: if state == TaskState::Leased { due.min(now) } else { due },
             since: now,
             token: Token::default(),
-            links: None,
+            links: links_of(&task.parents, spawned_by),
             class,
             worker: NOBODY,
             attempts,
@@ -206,17 +206,6 @@ impl Scheduler {
             stopping: false,
             recovered: true,
         };
-        if !task.parents.is_empty() || spawned_by.is_some() {
-            let parents = task
-                .parents
-                .iter()
-                .map(|parent| Edge { seq: parent.seq, optional: parent.optional });
-            taken.links = Some(Box::new(Links {
-                parents: parents.collect(),
-                spawned_by,
-                ..Links::default()
-            }));
-        }
         if let Some((token, worker)) = held {
             taken.token = token;
             taken.links().holder = Some(worker);

@@ -37,6 +37,16 @@ pub(crate) enum Standing {
     Failed(Name),
 }
 
+/// The ties of a new task, if it has any.
+pub(crate) fn links_of(parents: &[Parent], spawned_by: Option<Seq>) -> Option<Box<Links>> {
+    if parents.is_empty() && spawned_by.is_none() {
+        return None;
+    }
+    let edge = |parent: &Parent| Edge { seq: parent.seq, optional: parent.optional };
+    let parents = parents.iter().map(edge).collect();
+    Some(Box::new(Links { parents, spawned_by, ..Links::default() }))
+}
+
 impl Scheduler {
     pub(crate) fn tasks_submitted(&mut self, now: Timestamp, tasks: Vec<Submission>) {
         let mut batch = Batch::default();
@@ -79,13 +89,13 @@ impl Scheduler {
             return;
         }
         let ready_at = spec.run_at.filter(|due| *due > now).unwrap_or(now);
-        let mut task = Task {
+        let task = Task {
             seq,
             spec,
             ready_at,
             since: now,
             token: Token::default(),
-            links: None,
+            links: links_of(&parents, spawned_by),
             class,
             worker: NOBODY,
             attempts: 0,
@@ -97,13 +107,6 @@ impl Scheduler {
             stopping: false,
             recovered: false,
         };
-        if !parents.is_empty() || spawned_by.is_some() {
-            let parents = parents
-                .iter()
-                .map(|parent| Edge { seq: parent.seq, optional: parent.optional })
-                .collect();
-            task.links = Some(Box::new(Links { parents, spawned_by, ..Links::default() }));
-        }
         let row = self.place(task);
         if let Standing::Unmet(unmet) = standing {
             self.wait_for(row, &unmet);
