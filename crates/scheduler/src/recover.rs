@@ -211,6 +211,10 @@ impl Scheduler {
             taken.links().holder = Some(worker);
             self.timers.add(now.plus_ms(self.options.lease_ms), Timer::Unclaimed(taken.seq));
         }
+        if state == TaskState::Blocked && !self.recovering {
+            self.lives = self.lives.wrapping_add(1).max(1);
+            taken.links().life = self.lives;
+        }
         let row = self.place(taken);
         if let (TaskState::Blocked, Standing::Unmet(unmet)) = (state, standing) {
             self.wait_for(row, &unmet);

@@ -42,7 +42,7 @@ pub(crate) fn links_of(parents: &[Parent], spawned_by: Option<Seq>) -> Option<Bo
     if parents.is_empty() && spawned_by.is_none() {
         return None;
     }
-    let edge = |parent: &Parent| Edge { seq: parent.seq, optional: parent.optional };
+    let edge = |parent: &Parent| Edge { seq: parent.seq, optional: parent.optional, life: 0 };
     let parents = parents.iter().map(edge).collect();
     Some(Box::new(Links { parents, spawned_by, ..Links::default() }))
 }
@@ -255,9 +255,9 @@ impl Scheduler {
         let links = self.tasks[row].links();
         links.missing = unmet.len() as u32;
         let edges: Vec<Edge> = unmet.iter().map(|index| links.parents[*index]).collect();
-        let seq = self.tasks[row].seq;
+        let (seq, life) = (self.tasks[row].seq, self.tasks[row].links().life);
         for parent in edges {
-            let edge = Edge { seq, optional: parent.optional };
+            let edge = Edge { seq, optional: parent.optional, life };
             if let Some(parent) = self.tasks.row_of(parent.seq) {
                 let mut list = std::mem::take(&mut self.tasks[parent].links().dependents);
                 add_dependent(&mut list, edge, |seq| self.tasks.row_of(seq).is_some());
