@@ -7,8 +7,8 @@ use divvy_types::fact::Replay;
 use divvy_types::{Fact, Lane, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkflowId};
 
 use crate::settle::cause;
-use crate::submit::{Batch, Standing};
-use crate::table::{Edge, Links, NOBODY, Task};
+use crate::submit::{Batch, Standing, links_of};
+use crate::table::{NOBODY, Task};
 use crate::timers::Timer;
 use crate::workflows::{called_back_by, membership};
 use crate::{ParentState, RecoveredTask, Scheduler};
@@ -135,7 +135,6 @@ impl Scheduler {
         let spec = task.task.spec.clone();
         let keep_edges = replay.keep_edges;
         self.record(Fact::Replayed { seq, at: now, replay });
-        self.member_opened(seq, membership(&spec));
         if keep_edges {
             task.replayed = false;
             let tied =
@@ -151,6 +150,7 @@ impl Scheduler {
         }
         if let Some(row) = self.tasks.row_of(seq) {
             self.tasks[row].recovered = false;
+            self.member_opened(seq, membership(&spec));
             self.announce(now, &spec, self.tasks[row].state, None, None);
         }
     }
@@ -180,6 +180,11 @@ impl Scheduler {
         let workflow = called_back_by(&task.spec, spawned_by)
             .filter(|_| held.is_none() && attempts == 0 && !replayed);
         let standing = self.standing(&task.spec, &task.parents, spawned_by, &mut Batch::default());
+        if let (Standing::Failed(cause), false) = (&standing, self.recovering) {
+            // It was put back to wait for something that has failed, or that waits for it: it cannot run.
+            let (seq, cause) = (task.seq, cause.clone());
+            return self.bury(now, seq, &task.spec, spawned_by, cause, &mut Batch::default());
+        }
         let class = self.class_of(&task.spec);
         let due = submitted_at
             .max(task.spec.run_at.unwrap_or_default())
@@ -198,7 +203,7 @@ impl Scheduler {
             since: now,
             begun: Timestamp::default(),
             token: Token::default(),
-            links: None,
+            links: links_of(&task.parents, spawned_by),
             class,
             stream: NOBODY,
             worker: NOBODY,
@@ -212,17 +217,6 @@ impl Scheduler {
             stopping: false,
             recovered: true,
         };
-        if !task.parents.is_empty() || spawned_by.is_some() {
-            let parents = task
-                .parents
-                .iter()
-                .map(|parent| Edge { seq: parent.seq, optional: parent.optional });
-            taken.links = Some(Box::new(Links {
-                parents: parents.collect(),
-                spawned_by,
-                ..Links::default()
-            }));
-        }
         if let Some((token, worker)) = held {
             if !taken.spec.limits.is_empty() {
                 self.limits.begin(&taken.spec.limits, &self.settings, now);
@@ -230,6 +224,10 @@ impl Scheduler {
             taken.token = token;
             taken.links().holder = Some(worker);
             self.timers.add(now.plus_ms(self.options.lease_ms), Timer::Unclaimed(taken.seq));
+        }
+        if state == TaskState::Blocked && !self.recovering {
+            self.lives = self.lives.wrapping_add(1).max(1);
+            taken.links().life = self.lives;
         }
         let row = self.place(taken, now);
         if let (TaskState::Blocked, Standing::Unmet(unmet)) = (state, standing) {

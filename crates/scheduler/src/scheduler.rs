@@ -75,6 +75,8 @@ pub struct Scheduler {
     pub(crate) ready_tasks: usize,
     pub(crate) ready_bytes: usize,
     pub(crate) grants: u64,
+    /// Tasks that were put back to wait for their dependencies.
+    pub(crate) lives: u32,
     pub(crate) recovering: bool,
     /// Whether anyone wants to hear of changes.
     pub(crate) watched: bool,
@@ -122,6 +124,7 @@ impl Scheduler {
             ready_tasks: 0,
             ready_bytes: 0,
             grants: 0,
+            lives: 0,
             recovering: true,
             watched: true,
             stopping: false,

@@ -82,7 +82,8 @@ impl Scheduler {
 
     pub(crate) fn parent_settled(&mut self, now: Timestamp, edge: Edge, cause: Option<&Name>) {
         let Some(row) = self.tasks.row_of(edge.seq) else { return };
-        if self.tasks[row].state != TaskState::Blocked {
+        let life = self.tasks[row].links.as_ref().map_or(0, |links| links.life);
+        if self.tasks[row].state != TaskState::Blocked || edge.life != life {
             return;
         }
         if let Some(cause) = cause
@@ -93,8 +94,10 @@ impl Scheduler {
         }
         let links = self.tasks[row].links();
         links.missing -= 1;
-        if links.missing == 0 && !links.callback {
-            self.unblock(now, row);
+        match (links.missing, links.callback) {
+            (0, false) => self.unblock(now, row),
+            (0, true) => self.look_at_workflow_of(row),
+            _ => {}
         }
     }
 

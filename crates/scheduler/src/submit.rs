@@ -37,6 +37,16 @@ pub(crate) enum Standing {
     Failed(Name),
 }
 
+/// The ties of a new task, if it has any.
+pub(crate) fn links_of(parents: &[Parent], spawned_by: Option<Seq>) -> Option<Box<Links>> {
+    if parents.is_empty() && spawned_by.is_none() {
+        return None;
+    }
+    let edge = |parent: &Parent| Edge { seq: parent.seq, optional: parent.optional, life: 0 };
+    let parents = parents.iter().map(edge).collect();
+    Some(Box::new(Links { parents, spawned_by, ..Links::default() }))
+}
+
 impl Scheduler {
     pub(crate) fn tasks_submitted(&mut self, now: Timestamp, tasks: Vec<Submission>) {
         let mut batch = Batch::default();
@@ -79,14 +89,14 @@ impl Scheduler {
             return;
         }
         let ready_at = spec.run_at.filter(|due| *due > now).unwrap_or(now);
-        let mut task = Task {
+        let task = Task {
             seq,
             spec,
             ready_at,
             since: now,
             begun: Timestamp::default(),
             token: Token::default(),
-            links: None,
+            links: links_of(&parents, spawned_by),
             class,
             stream: NOBODY,
             worker: NOBODY,
@@ -100,13 +110,6 @@ impl Scheduler {
             stopping: false,
             recovered: false,
         };
-        if !parents.is_empty() || spawned_by.is_some() {
-            let parents = parents
-                .iter()
-                .map(|parent| Edge { seq: parent.seq, optional: parent.optional })
-                .collect();
-            task.links = Some(Box::new(Links { parents, spawned_by, ..Links::default() }));
-        }
         let row = self.place(task, now);
         if let Standing::Unmet(unmet) = standing {
             self.wait_for(row, &unmet);
@@ -255,9 +258,9 @@ impl Scheduler {
         let links = self.tasks[row].links();
         links.missing = unmet.len() as u32;
         let edges: Vec<Edge> = unmet.iter().map(|index| links.parents[*index]).collect();
-        let seq = self.tasks[row].seq;
+        let (seq, life) = (self.tasks[row].seq, self.tasks[row].links().life);
         for parent in edges {
-            let edge = Edge { seq, optional: parent.optional };
+            let edge = Edge { seq, optional: parent.optional, life };
             if let Some(parent) = self.tasks.row_of(parent.seq) {
                 let mut list = std::mem::take(&mut self.tasks[parent].links().dependents);
                 add_dependent(&mut list, edge, |seq| self.tasks.row_of(seq).is_some());

@@ -62,6 +62,9 @@ pub(crate) struct Task {
 pub(crate) struct Links {
     /// In the order of `spec.after`.
     pub(crate) parents: Vec<Edge>,
+    /// A task that was cancelled may be put back while a dependency still lists it: an edge counts only for the life
+    /// that made it. 0 is the first.
+    pub(crate) life: u32,
     /// Edges that have not settled.
     pub(crate) missing: u32,
     /// Tasks that wait for this one.
@@ -86,6 +89,8 @@ pub(crate) struct Links {
 pub(crate) struct Edge {
     pub(crate) seq: Seq,
     pub(crate) optional: bool,
+    /// Which life of the dependent made it; see [`Links::life`].
+    pub(crate) life: u32,
 }
 
 impl Task {

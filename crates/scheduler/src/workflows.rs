@@ -3,7 +3,8 @@
 //! A workflow is *open* while a member of it is: waiting, running, or done with children that are not. When the last
 //! member has settled, the workflow has failed if a member is dead or cancelled, else it has succeeded. A dead member
 //! counts even if all who depend on it do so optionally. Then the callbacks of one sort become ready and those of the
-//! other are cancelled. Members may join as long as the workflow is open, and again later; callbacks that have been
+//! other are cancelled; one that waits for a dependency besides stays until that is met, and is let go if the workflow
+//! is still ended then. Members may join as long as the workflow is open, and again later; callbacks that have been
 //! let go are not called back. A failed member that is put back has not failed any more.
 //!
 //! Counted is each member once when it comes to be open and once when it settles, wherever it waits. What ended before
@@ -13,7 +14,7 @@
 
 use std::collections::BTreeSet;
 
-use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, WorkflowId, WorkflowRole};
+use divvy_types::{Name, Seq, TaskSpec, Timestamp, WorkflowId, WorkflowRole};
 
 use crate::settle::cause;
 use crate::table::{Row, Task};
@@ -174,15 +175,17 @@ impl Scheduler {
                 continue;
             };
             let failed = flow.has_failed();
-            let waiting = match &mut flow.rare {
+            let mut waiting = match &mut flow.rare {
                 Some(rare) => std::mem::take(&mut rare.callbacks),
                 None => BTreeSet::new(),
             };
-            for seq in waiting {
-                self.workflow_ended(now, seq, failed);
+            waiting.retain(|seq| self.workflow_ended(now, *seq, failed));
+            if waiting.is_empty() {
+                self.workflows.remove(&workflow);
+                self.actions.push_back(Action::ForgetWorkflow { workflow });
+            } else if let Some(flow) = self.workflows.get_mut(&workflow) {
+                flow.rare.get_or_insert_default().callbacks = waiting;
             }
-            self.workflows.remove(&workflow);
-            self.actions.push_back(Action::ForgetWorkflow { workflow });
         }
         true
     }
@@ -194,21 +197,30 @@ impl Scheduler {
         self.ended_workflows = waiting.map(|(workflow, _)| *workflow).collect();
     }
 
-    fn workflow_ended(&mut self, now: Timestamp, seq: Seq, failed: bool) {
-        let Some(row) = self.tasks.row_of(seq) else { return };
+    /// The last dependency of a callback has settled.
+    pub(crate) fn look_at_workflow_of(&mut self, row: Row) {
+        let workflow = self.tasks[row].spec.workflow.as_ref().map(|workflow| workflow.id);
+        self.ended_workflows.extend(workflow);
+    }
+
+    /// Lets a callback go or cancels it; says whether it has to wait on.
+    fn workflow_ended(&mut self, now: Timestamp, seq: Seq, failed: bool) -> bool {
+        let Some(row) = self.tasks.row_of(seq) else { return false };
         let task = &mut self.tasks[row];
         let wanted = if failed { WorkflowRole::OnFailure } else { WorkflowRole::OnSuccess };
         let fits = task.spec.workflow.as_ref().is_some_and(|workflow| workflow.role == wanted);
         let links = task.links();
+        if fits && links.missing > 0 {
+            return true;
+        }
         links.callback = false;
         if fits {
-            if links.missing == 0 && task.state == TaskState::Blocked {
-                self.unblock(now, row);
-            }
-            return;
+            self.unblock(now, row);
+            return false;
         }
         let reason = if failed { "the workflow failed" } else { "the workflow succeeded" };
         let cause = cause(Some(task.spec.id), "was cancelled", reason);
         self.cancel(now, row, Name::const_new(reason), cause);
+        false
     }
 }

@@ -121,3 +121,19 @@ fn a_callback_that_someone_puts_back_alone_runs() {
     world.feed(Input::TaskReplayed(recovered(success), Replay::default()));
     assert_eq!(world.grants(), [(1, 9)]);
 }
+
+#[test]
+fn a_dependency_that_outlived_a_cancel_counts_once() {
+    let mut world = World::new();
+    world.join(1, 100);
+    world.submit(vec![member(1, &[]), member(2, &[]), member(3, &[1, 2])]);
+    world.end(1, 1, failure(FailureVerdict::Dead));
+    assert_eq!(world.fact_names(), ["Dead 1", "Cancelled 3"]);
+    // Task 2 still runs, and still lists task 3 from its first life.
+    put_back(&mut world, recovered(member(1, &[])), &[]);
+    put_back(&mut world, recovered(member(3, &[1, 2])), &[]);
+    world.end(1, 2, finished());
+    assert_eq!((world.grants(), world.state(3)), (vec![], Some(TaskState::Blocked)));
+    world.end(1, 1, finished());
+    assert_eq!(world.grants(), [(1, 3)]);
+}

@@ -451,3 +451,55 @@ async fn a_deadline_is_told_to_the_handler_and_missing_it_is_seen() {
     assert!(bench.task(id).is_late());
     assert_eq!(bench.run(Number(1)).await.output::<u32>(), 0);
 }
+
+#[tokio::test]
+async fn a_workflow_calls_back_and_goes_on_where_it_broke() {
+    let mended = Arc::new(AtomicU32::new(0));
+    let state = Arc::clone(&mended);
+    async fn fragile(_: Trouble, State(state): State<Arc<AtomicU32>>) -> Outcome<u32> {
+        match state.load(Ordering::Relaxed) {
+            0 => Err(Failure::dead("broken")),
+            works => Ok(works),
+        }
+    }
+    let worker = Worker::new("w").on(number).on(sum).on(fragile).state(state);
+    let mut bench = bench(worker);
+    let mut workflow = Workflow::new("callbacks");
+    let first = workflow.add(Number(1));
+    let broken = workflow.after(first, Trouble("fragile".into()));
+    let last = workflow.after(broken, Number(3));
+    let success = workflow.on_success(Sum);
+    workflow.wait_for_optional(success, first);
+    let failure = workflow.on_failure(Number(9));
+
+    let run = bench.start(workflow).await;
+    bench.node(&run, broken).assert_dead("broken");
+    bench.node(&run, last).assert_cancelled("broken");
+    bench.node(&run, success).assert_cancelled("the workflow failed");
+    bench.node(&run, failure).assert_done();
+
+    mended.store(7, Ordering::Relaxed);
+    assert_eq!(bench.resume(&run), 3);
+    bench.node(&run, success).assert_waiting("its workflow has ended; 2 task(s) of it are open");
+    bench.drain().await;
+    assert_eq!(bench.node(&run, broken).output::<u32>(), 7);
+    bench.node(&run, last).assert_done();
+    assert_eq!(bench.node(&run, success).output::<u32>(), 1, "it gets what it waited for besides");
+    bench.node(&run, first).assert_done();
+    assert_eq!(bench.resume(&run), 0);
+}
+
+#[tokio::test]
+async fn a_cancelled_workflow_stays_cancelled() {
+    let mut bench = bench(Worker::new("w").on(number).on(trouble));
+    let mut workflow = Workflow::new("cancelled");
+    let snoozes = workflow.add(Trouble("error".into()));
+    let next = workflow.after(snoozes, Number(2));
+    let failure = workflow.on_failure(Number(9));
+    let run = bench.start(workflow).await;
+    assert_eq!(bench.cancel_run(&run, "wrong input"), 3);
+    for node in [next, failure] {
+        bench.node(&run, node).assert_cancelled("wrong input");
+    }
+    assert_eq!(bench.resume(&run), 0, "people cancelled them");
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use divvy_types::{Name, TaskId, TaskState, Timestamp};
+use divvy_types::{Name, TaskId, TaskState, Timestamp, WorkflowId};
 use divvy_worker::CancelReason;
 
 use super::drive::Drive;
@@ -84,7 +84,7 @@ impl Bench {
             panic!("the workflow is not acceptable: {error}");
         }
         self.drive.settle().await;
-        BenchRun { mark: plan.mark, tasks }
+        BenchRun { id: plan.id, mark: plan.mark, tasks }
     }
 
     /// Runs everything: when nothing can run now, the clock jumps to the next retry or delay. Returns how every task
@@ -133,6 +133,25 @@ impl Bench {
     /// If it is final already.
     pub fn cancel(&mut self, id: TaskId, reason: impl Into<Name>) -> TaskState {
         self.drive.cancel(id, reason.into()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Cancels every task of a workflow that has not ended, as a person would; says how many.
+    ///
+    /// # Panics
+    /// If the run is of another bench.
+    pub fn cancel_run(&mut self, run: &BenchRun, reason: impl Into<Name>) -> u64 {
+        let cancelled = self.drive.cancel_workflow(run.id, reason.into());
+        cancelled.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Retries what failed in a workflow, and continues; says how many tasks were put back. They run with the next
+    /// call that runs tasks.
+    ///
+    /// # Panics
+    /// If the run is of another bench.
+    pub fn resume(&mut self, run: &BenchRun) -> u64 {
+        let resumed = self.drive.resume(run.id).unwrap_or_else(|error| panic!("{error}"));
+        resumed.resumed + resumed.callbacks
     }
 
     /// Cancels the next attempt at the moment at which its handler starts.
@@ -191,6 +210,7 @@ impl std::fmt::Debug for Bench {
 /// A workflow that was started on a bench.
 #[derive(Clone, Debug)]
 pub struct BenchRun {
+    id: WorkflowId,
     mark: u64,
     tasks: Vec<TaskId>,
 }

@@ -11,11 +11,11 @@ use divvy_engine::request::Reply;
 use divvy_engine::{
     Error, GrantedTask, Options, Request, Submitted, ToWorker, WorkerHello, WorkerReport,
 };
-use divvy_store::{MemoryStore, PageQuery, Reader, Store, TaskRecord};
-use divvy_types::view::Progress;
+use divvy_store::{MemberRecord, Members, MemoryStore, PageQuery, Reader, Store, TaskRecord};
+use divvy_types::view::{Progress, ResumedWorkflow};
 use divvy_types::{
     AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, TaskError, TaskId,
-    TaskSpec, TaskState, Timestamp, WorkerKey,
+    TaskSpec, TaskState, Timestamp, WorkerKey, WorkflowId,
 };
 use divvy_worker::{Attempt, AttemptProbe, CancelReason, Registry};
 use tokio::sync::{mpsc, oneshot};
@@ -98,6 +98,23 @@ impl Drive {
 
     pub(super) fn retry(&mut self, id: TaskId) -> Result<TaskState, Error> {
         self.ask(|reply| Request::Retry { id, reply })
+    }
+
+    /// Cancels the open tasks of a workflow, dependents first.
+    pub(super) fn cancel_workflow(&mut self, id: WorkflowId, reason: Name) -> Result<u64, Error> {
+        let mut ids = Vec::new();
+        let visit = &mut |member: MemberRecord| {
+            ids.push(member.spec.id);
+            true
+        };
+        self.reader.members(id, Members::Open, visit).expect(STORE);
+        ids.reverse();
+        self.ask(|reply| Request::CancelMembers { ids, reason, reply })
+    }
+
+    pub(super) fn resume(&mut self, id: WorkflowId) -> Result<ResumedWorkflow, Error> {
+        let include_cancelled = false;
+        self.ask(|reply| Request::ResumeWorkflow { id, include_cancelled, reply })
     }
 
     /// Stops the next attempt for this reason at the moment at which its handler starts.

@@ -11,6 +11,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use super::failure::{Failure, Outcome};
@@ -163,6 +164,9 @@ pub(super) fn open_checkpointer(path: &Path) -> Result<Connection, Error> {
 fn prepare(conn: &Connection) -> Outcome<()> {
     conn.busy_timeout(BUSY)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    // Otherwise a statement that could use a partial index is planned anew for every value that is bound to it, which
+    // costs more than the look-up.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 
