@@ -62,6 +62,8 @@ impl Scheduler {
             return;
         }
         loop {
+            // First, so that who waited for a limit takes part in what follows.
+            self.wake_limited(now);
             while let Some(index) = self.dirty_classes.pop() {
                 self.classes.get_mut(index).dirty = false;
                 while let Some(row) = self.head_of(index, now) {
@@ -80,7 +82,6 @@ impl Scheduler {
             if !self.limits.any_freed() {
                 return;
             }
-            self.wake_limited(now);
         }
     }
 
@@ -170,121 +171,127 @@ impl Scheduler {
 
     /// The stream whose turn it is, among those that the worker can serve.
     fn best_for(&mut self, now: Timestamp, worker: u32) -> Option<u32> {
-        let mut open = [true; 5];
-        loop {
-            let band = self.choose_band(now, worker, &open)?;
-            if let Some(stream) = self.choose_stream(now, worker, band) {
-                return Some(stream);
+        let (top, first) =
+            (0..5).rev().find_map(|band| Some((band, self.choose_stream(now, worker, band)?)))?;
+        let mut contenders = self.aged_below(now, worker, top);
+        if !contenders.contains(&true) {
+            return Some(first);
+        }
+        contenders[top] = true;
+        let band = self.turns.next(&contenders);
+        if band == top {
+            return Some(first);
+        }
+        self.choose_stream(now, worker, band).or(Some(first))
+    }
+
+    /// Lower priorities that take part, because something that the worker can run has waited long enough.
+    fn aged_below(&mut self, now: Timestamp, worker: u32, top: usize) -> [bool; 5] {
+        let ageing = (self.settings.ordering.ageing_sec * 1e6) as u64;
+        let mut aged = [false; 5];
+        for band in 0..top {
+            let needed = (top - band) as u64 * ageing;
+            let waited = |oldest: Timestamp| now.0.saturating_sub(oldest.0) >= needed;
+            if !waited(self.turns.oldest[band]) {
+                continue;
             }
-            open[band] = false;
+            let fronts = self.classes.runnable[band].iter();
+            let oldest = fronts.filter_map(|class| Some(self.front(class, band)?.oldest.0)).min();
+            self.turns.oldest[band] = oldest.unwrap_or(now);
+            aged[band] = oldest.is_some_and(waited)
+                && self.oldest_for(now, worker, band).is_some_and(waited);
+        }
+        aged
+    }
+
+    /// When the oldest task of a priority became ready that the worker can run.
+    fn oldest_for(&mut self, now: Timestamp, worker: u32, band: usize) -> Option<Timestamp> {
+        loop {
+            let fronts = self.served(worker, band).filter_map(|class| self.front(class, band));
+            let (oldest, stream) = fronts.map(|front| front.oldest).min()?;
+            if self.is_current(stream, now) {
+                return Some(oldest);
+            }
         }
     }
 
-    /// The priority whose turn it is, among those in which the worker has something to do.
-    fn choose_band(&mut self, now: Timestamp, worker: u32, open: &[bool; 5]) -> Option<usize> {
-        let group = self.workers.get(worker).group;
-        let served = &self.workers.group(group).classes;
-        let has = |band: usize| open[band] && served.intersects(&self.classes.runnable[band]);
-        let top = (0..5).rev().find(|band| has(*band))?;
-        let ageing = (self.settings.ordering.ageing_sec * 1e6) as u64;
-        let mut contenders = [false; 5];
-        let mut several = false;
-        for band in 0..top {
-            let patience = (top - band) as u64 * ageing;
-            let waited = |oldest: Timestamp| now.0.saturating_sub(oldest.0) >= patience;
-            if !waited(self.turns.oldest[band]) || !has(band) {
-                continue;
-            }
-            let runnable = &self.classes.runnable[band];
-            let front = |class: u32| self.classes.get(class).bands[band].front();
-            let oldest = runnable.iter().filter_map(|class| Some(front(class)?.oldest)).min();
-            self.turns.oldest[band] = oldest.unwrap_or(now);
-            let mut own = served.common(runnable).filter_map(|class| Some(front(class)?.oldest));
-            if waited(self.turns.oldest[band]) && own.any(waited) {
-                contenders[band] = true;
-                several = true;
-            }
-        }
-        if !several {
-            return Some(top);
-        }
-        contenders[top] = true;
-        Some(self.turns.next(&contenders))
+    fn front(&self, class: u32, band: usize) -> Option<Front> {
+        self.classes.get(class).bands[band].front()
+    }
+
+    /// Classes that have something of a priority for a worker.
+    fn served(&self, worker: u32, band: usize) -> impl Iterator<Item = u32> {
+        let group = self.workers.group(self.workers.get(worker).group);
+        let common = group.classes.common(&self.classes.runnable[band]);
+        common.filter(move |class| !self.is_benched(worker, *class))
     }
 
     fn choose_stream(&mut self, now: Timestamp, worker: u32, band: usize) -> Option<u32> {
         loop {
-            let stream = self.first_stream(worker, band)?;
-            let found = self.streams.get(stream);
-            let queue = self.classes.get(found.id.class).queue;
-            if found.id.limits == NONE && !self.shares.is_shared(queue) {
-                return Some(stream);
-            }
-            // Since it was listed, its key may have been served elsewhere, or its limit may have filled up.
-            let before = found.listed;
-            self.relist(stream, now);
-            if self.streams.get(stream).listed == before {
+            let (deciding, stream) = self.first_stream(worker, band)?;
+            if self.is_current(deciding, now)
+                && (stream == deciding || self.is_current(stream, now))
+            {
                 return Some(stream);
             }
         }
     }
 
-    /// The stream that is first by what is listed.
-    fn first_stream(&self, worker: u32, band: usize) -> Option<u32> {
-        let served = &self.workers.group(self.workers.get(worker).group).classes;
-        let runnable = &self.classes.runnable[band];
+    /// Whether a stream stands where it should; puts it there if not. Since it was listed, its key may have been
+    /// served elsewhere, or its limit may have filled up.
+    fn is_current(&mut self, stream: u32, now: Timestamp) -> bool {
+        let found = self.streams.get(stream);
+        let queue = self.classes.get(found.id.class).queue;
+        if found.id.limits == NONE && !self.shares.is_shared(queue) {
+            return true;
+        }
+        let before = found.listed;
+        self.relist(stream, now);
+        self.streams.get(stream).listed == before
+    }
+
+    /// The stream that is first by what is listed, and the stream of the most urgent task, which decided so.
+    fn first_stream(&self, worker: u32, band: usize) -> Option<(u32, u32)> {
         let patience = self.patience_us();
-        let mut best: Option<((u64, u64), u32, Front)> = None;
-        for class in served.common(runnable) {
-            if self.is_benched(worker, class) {
-                continue;
-            }
-            let Some(front) = self.classes.get(class).bands[band].front() else { continue };
+        let mut best: Option<((u64, u64), u32, (u32, bool))> = None;
+        for class in self.served(worker, band) {
+            let Some(front) = self.front(class, band) else { continue };
             let queue = self.classes.get(class).queue;
             let share = if self.queues.weighted { self.queues.get(queue).tag } else { 0 };
-            let rank = (share, front.urgency(patience));
-            if best.as_ref().is_none_or(|(least, ..)| rank < *least) {
-                best = Some((rank, class, front));
+            let (by, stream, is_timed) = front.urgency(patience);
+            if best.as_ref().is_none_or(|(least, ..)| (share, by) < *least) {
+                best = Some(((share, by), queue, (stream, is_timed)));
             }
         }
-        let (_, class, front) = best?;
-        let queue = self.classes.get(class).queue;
-        if let Some((latest, stream)) = front.slack
-            && latest.0 <= front.oldest.0.saturating_add(patience)
-        {
-            return Some(stream);
+        let (_, queue, (urgent, is_timed)) = best?;
+        if is_timed || !self.shares.is_shared(queue) {
+            return Some((urgent, urgent));
         }
-        if !self.shares.is_shared(queue) {
-            return Some(front.share.2);
-        }
-        let of_queue = served.common(runnable).filter(|class| {
-            self.classes.get(*class).queue == queue && !self.is_benched(worker, *class)
-        });
-        let shares =
-            of_queue.filter_map(|class| Some(self.classes.get(class).bands[band].front()?.share));
-        shares.min().map(|(_, _, stream)| stream)
+        let of_queue =
+            self.served(worker, band).filter(|class| self.classes.get(*class).queue == queue);
+        let shares = of_queue.filter_map(|class| Some(self.front(class, band)?.share));
+        shares.min().map(|(_, _, stream)| (urgent, stream))
     }
 
     /// The first task of a class, to find a worker for.
     fn head_of(&mut self, class: u32, now: Timestamp) -> Option<Row> {
-        let band = (0..5).rev().find(|band| self.classes.runnable[*band].contains(class))?;
         let patience = self.patience_us();
-        loop {
-            let front = self.classes.get(class).bands[band].front()?;
-            let stream = match front.slack {
-                Some((latest, stream)) if latest.0 <= front.oldest.0.saturating_add(patience) => {
-                    stream
+        for band in (0..5).rev() {
+            while self.classes.runnable[band].contains(class)
+                && let Some(front) = self.front(class, band)
+            {
+                let (_, urgent, is_timed) = front.urgency(patience);
+                let stream = if is_timed { urgent } else { front.share.2 };
+                if self.streams.get(stream).id.limits != NONE {
+                    self.relist(stream, now);
+                    if self.streams.get(stream).listed.is_none() {
+                        continue;
+                    }
                 }
-                _ => front.share.2,
-            };
-            if self.streams.get(stream).id.limits != NONE {
-                self.relist(stream, now);
-                if self.streams.get(stream).listed.is_none() {
-                    continue;
-                }
+                return self.streams.get(stream).head(patience).map(|(entry, _)| entry.row);
             }
-            return self.streams.get(stream).head(patience).map(|(entry, _)| entry.row);
         }
+        None
     }
 
     /// Puts a task into a worker's hands under a token.

@@ -74,7 +74,6 @@ impl Scheduler {
 
     pub(crate) fn recovery_ended(&mut self, now: Timestamp) {
         self.recovering = false;
-        self.limits.start(now);
         self.cut_knots(now);
         let settled: Vec<Seq> = self
             .settling
