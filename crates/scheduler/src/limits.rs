@@ -7,7 +7,9 @@
 //! while it waits.
 //!
 //! Buckets are not durable. They start empty at the start of the server, so that a restart never lets more through
-//! than the rate; a key that is first seen later starts with what it would have gathered since.
+//! than the rate, and so does a limit that is defined later; a key that is first seen later starts with what it would
+//! have gathered since. Where a definition changes, each bucket goes on with the tokens that it had, up to its new
+//! burst. A key is forgotten only when its bucket is full, which makes it as good as new.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

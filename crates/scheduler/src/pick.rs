@@ -5,15 +5,18 @@
 //! searches for workers in vain, and an idle worker causes no action. The cost of a pick grows with the classes that
 //! the worker serves and that have something to run, never with tasks.
 //!
-//! **Order.** Of the tasks that a worker can run:
+//! **Order.** Of the tasks that a worker can run, which leaves out those of paused queues and those kept by a limit:
 //! 1. *Priority.* The highest goes first. A lower one whose oldest task has waited one ageing time for each step
 //!    between them takes part: then starts are divided 16 : 8 : 4 : 2 : 1 between priorities 5 to 1. So nothing
 //!    starves: after `4 × ageing`, priority 1 gets at least one of 31 starts, however much of priority 5 comes in.
-//! 2. *Queue.* By weight if any queue has one, else the queue with the most urgent task.
-//! 3. *Slack.* The task whose deadline leaves the least time to spare. One without a deadline counts as if it had to
-//!    start within the patience time after it became ready.
-//! 4. *Fair share.* The key that is the furthest behind its share of the queue.
-//! 5. *Age.* First in, first out.
+//! 2. *Queue.* By weight if any queue has one; those that are level, and all of them if none has a weight, by the
+//!    most urgent task.
+//! 3. *Slack.* The most urgent task is the one whose deadline leaves the least time to spare. One without a deadline
+//!    counts as if it had to start within the patience time after it became ready, and one with a deadline counts by
+//!    that alone, however long it has waited. If the most urgent task of the queue has a deadline, it goes.
+//! 4. *Fair share.* Otherwise the key that is the furthest behind its share of the queue. Of streams that are level,
+//!    the one with the oldest task; of a stream, the most urgent task.
+//! 5. *Age.* Who became ready first; a task that is given back keeps its age.
 
 use divvy_types::settings::FairBy;
 use divvy_types::{TaskState, Timestamp, Token};
