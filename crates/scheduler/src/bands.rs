@@ -10,7 +10,7 @@ use divvy_types::Timestamp;
 
 use crate::streams::Listing;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Band {
     /// The stream that may be served, if there is just one.
     only: Option<(u32, Listing)>,
@@ -52,12 +52,6 @@ impl Front {
             (_, Some((latest, stream))) => (latest.0, stream, true),
             (None, None) => (u64::MAX, self.oldest.1, false),
         }
-    }
-}
-
-impl Default for Band {
-    fn default() -> Self {
-        Self { only: None, many: None }
     }
 }
 

@@ -365,9 +365,10 @@ impl Limits {
             settings.limits.keys().flat_map(|name| [false, true].map(|t| (name.clone(), t)))
         {
             let Some(quota) = quota_of(settings, &which) else { continue };
-            let empty_at = old.get(&which).map_or(moment(now), |untouched| {
+            let empty_at = old.get(&which).map(|untouched| {
                 empty_at(&bucket(untouched.quota, untouched.empty_at), quota, now)
             });
+            let empty_at = empty_at.unwrap_or_else(|| moment(now));
             self.untouched.insert(which, Untouched { quota, empty_at });
         }
     }

@@ -192,7 +192,7 @@ impl Scheduler {
     fn aged_below(&mut self, now: Timestamp, worker: u32, top: usize) -> [bool; 5] {
         let ageing = (self.settings.ordering.ageing_sec * 1e6) as u64;
         let mut aged = [false; 5];
-        for band in 0..top {
+        for (band, aged) in aged.iter_mut().enumerate().take(top) {
             let needed = (top - band) as u64 * ageing;
             let waited = |oldest: Timestamp| now.0.saturating_sub(oldest.0) >= needed;
             if !waited(self.turns.oldest[band]) {
@@ -201,7 +201,7 @@ impl Scheduler {
             let fronts = self.classes.runnable[band].iter();
             let oldest = fronts.filter_map(|class| Some(self.front(class, band)?.oldest.0)).min();
             self.turns.oldest[band] = oldest.unwrap_or(now);
-            aged[band] = oldest.is_some_and(waited)
+            *aged = oldest.is_some_and(waited)
                 && self.oldest_for(now, worker, band).is_some_and(waited);
         }
         aged
@@ -256,17 +256,17 @@ impl Scheduler {
     /// The stream that is first by what is listed, and the stream of the most urgent task, which decided so.
     fn first_stream(&self, worker: u32, band: usize) -> Option<(u32, u32)> {
         let patience = self.patience_us();
-        let mut best: Option<((u64, u64), u32, (u32, bool))> = None;
+        let (mut least, mut best) = ((u64::MAX, u64::MAX), None);
         for class in self.served(worker, band) {
             let Some(front) = self.front(class, band) else { continue };
             let queue = self.classes.get(class).queue;
             let share = if self.queues.weighted { self.queues.get(queue).tag } else { 0 };
             let (by, stream, is_timed) = front.urgency(patience);
-            if best.as_ref().is_none_or(|(least, ..)| (share, by) < *least) {
-                best = Some(((share, by), queue, (stream, is_timed)));
+            if best.is_none() || (share, by) < least {
+                (least, best) = ((share, by), Some((queue, stream, is_timed)));
             }
         }
-        let (_, queue, (urgent, is_timed)) = best?;
+        let (queue, urgent, is_timed) = best?;
         if is_timed || !self.shares.is_shared(queue) {
             return Some((urgent, urgent));
         }

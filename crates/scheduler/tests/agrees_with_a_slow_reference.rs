@@ -203,7 +203,7 @@ impl Pair {
     fn feed(&mut self, input: Input) {
         self.world.feed(input);
         let found = self.compare();
-        self.problem = self.problem.take().or(found.err());
+        self.problem = self.problem.take().or_else(|| found.err());
     }
 
     fn compare(&mut self) -> Result<(), String> {
@@ -385,7 +385,8 @@ impl Pair {
         let seq = task.seq;
         match task.state {
             State::Leased(_) => {
-                task.stop_by.get_or_insert(self.world.now.plus_ms(STOP_GRACE_MS).0);
+                let stop_by = self.world.now.plus_ms(STOP_GRACE_MS);
+                task.stop_by.get_or_insert(stop_by.0);
             }
             _ => self.reference.remove(seq),
         }

@@ -190,31 +190,25 @@ fn cancelled_at_the_limit_a_task_never_starts_and_the_next_takes_its_place() {
 
 #[test]
 fn settings_that_change_while_tasks_wait_hold_at_once() {
-    type Change = fn(&mut divvy_types::Settings);
-    let set = |limit: Limit| {
-        move |settings: &mut divvy_types::Settings| {
-            settings.limits.insert("api".into(), limit);
-        }
-    };
-    let cases: [(&str, Option<Limit>, Change, &[u64]); 5] = [
-        ("raised", Some(at_most(1)), |s| drop(s.limits.insert("api".into(), at_most(3))), &[2, 3]),
-        ("lowered", Some(at_most(2)), |s| drop(s.limits.insert("api".into(), at_most(1))), &[]),
-        ("removed", Some(at_most(1)), |s| drop(s.limits.remove("api")), &[2, 3, 4]),
-        ("another", Some(at_most(1)), |s| s.ordering.patience_sec = 5.0, &[]),
-        (
-            "to a rate",
-            Some(at_most(1)),
-            |s| drop(s.limits.insert("api".into(), per_minute(1))),
-            &[],
-        ),
+    // What holds first, what holds then, and who starts at the change, while one runs.
+    let cases: [(&str, Limit, Option<Limit>, &[u64]); 5] = [
+        ("raised", at_most(1), Some(at_most(3)), &[2, 3]),
+        ("lowered", at_most(2), Some(at_most(1)), &[]),
+        ("removed", at_most(1), None, &[2, 3, 4]),
+        ("the same", at_most(1), Some(at_most(1)), &[]),
+        ("a rate instead, which starts empty", at_most(1), Some(per_minute(1)), &[]),
     ];
-    for (name, before, change, expected) in cases {
+    for (name, before, after, expected) in cases {
         let mut timeline = Timeline::new(for_long);
-        before.map(|limit| timeline.set(set(limit)));
+        timeline.set(|settings| {
+            settings.limits.insert("api".into(), before);
+        });
         timeline.join(1, 10, |_| {});
         timeline.submit((1..=4).map(|number| under(number, &["api"])).collect());
         let first = timeline.starts.len();
-        timeline.set(change);
+        timeline.set(|settings| {
+            settings.limits = after.into_iter().map(|limit| ("api".into(), limit)).collect();
+        });
         assert_eq!(timeline.started()[first..], *expected, "{name}");
     }
 }

@@ -22,7 +22,7 @@ impl Bucket {
     fn empty(rate: Rate, burst: Option<u32>, now: u64) -> Self {
         let interval_ns = (rate.per_ms * 1_000_000).div_ceil(u64::from(rate.count));
         let second = u64::from(rate.count) * 1_000 / rate.per_ms;
-        let burst = burst.map_or(second.max(1), u64::from);
+        let burst = burst.map_or_else(|| second.max(1), u64::from);
         Self { interval_ns, burst, level_ns: 0, at_us: now }
     }
 

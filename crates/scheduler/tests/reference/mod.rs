@@ -313,7 +313,7 @@ impl Reference {
     /// Takes note of a grant, and says what is wrong with it.
     pub(crate) fn grant(&mut self, worker: u64, seq: u64) -> Result<(), String> {
         let found = self.workers.iter().find(|other| other.key == worker).cloned();
-        let worker = found.ok_or(format!("worker {worker} is not connected"))?;
+        let worker = found.ok_or_else(|| format!("worker {worker} is not connected"))?;
         if !self.is_waiting(&worker) {
             return Err(format!("worker {} does not wait for tasks", worker.key));
         }
