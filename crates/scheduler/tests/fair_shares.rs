@@ -204,6 +204,7 @@ fn a_queue_that_was_paused_does_not_catch_up() {
     timeline.feed(pause(false));
     timeline.run_starts(1_200);
     let counts = tally(&timeline.started()[1_000..], |seq| (seq % 2) as usize);
+    assert_eq!(counts.len(), 2, "{counts:?}");
     assert_shares(&counts, |_| 1, 2.0);
 }
 
@@ -250,9 +251,11 @@ fn a_task_of_a_resumed_queue_has_aged_meanwhile() {
     low.queue = "mail".into();
     timeline.submit(vec![low]);
     timeline.feed(pause(true));
-    timeline.submit((2..=5).map(|number| of_priority(number, 1)).collect());
+    timeline.submit(vec![of_priority(2, 1)]);
     timeline.run_until(5 * 60_000 * MS);
+    // Of the queue that goes on, an old one starts and a young one stays.
     timeline.submit((10..=99).map(|number| of_priority(number, 5)).collect());
+    timeline.submit(vec![of_priority(3, 1)]);
     timeline.join(1, 1, |_| {});
     timeline.run_until(5 * 60_000 * MS + 80 * MS);
     timeline.feed(pause(false));

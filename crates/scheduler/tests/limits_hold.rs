@@ -97,13 +97,17 @@ fn a_limited_task_does_not_keep_lower_ones_of_its_class_from_idle_workers() {
         settings.limits.insert("db".into(), at_most(1));
     });
     timeline.join(1, 5, |worker| worker.kinds = vec!["noop".into(), "send".into()]);
-    let (mut first, mut second, mut third) = (under(1, &["db"]), under(2, &["db"]), spec(3));
-    (first.priority, second.priority, third.priority) = (5, 5, 1);
-    first.kind = "send".into();
-    timeline.submit(vec![second, third, first]);
-    let mut started = timeline.started();
-    started.sort_unstable();
-    assert_eq!(started.len(), 2, "{started:?}");
+    let sends = |mut task: TaskSpec| {
+        task.kind = "send".into();
+        task
+    };
+    // Its kind was seen first, so that it is the first to take from the limit in what follows.
+    timeline.submit(vec![sends(spec(1))]);
+    let (mut high, mut low, mut other) = (under(2, &["db"]), spec(3), sends(under(4, &["db"])));
+    (high.priority, low.priority, other.priority) = (5, 1, 5);
+    timeline.submit(vec![high, low, other]);
+    let started = timeline.started();
+    assert_eq!(started.len(), 3, "{started:?}");
     assert!(started.contains(&3), "the plain one waits behind a limited one: {started:?}");
 }
 
@@ -305,6 +309,25 @@ fn keys_that_come_and_go_do_not_pile_up() {
     assert_eq!(timeline.starts.len(), 9_001);
     assert!(sizes[2] < sizes[0] + sizes[0] / 4, "grows with what has passed: {sizes:?}");
     assert!(timeline.world.scheduler.limit_views(timeline.world.now).len() < 2_500);
+}
+
+#[test]
+fn tasks_that_are_cancelled_at_a_limit_leave_nothing_behind() {
+    let mut timeline = Timeline::new(for_long);
+    timeline.set(|settings| {
+        settings.limits.insert("db".into(), at_most(1));
+    });
+    timeline.join(1, 10, |_| {});
+    timeline.submit(vec![under(1, &["db"])]);
+    let mut before = 0;
+    for number in 2..5_000 {
+        timeline.submit(vec![under(number, &["db"])]);
+        timeline.cancel(number);
+        if number == 100 {
+            before = size(&timeline);
+        }
+    }
+    assert!(size(&timeline) < before + before / 4, "{before} has grown to {}", size(&timeline));
 }
 
 #[derive(Clone, Debug)]
