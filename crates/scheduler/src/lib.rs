@@ -5,9 +5,10 @@
 //! `submit`, `pick`, `finish`, `fail`, `settle`, `cancel`, `lease`, `spill`, `recover`, `knot` (one file per
 //! transition), [`view`] (what can be read), [`admit`] (what is let in).
 //!
-//! **Order and starvation.** A worker gets, of the tasks that it can run, the one with the smallest
-//! `ready_at + (5 − priority) × ageing_ms`. A task of priority 1 thus waits at most `4 × ageing_ms` longer than a task
-//! of priority 5 that became ready at the same moment: with the default of one minute, four minutes.
+//! **Order and starvation.** A worker gets, of the tasks that it can run, the one of the highest priority, and in that
+//! the one whose turn it is by queue, slack, fair share and age; the exact rules are at the top of `pick`. A task of
+//! priority 1 that has waited `4 × ageing` (four minutes by default) gets its turn among priorities 5, however many of
+//! these come in: at least one of 31 starts is of its priority.
 //!
 //! **Start.** Nothing is granted before [`Input::RecoveryEnded`], which a server with an empty store says too.
 //!

@@ -3,8 +3,8 @@
 //! A task names limits as `name` or `name/key`; what a name means is in the settings. Each key has a token bucket and
 //! a count of what runs, and so has the total over all keys, shown as `name/*`. A stream whose limits let nothing
 //! through is taken off its band and waits at the one that keeps it; when that lets something through again, streams
-//! come back in the order in which they came. So a limited task keeps nobody else from running, and costs nothing
-//! while it waits.
+//! come back in the order in which they came, some at a time, and the usual order decides among them. So a limited
+//! task keeps nobody else from running, and costs nothing while it waits.
 //!
 //! Buckets are not durable. They start empty at the start of the server, so that a restart never lets more through
 //! than the rate, and so does a limit that is defined later; a key that is first seen later starts with what it would
