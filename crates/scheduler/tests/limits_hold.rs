@@ -112,6 +112,39 @@ fn a_limited_task_does_not_keep_lower_ones_of_its_class_from_idle_workers() {
 }
 
 #[test]
+fn a_limited_task_lends_its_age_to_nobody_else_in_its_queue() {
+    let mut timeline = Timeline::new(for_long);
+    timeline.set(|settings| {
+        settings.limits.insert("db".into(), at_most(1));
+    });
+    let task = |number, queue: &str, key: Option<&str>, limits: &[&str]| {
+        let mut task = under(number, limits);
+        task.queue = queue.into();
+        task.fair_key = key.map(Name::from);
+        task
+    };
+    // One of `x` runs, so that `y`, which waits, is behind it.
+    timeline.submit(vec![task(1, "shared", Some("x"), &[])]);
+    timeline.run_until(1);
+    timeline.submit(vec![task(2, "shared", Some("y"), &[])]);
+    timeline.join(1, 1, |_| {});
+    timeline.run_until(2);
+    timeline.submit(vec![task(3, "shared", Some("x"), &["db"])]);
+    timeline.run_until(3);
+    timeline.submit(vec![task(4, "other", None, &[])]);
+    timeline.run_until(4);
+    timeline.submit(vec![task(5, "shared", Some("y"), &[])]);
+    timeline.cancel(2);
+    let mut holder = task(6, "default", None, &["db"]);
+    holder.priority = 5;
+    timeline.submit(vec![holder]);
+    timeline.join(2, 1, |_| {});
+    assert_eq!(timeline.started(), [1, 6], "the limit is taken");
+    timeline.join(3, 2, |_| {});
+    assert_eq!(timeline.started()[2..], [4, 5], "the oldest that can run goes first");
+}
+
+#[test]
 fn a_limit_is_shared_by_queues_and_kinds() {
     let mut timeline = Timeline::new(for_long);
     timeline.set(|settings| {
