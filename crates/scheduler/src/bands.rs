@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 
 use divvy_types::Timestamp;
 
-use crate::streams::{Listing, NONE};
+use crate::streams::Listing;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Band {
     /// The stream that may be served, if there is just one.
     only: Option<(u32, Listing)>,
@@ -19,7 +19,10 @@ pub(crate) struct Band {
 
 #[derive(Debug, Default)]
 struct Many {
+    /// By the oldest task without a deadline.
     by_age: BTreeSet<(Timestamp, u32)>,
+    /// By the oldest task with one.
+    by_timed_age: BTreeSet<(Timestamp, u32)>,
     by_slack: BTreeSet<(Timestamp, u32)>,
     by_share: BTreeSet<(u64, Timestamp, u32)>,
 }
@@ -27,8 +30,10 @@ struct Many {
 /// What a band has to offer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Front {
-    /// When its oldest task became ready.
-    pub(crate) oldest: Timestamp,
+    /// When its oldest task became ready, and that task's stream.
+    pub(crate) oldest: (Timestamp, u32),
+    /// The same of tasks without deadlines.
+    pub(crate) plain: Option<(Timestamp, u32)>,
     /// The latest start of its most urgent task with a deadline, and that task's stream.
     pub(crate) slack: Option<(Timestamp, u32)>,
     /// The stream whose fair key is the furthest behind, and that key's tag.
@@ -36,22 +41,17 @@ pub(crate) struct Front {
 }
 
 impl Front {
-    /// When something of it should start at the latest, where tasks without deadlines have so much patience.
-    pub(crate) fn urgency(&self, patience_us: u64) -> u64 {
-        let plain = self.oldest.0.saturating_add(patience_us);
-        self.slack.map_or(plain, |(latest, _)| latest.0.min(plain))
-    }
-
-    /// The stream of its most urgent task with a deadline, if that goes before those without.
-    pub(crate) fn urgent(&self, patience_us: u64) -> Option<u32> {
-        let plain = self.oldest.0.saturating_add(patience_us);
-        self.slack.filter(|(latest, _)| latest.0 <= plain).map(|(_, stream)| stream)
-    }
-}
-
-impl Default for Band {
-    fn default() -> Self {
-        Self { only: None, many: None }
+    /// When something of it should start at the latest, where tasks without deadlines have so much patience; of which
+    /// stream, and whether that task has a deadline.
+    pub(crate) fn urgency(&self, patience_us: u64) -> (u64, u32, bool) {
+        let plain =
+            self.plain.map(|(oldest, stream)| (oldest.0.saturating_add(patience_us), stream));
+        match (plain, self.slack) {
+            (Some((by, stream)), Some((latest, _))) if by < latest.0 => (by, stream, false),
+            (Some((by, stream)), None) => (by, stream, false),
+            (_, Some((latest, stream))) => (latest.0, stream, true),
+            (None, None) => (u64::MAX, self.oldest.1, false),
+        }
     }
 }
 
@@ -78,7 +78,7 @@ impl Band {
             self.only = None;
         } else if let Some(many) = &mut self.many {
             many.remove(stream, listing);
-            if many.by_age.is_empty() {
+            if many.by_share.is_empty() {
                 self.many = None;
             }
         }
@@ -99,33 +99,42 @@ impl Band {
     pub(crate) fn front(&self) -> Option<Front> {
         if let Some((stream, listing)) = self.only {
             return Some(Front {
-                oldest: listing.oldest,
-                slack: listing.slack.map(|latest| (latest, stream)),
-                share: (listing.tag, listing.oldest, stream),
+                oldest: (listing.oldest(), stream),
+                plain: listing.plain.map(|oldest| (oldest, stream)),
+                slack: listing.timed.map(|(_, latest)| (latest, stream)),
+                share: (listing.tag, listing.oldest(), stream),
             });
         }
         let many = self.many.as_ref()?;
+        let plain = many.by_age.first().copied();
         Some(Front {
-            oldest: many.by_age.first()?.0,
+            oldest: plain.into_iter().chain(many.by_timed_age.first().copied()).min()?,
+            plain,
             slack: many.by_slack.first().copied(),
-            share: many.by_share.first().copied().unwrap_or((0, Timestamp(0), NONE)),
+            share: many.by_share.first().copied()?,
         })
     }
 }
 
 impl Many {
     fn insert(&mut self, stream: u32, listing: Listing) {
-        self.by_age.insert((listing.oldest, stream));
-        self.by_share.insert((listing.tag, listing.oldest, stream));
-        if let Some(latest) = listing.slack {
+        self.by_share.insert((listing.tag, listing.oldest(), stream));
+        if let Some(oldest) = listing.plain {
+            self.by_age.insert((oldest, stream));
+        }
+        if let Some((oldest, latest)) = listing.timed {
+            self.by_timed_age.insert((oldest, stream));
             self.by_slack.insert((latest, stream));
         }
     }
 
     fn remove(&mut self, stream: u32, listing: Listing) {
-        self.by_age.remove(&(listing.oldest, stream));
-        self.by_share.remove(&(listing.tag, listing.oldest, stream));
-        if let Some(latest) = listing.slack {
+        self.by_share.remove(&(listing.tag, listing.oldest(), stream));
+        if let Some(oldest) = listing.plain {
+            self.by_age.remove(&(oldest, stream));
+        }
+        if let Some((oldest, latest)) = listing.timed {
+            self.by_timed_age.remove(&(oldest, stream));
             self.by_slack.remove(&(latest, stream));
         }
     }

@@ -172,7 +172,10 @@ fn hash(spec: &TaskSpec) -> u64 {
     feed(&spec.kind);
     if !spec.terms.is_untouched() {
         sorted(&spec.needs).iter().for_each(|need| feed(need));
-        feed(spec.matching.map_or("", Matching::as_str));
+        // Nothing is fed for what is not said, so that it does not matter whether other terms are.
+        if let Some(matching) = spec.matching {
+            feed(matching.as_str());
+        }
     }
     hash
 }
@@ -187,4 +190,25 @@ pub(crate) fn sorted(names: &[Name]) -> Vec<Name> {
     names.sort_unstable();
     names.dedup();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use divvy_types::TaskId;
+
+    use super::*;
+
+    #[test]
+    fn terms_that_make_no_class_do_not_part_tasks() {
+        let plain = TaskSpec::new(TaskId(1), "noop");
+        let (mut keyed, mut needy) = (plain.clone(), plain.clone());
+        keyed.fair_key = Some("acme".into());
+        needy.needs = vec!["gpu".into()];
+        let mut classes = Classes::default();
+        let class = classes.add(&plain, 0);
+        assert_eq!(classes.peek(&keyed), Some(class));
+        assert_eq!(classes.peek(&needy), None);
+        let other = classes.add(&needy, 0);
+        assert_eq!((classes.peek(&plain), classes.peek(&needy)), (Some(class), Some(other)));
+    }
 }

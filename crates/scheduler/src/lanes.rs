@@ -14,7 +14,7 @@ use crate::timers::Timer;
 pub(crate) enum End {
     /// Behind those that wait.
     Back,
-    /// Before them: it has waited its turn once.
+    /// Before those that became ready later: it has waited its turn once.
     Front,
 }
 
@@ -80,6 +80,9 @@ impl Scheduler {
     /// Forgets a stream if it holds nothing, here or in the store.
     fn drop_stream(&mut self, index: u32) {
         if let Some(stream) = self.streams.remove_unused(index) {
+            if stream.waits_on != NONE {
+                self.limits.stop_waiting(stream.waits_on, stream.ticket);
+            }
             self.shares.release(stream.id.key);
             self.limits.release(stream.id.limits);
             let plain = &mut self.classes.get_mut(stream.id.class).plain;
@@ -116,7 +119,7 @@ impl Scheduler {
         self.tasks[row].stream = index;
         let latest = spec.deadline.map(|deadline| self.latest_start(&spec, deadline));
         let queue = self.classes.get(class).queue;
-        if self.queues.weighted && self.queues.get(queue).counts.ready <= 1 {
+        if self.queues.get(queue).counts.ready <= 1 {
             self.queues.activate(queue);
         }
         self.shares.arrived(self.streams.get(index).id.key);
@@ -125,9 +128,7 @@ impl Scheduler {
             End::Back => stream.push_back(entry, latest),
             End::Front => stream.push_front(entry, latest),
         }
-        let (listed, changes_head) =
-            (stream.listed.is_some(), end == End::Front || latest.is_some() || stream.live == 1);
-        if changes_head || !listed {
+        if latest.is_some() || stream.is_first(entry) || stream.listed.is_none() {
             self.relist(index, now);
         }
         if !self.queues.get(queue).paused && self.streams.get(index).listed.is_some() {
@@ -167,7 +168,7 @@ impl Scheduler {
             (Some(_), Some(_)) => return,
         }
         if let Some(after) = &after {
-            self.turns.seen(usize::from(id.band), after.oldest);
+            self.turns.seen(usize::from(id.band), after.oldest());
         }
         let runnable = !band.is_empty() && !self.queues.get(class.queue).paused;
         self.classes.runnable[usize::from(id.band)].set(id.class, runnable);
@@ -175,14 +176,19 @@ impl Scheduler {
     }
 
     fn wait_for_limit(&mut self, stream: u32, limit: u32, now: Timestamp) {
-        self.streams.get_mut(stream).waits_on = limit;
-        if let Some(next) = self.limits.wait(limit, stream, now) {
+        let (ticket, next) = self.limits.wait(limit, stream, now);
+        let stream = self.streams.get_mut(stream);
+        (stream.waits_on, stream.ticket) = (limit, ticket);
+        if let Some(next) = next {
             self.timers.add(next, Timer::Limit(limit));
         }
     }
 
     /// Lets streams come back whose limits let something through again.
     pub(crate) fn wake_limited(&mut self, now: Timestamp) {
+        if !self.limits.any_freed() {
+            return;
+        }
         let mut again = Vec::new();
         let woken = self.limits.wake(now, &mut again);
         for (limit, next) in again {
@@ -195,10 +201,6 @@ impl Scheduler {
 
     /// Looks again at a stream that waited for a limit.
     pub(crate) fn unblock_stream(&mut self, index: u32, now: Timestamp) {
-        // A stream that was emptied by cancels while it waited may be gone.
-        if self.streams.at(index).is_none_or(|stream| stream.waits_on == NONE) {
-            return;
-        }
         self.streams.get_mut(index).waits_on = NONE;
         self.relist(index, now);
         if self.streams.get(index).listed.is_some() {
@@ -267,14 +269,18 @@ impl Scheduler {
             .collect();
         for index in classes {
             for band in 0..5 {
-                let runnable = !paused && !self.classes.get(index).bands[band].is_empty();
-                self.classes.runnable[band].set(index, runnable);
+                let front = self.classes.get(index).bands[band].front();
+                self.classes.runnable[band].set(index, !paused && front.is_some());
+                if let Some(front) = front {
+                    self.turns.seen(band, front.oldest.0);
+                }
             }
             if !paused {
                 self.mark_class(index);
             }
         }
         if !paused {
+            self.queues.activate(queue);
             self.refill_all();
         }
         self.drop_queue_if_unused(queue);

@@ -10,6 +10,11 @@
 //! `bench` (who does well), `places`, `steal` and `rebalance` (what waits where, and moves); [`view`], `explain`, `load`
 //! and `health` (what can be read), [`admit`] (what is let in).
 //!
+//! **Order and starvation.** A worker gets, of the tasks that it can run, the one of the highest priority, and in that
+//! the one whose turn it is by queue, slack, fair share and age; the exact rules are at the top of `pick`. A task of
+//! priority 1 that has waited `4 × ageing` (four minutes by default) gets its turn among priorities 5, however many of
+//! these come in: at least one of 31 starts is of its priority.
+//!
 //! **Start.** Nothing is granted before [`Input::RecoveryEnded`], which a server with an empty store says too.
 //!
 //! **Invariant:** nothing here reads a clock, draws an unseeded random number, starts a thread, does I/O or depends on

@@ -3,17 +3,19 @@
 //! A task names limits as `name` or `name/key`; what a name means is in the settings. Each key has a token bucket and
 //! a count of what runs, and so has the total over all keys, shown as `name/*`. A stream whose limits let nothing
 //! through is taken off its band and waits at the one that keeps it; when that lets something through again, streams
-//! come back in the order in which they came. So a limited task keeps nobody else from running, and costs nothing
-//! while it waits.
+//! come back in the order in which they came, some at a time, and the usual order decides among them. So a limited
+//! task keeps nobody else from running, and costs nothing while it waits.
 //!
 //! Buckets are not durable. They start empty at the start of the server, so that a restart never lets more through
-//! than the rate; a key that is first seen later starts with what it would have gathered since.
+//! than the rate, and so does a limit that is defined later; a key that is first seen later starts with what it would
+//! have gathered since. Where a definition changes, each bucket goes on with the tokens that it had, up to its new
+//! burst. A key is forgotten only when its bucket is full, which makes it as good as new.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use divvy_guard::rate::{Limiter, Quota};
-use divvy_types::settings::{Limit, Rate};
+use divvy_types::settings::Rate;
 use divvy_types::view::LimitView;
 use divvy_types::{Name, Settings, Timestamp};
 
@@ -35,8 +37,8 @@ pub(crate) struct LimitKey {
     pub(crate) running: u32,
     /// Sets that contain it.
     sets: u32,
-    /// Streams that wait for it, in order.
-    waiting: VecDeque<u32>,
+    /// Streams that wait for it, by their tickets.
+    waiting: BTreeMap<u64, u32>,
     /// Whether a timer is set.
     timer: bool,
     /// Whether it is to be looked at before the step ends.
@@ -58,14 +60,26 @@ struct LimitSet {
 pub(crate) struct Limits {
     keys: Vec<Option<LimitKey>>,
     free_keys: Vec<u32>,
-    by_name: BTreeMap<Name, u32>,
+    by_name: BTreeMap<Which, u32>,
+    /// What a key has that was never used, by the name of the limit.
+    untouched: BTreeMap<Which, Untouched>,
     sets: Vec<Option<LimitSet>>,
     free_sets: Vec<u32>,
     by_names: BTreeMap<Vec<Name>, u32>,
-    started: Option<Timestamp>,
+    tickets: u64,
     /// Keys that may let something through again.
     freed: Vec<u32>,
     sweep_at: usize,
+}
+
+/// A key of a limit by its name, or the total over all keys (`true`) by the name of the limit.
+type Which = (Name, bool);
+
+/// A bucket that nobody has taken from.
+#[derive(Clone, Copy, Debug)]
+struct Untouched {
+    quota: Quota,
+    empty_at: Duration,
 }
 
 fn moment(at: Timestamp) -> Duration {
@@ -73,23 +87,17 @@ fn moment(at: Timestamp) -> Duration {
 }
 
 impl Limits {
-    /// Time begins: buckets are empty now.
-    pub(crate) fn start(&mut self, now: Timestamp) {
-        self.started.get_or_insert(now);
-    }
-
     /// The set of these limits, for one more user.
     pub(crate) fn intern(&mut self, names: &[Name], settings: &Settings, now: Timestamp) -> u32 {
         if names.is_empty() {
             return NONE;
         }
-        self.start(now);
         let names = crate::classes::sorted(names);
         if let Some(index) = self.by_names.get(&names).copied() {
             self.set_mut(index).uses += 1;
             return index;
         }
-        let keys = self.resolve(&names, settings);
+        let keys = self.resolve(&names, settings, now);
         let index = self.free_sets.pop().unwrap_or_else(|| {
             self.sets.push(None);
             self.sets.len() as u32 - 1
@@ -119,17 +127,16 @@ impl Limits {
     }
 
     /// The keys that a set of names stands for. A name without a definition limits nothing.
-    fn resolve(&mut self, names: &[Name], settings: &Settings) -> Vec<u32> {
+    fn resolve(&mut self, names: &[Name], settings: &Settings, now: Timestamp) -> Vec<u32> {
         let mut keys = Vec::new();
         for name in names {
-            let base = name.split_once('/').map_or(name.as_str(), |(base, _)| base);
+            let base = base_of(name);
             let Some(limit) = settings.limits.get(base) else { continue };
             if limit.rate.is_some() || limit.concurrency.is_some() {
-                keys.push(self.key(name.clone(), limit.rate, limit.concurrency, limit));
+                keys.push(self.key((name.clone(), false), limit.concurrency, now));
             }
             if limit.total_rate.is_some() || limit.total_concurrency.is_some() {
-                let total = Name::from(format!("{base}/*"));
-                keys.push(self.key(total, limit.total_rate, limit.total_concurrency, limit));
+                keys.push(self.key((base.into(), true), limit.total_concurrency, now));
             }
         }
         keys.sort_unstable();
@@ -140,19 +147,20 @@ impl Limits {
         keys
     }
 
-    fn key(&mut self, name: Name, rate: Option<Rate>, most: Option<u32>, limit: &Limit) -> u32 {
-        if let Some(index) = self.by_name.get(&name) {
+    fn key(&mut self, which: Which, most: Option<u32>, now: Timestamp) -> u32 {
+        if let Some(index) = self.by_name.get(&which) {
             return *index;
         }
-        self.sweep();
-        let bucket = rate.and_then(|rate| quota(rate, limit.burst)).map(|quota| self.bucket(quota));
+        self.sweep(now);
+        let untouched = self.untouched.get(&(Name::from(base_of(&which.0)), which.1));
+        let name = if which.1 { Name::from(format!("{}/*", which.0)) } else { which.0.clone() };
         let key = LimitKey {
-            name: name.clone(),
-            bucket,
+            name,
+            bucket: untouched.map(|untouched| bucket(untouched.quota, untouched.empty_at)),
             most,
             running: 0,
             sets: 0,
-            waiting: VecDeque::new(),
+            waiting: BTreeMap::new(),
             timer: false,
             freed: false,
         };
@@ -161,21 +169,12 @@ impl Limits {
             self.keys.len() as u32 - 1
         });
         self.keys[index as usize] = Some(key);
-        self.by_name.insert(name, index);
+        self.by_name.insert(which, index);
         index
     }
 
-    /// A bucket that was empty when the server started.
-    fn bucket(&self, quota: Quota) -> Limiter {
-        let bucket = Limiter::new(quota);
-        let empty_at = moment(self.started.unwrap_or_default());
-        // A full bucket holds a burst, so this cannot fail.
-        let _ = bucket.check_cost(quota.burst_size(), empty_at);
-        bucket
-    }
-
-    /// Forgets keys that no set refers to.
-    fn sweep(&mut self) {
+    /// Forgets keys that no set refers to and that are as good as never used.
+    fn sweep(&mut self, now: Timestamp) {
         let count = self.by_name.len();
         if count < self.sweep_at.max(SWEEP_MIN) {
             return;
@@ -183,7 +182,7 @@ impl Limits {
         let (keys, free) = (&mut self.keys, &mut self.free_keys);
         self.by_name.retain(|_, index| {
             let key = keys[*index as usize].as_ref().expect("a limit in use");
-            let keep = key.sets > 0 || key.timer || key.freed;
+            let keep = key.sets > 0 || key.timer || key.freed || !key.is_full(now);
             if !keep {
                 keys[*index as usize] = None;
                 free.push(*index);
@@ -251,16 +250,27 @@ impl Limits {
         self.release(set);
     }
 
-    /// Lets a stream wait for a limit; says when to look again, if the limit itself does not hear of it.
-    pub(crate) fn wait(&mut self, key: u32, stream: u32, now: Timestamp) -> Option<Timestamp> {
+    /// Lets a stream wait for a limit under a ticket; says when to look again, if the limit itself does not hear of it.
+    pub(crate) fn wait(
+        &mut self,
+        key: u32,
+        stream: u32,
+        now: Timestamp,
+    ) -> (u64, Option<Timestamp>) {
+        self.tickets += 1;
+        let ticket = self.tickets;
         let limit = self.get_mut(key);
-        limit.waiting.push_back(stream);
-        if limit.timer {
-            return None;
+        limit.waiting.insert(ticket, stream);
+        let next = if limit.timer { None } else { limit.next(now) };
+        limit.timer |= next.is_some();
+        (ticket, next)
+    }
+
+    /// A stream that waited for a limit is gone.
+    pub(crate) fn stop_waiting(&mut self, key: u32, ticket: u64) {
+        if let Some(Some(limit)) = self.keys.get_mut(key as usize) {
+            limit.waiting.remove(&ticket);
         }
-        let next = limit.next(now)?;
-        limit.timer = true;
-        Some(next)
     }
 
     /// The time that [`Limits::wait`] gave has come.
@@ -285,7 +295,7 @@ impl Limits {
 
     /// Streams that may come back, and when to look at a limit again that still lets nothing through.
     pub(crate) fn wake(&mut self, now: Timestamp, again: &mut Vec<(u32, Timestamp)>) -> Vec<u32> {
-        let mut woken = Vec::new();
+        let mut woken: Vec<(u64, u32)> = Vec::new();
         let freed = std::mem::take(&mut self.freed);
         for key in freed {
             let Some(Some(limit)) = self.keys.get_mut(key as usize) else { continue };
@@ -294,8 +304,7 @@ impl Limits {
                 continue;
             }
             if limit.lets_through(now) {
-                let count = limit.waiting.len().min(WAKE_AT_ONCE);
-                woken.extend(limit.waiting.drain(..count));
+                woken.extend((0..WAKE_AT_ONCE).map_while(|_| limit.waiting.pop_first()));
                 // If none of these uses what is free, others must get their chance within this step.
                 self.free(key);
             } else if !limit.timer
@@ -305,21 +314,22 @@ impl Limits {
                 again.push((key, next));
             }
         }
-        woken
+        woken.into_iter().map(|(_, stream)| stream).collect()
     }
 
     /// Uses other definitions from now on; says which streams may have to be looked at.
     pub(crate) fn redefine(&mut self, settings: &Settings, now: Timestamp) -> Vec<u32> {
-        self.start(now);
-        let mut streams = Vec::new();
-        let old = std::mem::take(&mut self.by_name);
-        let mut levels: BTreeMap<Name, u32> = BTreeMap::new();
-        for (name, index) in old {
-            if let Some(mut key) = self.keys[index as usize].take() {
-                streams.extend(key.waiting.drain(..));
-                if let Some(bucket) = &key.bucket {
-                    levels.insert(name, bucket.available(moment(now)));
-                }
+        self.redefine_untouched(settings, now);
+        let mut waiting: BTreeMap<u64, u32> = BTreeMap::new();
+        let mut levels: Vec<(Which, Duration)> = Vec::new();
+        for (which, index) in std::mem::take(&mut self.by_name) {
+            let Some(key) = self.keys[index as usize].take() else { continue };
+            waiting.extend(key.waiting);
+            if let Some(old) = &key.bucket
+                && let Some(quota) = quota_of(settings, &which)
+                && old.peek(old.quota().burst_size(), moment(now)).is_err()
+            {
+                levels.push((which, empty_at(old, quota, now)));
             }
         }
         self.keys.clear();
@@ -329,7 +339,7 @@ impl Limits {
             let Some(names) = self.sets[index].as_ref().map(|set| set.names.clone()) else {
                 continue;
             };
-            let keys = self.resolve(&names, settings);
+            let keys = self.resolve(&names, settings, now);
             let set = self.set_mut(index as u32);
             set.keys.clone_from(&keys);
             let running = set.running;
@@ -337,50 +347,58 @@ impl Limits {
                 self.get_mut(key).running += running;
             }
         }
-        self.keep_levels(&levels, now);
-        streams
+        for (which, empty_at) in levels {
+            let limit = settings.limits.get(base_of(&which.0));
+            let most =
+                limit.and_then(|l| if which.1 { l.total_concurrency } else { l.concurrency });
+            let index = self.key(which, most, now);
+            let key = self.get_mut(index);
+            key.bucket = key.bucket.as_ref().map(|new| bucket(*new.quota(), empty_at));
+        }
+        waiting.into_values().collect()
     }
 
-    /// A bucket whose definition changed keeps what it held, up to its new burst; a new one starts empty.
-    fn keep_levels(&mut self, levels: &BTreeMap<Name, u32>, now: Timestamp) {
-        for key in self.keys.iter_mut().flatten() {
-            let Some(bucket) = &mut key.bucket else { continue };
-            let quota = *bucket.quota();
-            let level = levels.get(&key.name).copied().unwrap_or(0).min(quota.burst_size());
-            *bucket = Limiter::new(quota);
-            let missing = quota.burst_size() - level;
-            if missing > 0 {
-                // A full bucket holds a burst, so this cannot fail.
-                let _ = bucket.check_cost(missing, moment(now));
-            }
+    /// A limit that is new starts empty; one that changed goes on with what it had.
+    fn redefine_untouched(&mut self, settings: &Settings, now: Timestamp) {
+        let old = std::mem::take(&mut self.untouched);
+        for which in
+            settings.limits.keys().flat_map(|name| [false, true].map(|t| (name.clone(), t)))
+        {
+            let Some(quota) = quota_of(settings, &which) else { continue };
+            let empty_at = old.get(&which).map(|untouched| {
+                empty_at(&bucket(untouched.quota, untouched.empty_at), quota, now)
+            });
+            let empty_at = empty_at.unwrap_or_else(|| moment(now));
+            self.untouched.insert(which, Untouched { quota, empty_at });
         }
     }
 
-    /// How full each key is, by its index.
-    pub(crate) fn views(&self, now: Timestamp) -> BTreeMap<u32, LimitView> {
-        let keys = self.by_name.values().map(|index| (*index, self.get(*index)));
-        let view = |limit: &LimitKey| LimitView {
-            name: limit.base().into(),
+    /// All of them, given how many tasks wait for each.
+    pub(crate) fn views(&self, now: Timestamp, waiting: &BTreeMap<u32, u64>) -> Vec<LimitView> {
+        let keys = self.by_name.values().map(|index| (index, self.get(*index)));
+        let views = keys.map(|(index, limit)| LimitView {
+            name: base_of(&limit.name).into(),
             key: limit.name.split_once('/').map(|(_, key)| key.into()),
             running: limit.running.into(),
             concurrency: limit.most,
-            waiting: 0,
+            waiting: waiting.get(index).copied().unwrap_or_default(),
             tokens: limit.bucket.as_ref().map(|bucket| bucket.available(moment(now))),
             next_at: limit.next(now).filter(|_| !limit.lets_through(now)),
-        };
-        keys.map(|(index, limit)| (index, view(limit))).collect()
+        });
+        views.collect()
     }
 }
 
 impl LimitKey {
-    /// The name of the limit, without its key.
-    fn base(&self) -> &str {
-        self.name.split_once('/').map_or(self.name.as_str(), |(base, _)| base)
-    }
-
     pub(crate) fn lets_through(&self, now: Timestamp) -> bool {
         self.most.is_none_or(|most| self.running < most)
             && self.bucket.as_ref().is_none_or(|bucket| bucket.peek(1, moment(now)).is_ok())
+    }
+
+    /// Whether it has as many tokens as one that was never used.
+    fn is_full(&self, now: Timestamp) -> bool {
+        let full = |bucket: &Limiter| bucket.peek(bucket.quota().burst_size(), moment(now)).is_ok();
+        self.bucket.as_ref().is_none_or(full)
     }
 
     /// Whether only its rate keeps tasks from starting, and until when.
@@ -392,6 +410,36 @@ impl LimitKey {
         // Rounded up to whole microseconds, so that the token is there when the timer fires.
         Some(Timestamp(now.0.saturating_add(wait.as_nanos().div_ceil(1_000) as u64)))
     }
+}
+
+/// The name of a limit without the key.
+fn base_of(name: &Name) -> &str {
+    name.split_once('/').map_or(name.as_str(), |(base, _)| base)
+}
+
+fn quota_of(settings: &Settings, which: &Which) -> Option<Quota> {
+    let limit = settings.limits.get(base_of(&which.0))?;
+    let rate = if which.1 { limit.total_rate } else { limit.rate }?;
+    quota(rate, limit.burst)
+}
+
+/// A bucket that was empty at a point in time.
+fn bucket(quota: Quota, empty_at: Duration) -> Limiter {
+    let bucket = Limiter::new(quota);
+    // A full bucket holds a burst, so this cannot fail.
+    let _ = bucket.check_cost(quota.burst_size(), empty_at);
+    bucket
+}
+
+/// When a bucket must have been empty to hold now, under another quota, the tokens of this one, as far as they fit.
+fn empty_at(old: &Limiter, quota: Quota, now: Timestamp) -> Duration {
+    let fill = |quota: &Quota| quota.interval() * quota.burst_size();
+    let missing = old.peek(old.quota().burst_size(), moment(now)).err().and_then(|e| e.wait());
+    let level = fill(old.quota()).saturating_sub(missing.unwrap_or_default());
+    let scaled =
+        level.as_nanos() * quota.interval().as_nanos() / old.quota().interval().as_nanos().max(1);
+    let level = Duration::from_nanos(u64::try_from(scaled).unwrap_or(u64::MAX)).min(fill(&quota));
+    moment(now).saturating_sub(level)
 }
 
 fn quota(rate: Rate, burst: Option<u32>) -> Option<Quota> {

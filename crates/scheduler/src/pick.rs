@@ -5,15 +5,18 @@
 //! searches for workers in vain, and an idle worker causes no action. The cost of a pick grows with the classes that
 //! the worker serves and that have something to run, never with tasks.
 //!
-//! **Order.** Of the tasks that a worker can run:
+//! **Order.** Of the tasks that a worker can run, which leaves out those of paused queues and those kept by a limit:
 //! 1. *Priority.* The highest goes first. A lower one whose oldest task has waited one ageing time for each step
 //!    between them takes part: then starts are divided 16 : 8 : 4 : 2 : 1 between priorities 5 to 1. So nothing
 //!    starves: after `4 × ageing`, priority 1 gets at least one of 31 starts, however much of priority 5 comes in.
-//! 2. *Queue.* By weight if any queue has one, else the queue with the most urgent task.
-//! 3. *Slack.* The task whose deadline leaves the least time to spare. One without a deadline counts as if it had to
-//!    start within the patience time after it became ready.
-//! 4. *Fair share.* The key that is the furthest behind its share of the queue.
-//! 5. *Age.* First in, first out.
+//! 2. *Queue.* By weight if any queue has one; those that are level, and all of them if none has a weight, by the
+//!    most urgent task.
+//! 3. *Slack.* The most urgent task is the one whose deadline leaves the least time to spare. One without a deadline
+//!    counts as if it had to start within the patience time after it became ready, and one with a deadline counts by
+//!    that alone, however long it has waited. If the most urgent task of the queue has a deadline, it goes.
+//! 4. *Fair share.* Otherwise the key that is the furthest behind its share of the queue. Of streams that are level,
+//!    the one with the oldest task; of a stream, the most urgent task.
+//! 5. *Age.* Who became ready first; a task that is given back keeps its age.
 
 use divvy_types::settings::FairBy;
 use divvy_types::view::PlacedBy;
@@ -63,6 +66,8 @@ impl Scheduler {
             return;
         }
         loop {
+            // First, so that who waited for a limit takes part in what follows.
+            self.wake_limited(now);
             while let Some(index) = self.dirty_classes.pop() {
                 self.classes.get_mut(index).dirty = false;
                 while let Some(worker) = self.worker_for_class(now, index) {
@@ -83,7 +88,6 @@ impl Scheduler {
             if !self.limits.any_freed() {
                 break;
             }
-            self.wake_limited(now);
         }
         self.arm_look(now);
     }
@@ -175,108 +179,116 @@ impl Scheduler {
 
     /// The stream whose turn it is, among those that the worker can serve.
     fn best_for(&mut self, now: Timestamp, worker: u32) -> Option<u32> {
-        let mut open = [true; 5];
-        loop {
-            let band = self.choose_band(now, worker, &open)?;
-            if let Some(stream) = self.choose_stream(now, worker, band) {
-                return Some(stream);
+        let (top, first) =
+            (0..5).rev().find_map(|band| Some((band, self.choose_stream(now, worker, band)?)))?;
+        let mut contenders = self.aged_below(now, worker, top);
+        if !contenders.contains(&true) {
+            return Some(first);
+        }
+        contenders[top] = true;
+        let band = self.turns.next(&contenders);
+        if band == top {
+            return Some(first);
+        }
+        self.choose_stream(now, worker, band).or(Some(first))
+    }
+
+    /// Lower priorities that take part, because something that the worker can run has waited long enough.
+    fn aged_below(&mut self, now: Timestamp, worker: u32, top: usize) -> [bool; 5] {
+        let ageing = (self.settings.ordering.ageing_sec * 1e6) as u64;
+        let mut aged = [false; 5];
+        for (band, aged) in aged.iter_mut().enumerate().take(top) {
+            let needed = (top - band) as u64 * ageing;
+            let waited = |oldest: Timestamp| now.0.saturating_sub(oldest.0) >= needed;
+            if !waited(self.turns.oldest[band]) {
+                continue;
             }
-            open[band] = false;
+            let fronts = self.classes.runnable[band].iter();
+            let oldest = fronts.filter_map(|class| Some(self.front(class, band)?.oldest.0)).min();
+            self.turns.oldest[band] = oldest.unwrap_or(now);
+            *aged = oldest.is_some_and(waited)
+                && self.oldest_for(now, worker, band).is_some_and(waited);
+        }
+        aged
+    }
+
+    /// When the oldest task of a priority became ready that the worker can run.
+    fn oldest_for(&mut self, now: Timestamp, worker: u32, band: usize) -> Option<Timestamp> {
+        loop {
+            let fronts = self.served(worker, band).filter_map(|class| self.front(class, band));
+            let (oldest, stream) = fronts.map(|front| front.oldest).min()?;
+            if self.is_current(stream, now) {
+                return Some(oldest);
+            }
         }
     }
 
-    /// The priority whose turn it is, among those in which the worker has something to do.
-    fn choose_band(&mut self, now: Timestamp, worker: u32, open: &[bool; 5]) -> Option<usize> {
-        let group = self.workers.get(worker).group;
-        let served = &self.workers.group(group).classes;
-        let has = |band: usize| open[band] && served.intersects(&self.classes.runnable[band]);
-        let top = (0..5).rev().find(|band| has(*band))?;
-        let ageing = (self.settings.ordering.ageing_sec * 1e6) as u64;
-        let mut contenders = [false; 5];
-        let mut several = false;
-        for band in 0..top {
-            let patience = (top - band) as u64 * ageing;
-            let waited = |oldest: Timestamp| now.0.saturating_sub(oldest.0) >= patience;
-            if !waited(self.turns.oldest[band]) || !has(band) {
-                continue;
-            }
-            let runnable = &self.classes.runnable[band];
-            let front = |class: u32| self.classes.get(class).bands[band].front();
-            let oldest = runnable.iter().filter_map(|class| Some(front(class)?.oldest)).min();
-            self.turns.oldest[band] = oldest.unwrap_or(now);
-            let mut own = served.common(runnable).filter_map(|class| Some(front(class)?.oldest));
-            if waited(self.turns.oldest[band]) && own.any(waited) {
-                contenders[band] = true;
-                several = true;
-            }
-        }
-        if !several {
-            return Some(top);
-        }
-        contenders[top] = true;
-        Some(self.turns.next(&contenders))
+    fn front(&self, class: u32, band: usize) -> Option<Front> {
+        self.classes.get(class).bands[band].front()
+    }
+
+    /// Classes that have something of a priority for a worker.
+    fn served(&self, worker: u32, band: usize) -> impl Iterator<Item = u32> {
+        let group = self.workers.group(self.workers.get(worker).group);
+        let common = group.classes.common(&self.classes.runnable[band]);
+        common.filter(move |class| band < self.open_bands(worker, *class))
     }
 
     fn choose_stream(&mut self, now: Timestamp, worker: u32, band: usize) -> Option<u32> {
         loop {
-            let stream = self.first_stream(worker, band)?;
-            let found = self.streams.get(stream);
-            let queue = self.classes.get(found.id.class).queue;
-            if found.id.limits == NONE && !self.shares.is_shared(queue) {
-                return Some(stream);
-            }
-            // Since it was listed, its key may have been served elsewhere, or its limit may have filled up.
-            let before = found.listed;
-            self.relist(stream, now);
-            if self.streams.get(stream).listed == before {
+            let (deciding, stream) = self.first_stream(worker, band)?;
+            if self.is_current(deciding, now)
+                && (stream == deciding || self.is_current(stream, now))
+            {
                 return Some(stream);
             }
         }
     }
 
-    /// The stream that is first by what is listed.
-    fn first_stream(&self, worker: u32, band: usize) -> Option<u32> {
-        let served = &self.workers.group(self.workers.get(worker).group).classes;
-        let runnable = &self.classes.runnable[band];
+    /// Whether a stream stands where it should; puts it there if not. Since it was listed, its key may have been
+    /// served elsewhere, or its limit may have filled up.
+    fn is_current(&mut self, stream: u32, now: Timestamp) -> bool {
+        let found = self.streams.get(stream);
+        let queue = self.classes.get(found.id.class).queue;
+        if found.id.limits == NONE && !self.shares.is_shared(queue) {
+            return true;
+        }
+        let before = found.listed;
+        self.relist(stream, now);
+        self.streams.get(stream).listed == before
+    }
+
+    /// The stream that is first by what is listed, and the stream of the most urgent task, which decided so.
+    fn first_stream(&self, worker: u32, band: usize) -> Option<(u32, u32)> {
         let patience = self.patience_us();
-        let mut best: Option<((u64, u64), u32, Front)> = None;
-        for class in served.common(runnable) {
-            if band >= self.open_bands(worker, class) {
-                continue;
-            }
-            let Some(front) = self.classes.get(class).bands[band].front() else { continue };
+        let (mut least, mut best) = ((u64::MAX, u64::MAX), None);
+        for class in self.served(worker, band) {
+            let Some(front) = self.front(class, band) else { continue };
             let queue = self.classes.get(class).queue;
             let share = if self.queues.weighted { self.queues.get(queue).tag } else { 0 };
-            let rank = (share, front.urgency(patience));
-            if best.as_ref().is_none_or(|(least, ..)| rank < *least) {
-                best = Some((rank, class, front));
+            let (by, stream, is_timed) = front.urgency(patience);
+            if best.is_none() || (share, by) < least {
+                (least, best) = ((share, by), Some((queue, stream, is_timed)));
             }
         }
-        let (_, class, front) = best?;
-        let queue = self.classes.get(class).queue;
-        if let Some(stream) = front.urgent(patience) {
-            return Some(stream);
+        let (queue, urgent, is_timed) = best?;
+        if is_timed || !self.shares.is_shared(queue) {
+            return Some((urgent, urgent));
         }
-        if !self.shares.is_shared(queue) {
-            return Some(front.share.2);
-        }
-        let of_queue = served.common(runnable).filter(|class| {
-            self.classes.get(*class).queue == queue && band < self.open_bands(worker, *class)
-        });
-        let shares =
-            of_queue.filter_map(|class| Some(self.classes.get(class).bands[band].front()?.share));
-        shares.min().map(|(_, _, stream)| stream)
+        let of_queue =
+            self.served(worker, band).filter(|class| self.classes.get(*class).queue == queue);
+        let shares = of_queue.filter_map(|class| Some(self.front(class, band)?.share));
+        shares.min().map(|(_, _, stream)| (urgent, stream))
     }
 
     /// The first task of a class and priority, to find a worker for.
     pub(crate) fn head_of(&mut self, class: u32, band: usize, now: Timestamp) -> Option<Row> {
-        if !self.classes.runnable[band].contains(class) {
-            return None;
-        }
         let patience = self.patience_us();
-        loop {
-            let front = self.classes.get(class).bands[band].front()?;
-            let stream = front.urgent(patience).unwrap_or(front.share.2);
+        while self.classes.runnable[band].contains(class)
+            && let Some(front) = self.front(class, band)
+        {
+            let (_, urgent, is_timed) = front.urgency(patience);
+            let stream = if is_timed { urgent } else { front.share.2 };
             if self.streams.get(stream).id.limits != NONE {
                 self.relist(stream, now);
                 if self.streams.get(stream).listed.is_none() {
@@ -285,6 +297,7 @@ impl Scheduler {
             }
             return self.streams.get(stream).head(patience).map(|(entry, _)| entry.row);
         }
+        None
     }
 
     /// Puts a task into a worker's hands under a token.

@@ -93,7 +93,6 @@ impl Scheduler {
 
     pub(crate) fn recovery_ended(&mut self, now: Timestamp) {
         self.recovering = false;
-        self.limits.start(now);
         self.look_at_all_workflows();
         self.cut_knots(now);
         let settled: Vec<Seq> = self

@@ -24,6 +24,8 @@ pub(crate) struct Key {
     pub(crate) queue: u32,
     pub(crate) name: Option<Name>,
     pub(crate) tag: u64,
+    /// What was charged too much, to be set off against what comes.
+    credit: u64,
     weight: u32,
     /// Ready tasks in memory.
     waiting: u64,
@@ -74,6 +76,7 @@ impl Shares {
             queue,
             name: name.clone(),
             tag: pot.virtual_time,
+            credit: 0,
             weight: weight.max(1),
             waiting: 0,
             streams: 0,
@@ -173,17 +176,21 @@ impl Shares {
             return;
         }
         pot.virtual_time = pot.virtual_time.max(key.tag);
-        key.tag = key.tag.saturating_add(cost.saturating_mul(SCALE) / u64::from(key.weight));
+        let scaled = cost.saturating_mul(SCALE) / u64::from(key.weight);
+        let set_off = scaled.min(key.credit);
+        key.credit -= set_off;
+        key.tag = key.tag.saturating_add(scaled - set_off);
         pot.greatest = pot.greatest.max(key.tag);
     }
 
-    /// A task turned out to cost more or less than was charged.
+    /// A task turned out to cost more or less than was charged. A tag never goes back: streams stand under it in their
+    /// bands, and one that grew behind their back is noticed when they come up, one that fell would not be.
     pub(crate) fn correct(&mut self, index: u32, charged: u64, actual: u64) {
         let key = self.get_mut(index);
         let weight = u64::from(key.weight);
         let scaled = |cost: u64| cost.saturating_mul(SCALE) / weight;
-        // A tag never goes back below what others have seen of it by more than was charged.
-        key.tag = key.tag.saturating_add(scaled(actual)).saturating_sub(scaled(charged));
+        key.tag = key.tag.saturating_add(scaled(actual.saturating_sub(charged)));
+        key.credit = key.credit.saturating_add(scaled(charged.saturating_sub(actual)));
     }
 
     /// Uses other weights from now on.
@@ -230,6 +237,24 @@ mod tests {
         serve(&mut shares, &[a], 1_000);
         let b = key(&mut shares, "b", 1);
         assert_eq!(serve(&mut shares, &[a, b], 100), [50, 50]);
+    }
+
+    #[test]
+    fn what_was_charged_too_much_is_set_off_and_no_tag_goes_back() {
+        let mut shares = Shares::default();
+        let keys = [key(&mut shares, "a", 1), key(&mut shares, "b", 1)];
+        let mut served = [0u32, 0];
+        for _ in 0..300 {
+            let next = usize::from(shares.get(keys[1]).tag < shares.get(keys[0]).tag);
+            shares.charge(keys[next], 10 * TASK_COST);
+            let before = shares.get(keys[next]).tag;
+            // Those of the second key take half of what was expected.
+            let actual = [10 * TASK_COST, 5 * TASK_COST][next];
+            shares.correct(keys[next], 10 * TASK_COST, actual);
+            assert!(shares.get(keys[next]).tag >= before);
+            served[next] += 1;
+        }
+        assert!(served[0].abs_diff(100) <= 1, "{served:?}");
     }
 
     #[test]

@@ -67,17 +67,27 @@ pub(crate) struct Stream {
     pub(crate) listed: Option<Listing>,
     /// The limit that keeps it from being served, or [`NONE`].
     pub(crate) waits_on: u32,
+    /// Its place among those who wait there.
+    pub(crate) ticket: u64,
 }
 
 /// What decides when a stream is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Listing {
-    /// When its oldest task became ready.
-    pub(crate) oldest: Timestamp,
-    /// The latest start of its most urgent task, if it has tasks with deadlines.
-    pub(crate) slack: Option<Timestamp>,
+    /// When its oldest task without a deadline became ready.
+    pub(crate) plain: Option<Timestamp>,
+    /// The same of those with deadlines, and the latest start of the most urgent.
+    pub(crate) timed: Option<(Timestamp, Timestamp)>,
     /// The virtual time of its fair key, as last seen.
     pub(crate) tag: u64,
+}
+
+impl Listing {
+    /// When its oldest task became ready.
+    pub(crate) fn oldest(&self) -> Timestamp {
+        let timed = self.timed.map(|(oldest, _)| oldest);
+        self.plain.into_iter().chain(timed).min().unwrap_or_default()
+    }
 }
 
 impl Stream {
@@ -91,33 +101,33 @@ impl Stream {
             spilled: false,
             listed: None,
             waits_on: NONE,
+            ticket: 0,
         }
     }
 
     /// Adds a task at the back.
     pub(crate) fn push_back(&mut self, entry: Entry, latest_start: Option<Timestamp>) {
-        self.live += 1;
-        match latest_start {
-            None => self.plain.push_back(entry),
-            Some(latest) => {
-                let timed = self.timed.get_or_insert_default();
-                timed.by_slack.push(Reverse((latest, entry)));
-                timed.by_age.push_back(entry);
-            }
-        }
+        self.list_for(entry, latest_start).push_back(entry);
     }
 
-    /// Adds a task at the front: it has waited its turn once.
+    /// Adds a task that has waited its turn once: before the younger ones.
     pub(crate) fn push_front(&mut self, entry: Entry, latest_start: Option<Timestamp>) {
+        let list = self.list_for(entry, latest_start);
+        list.insert(list.partition_point(|other| *other < entry), entry);
+    }
+
+    /// Whether a task is the first of those without deadlines.
+    pub(crate) fn is_first(&self, entry: Entry) -> bool {
+        self.plain.front() == Some(&entry)
+    }
+
+    /// Counts a new task; returns the list by age that it goes into.
+    fn list_for(&mut self, entry: Entry, latest: Option<Timestamp>) -> &mut VecDeque<Entry> {
         self.live += 1;
-        match latest_start {
-            None => self.plain.push_front(entry),
-            Some(latest) => {
-                let timed = self.timed.get_or_insert_default();
-                timed.by_slack.push(Reverse((latest, entry)));
-                timed.by_age.push_front(entry);
-            }
-        }
+        let Some(latest) = latest else { return &mut self.plain };
+        let timed = self.timed.get_or_insert_default();
+        timed.by_slack.push(Reverse((latest, entry)));
+        &mut timed.by_age
     }
 
     /// What decides when it is served, after void entries were dropped; nothing if it is empty.
@@ -127,7 +137,7 @@ impl Stream {
         }
         let plain = self.plain.front().map(|entry| entry.ready_at);
         let Some(timed) = self.timed.as_mut() else {
-            return plain.map(|oldest| Listing { oldest, slack: None, tag });
+            return plain.map(|oldest| Listing { plain: Some(oldest), timed: None, tag });
         };
         while timed.by_slack.peek().is_some_and(|Reverse((_, entry))| !entry.holds(tasks)) {
             timed.by_slack.pop();
@@ -135,15 +145,16 @@ impl Stream {
         while timed.by_age.front().is_some_and(|entry| !entry.holds(tasks)) {
             timed.by_age.pop_front();
         }
-        let slack = timed.by_slack.peek().map(|Reverse((latest, _))| *latest);
-        let oldest = match (plain, timed.by_age.front().map(|entry| entry.ready_at)) {
-            (Some(plain), Some(timed)) => plain.min(timed),
-            (one, other) => one.or(other)?,
-        };
-        if slack.is_none() {
+        let latest = timed.by_slack.peek().map(|Reverse((latest, _))| *latest);
+        let oldest = timed.by_age.front().map(|entry| entry.ready_at);
+        if latest.is_none() {
             self.timed = None;
         }
-        Some(Listing { oldest, slack, tag })
+        (latest.is_some() || plain.is_some()).then(|| Listing {
+            plain,
+            timed: oldest.zip(latest),
+            tag,
+        })
     }
 
     /// The next task. The caller has just asked for [`Stream::listing`], so neither head is void.

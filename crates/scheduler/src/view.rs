@@ -306,12 +306,10 @@ impl Scheduler {
 
     /// All limits that tasks wait for or run under, by name.
     pub fn limit_views(&self, now: Timestamp) -> Vec<LimitView> {
-        let mut views = self.limits.views(now);
+        let mut waiting = BTreeMap::new();
         for (_, stream) in self.streams.iter().filter(|(_, stream)| stream.waits_on != NONE) {
-            if let Some(view) = views.get_mut(&stream.waits_on) {
-                view.waiting += stream.live as u64;
-            }
+            *waiting.entry(stream.waits_on).or_insert(0) += stream.live as u64;
         }
-        views.into_values().collect()
+        self.limits.views(now, &waiting)
     }
 }
