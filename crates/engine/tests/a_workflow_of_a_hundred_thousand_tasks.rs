@@ -1,4 +1,5 @@
 //! Workflows of 100,000 tasks in batches, through the engine and SQLite: layers that fan out and in, and one chain.
+#![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
 
 use divvy_engine::runner::Options;
 use divvy_engine::{GrantedTask, InlineEngine, Request, ToWorker, WorkerHello, WorkerReport};

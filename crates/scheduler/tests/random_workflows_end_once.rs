@@ -1,6 +1,7 @@
 //! Random workflows with callbacks, children, failures, cancels, replays, resumes, spills and restarts. A model that
 //! knows only the facts checks that open members are counted right and that callbacks run when, and only when, they
 //! should. At the end everything ends, and nothing of any workflow stays behind.
+#![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
