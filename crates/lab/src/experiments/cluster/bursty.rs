@@ -16,8 +16,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const SITUATION: Situation = Situation {
     experiment: EXPERIMENT,
     title: "Bursty traffic",
-    shows: "Every fifteen seconds two hundred tasks come at once, and one in ten takes twenty-five times as long as the \
-            others. Nobody knows which. Short tasks end up behind long ones while other workers have nothing to do.",
+    shows: "Every fifteen seconds two hundred tasks come at once, and one in ten takes twenty-five times as long as \
+            the others. Nobody knows which. Short tasks end up behind long ones while other workers have nothing to \
+            do.",
     tasks: (6_000, 1_200),
     cluster: scenario::bursty,
 };

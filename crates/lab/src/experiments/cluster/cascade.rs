@@ -17,8 +17,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const SITUATION: Situation = Situation {
     experiment: EXPERIMENT,
     title: "Cascading failure",
-    shows: "Ten workers have full queues. After five, ten and fifteen seconds one of them dies with all that it holds. The \
-            server puts that back, the others take it over, and no task is lost or recorded twice.",
+    shows: "Ten workers have full queues. After five, ten and fifteen seconds one of them dies with all that it \
+            holds. The server puts that back, the others take it over, and no task is lost or recorded twice.",
     tasks: (1_500, 500),
     cluster: scenario::cascade,
 };

@@ -49,9 +49,9 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     let mut report = Report::new(
         EXPERIMENT.name,
         "Deadlines",
-        "Pages that a person waits for, mails that may take seconds and reports that may take minutes share a fleet that \
-         is busy for 90 % of the time. By age, a page waits behind reports that have all the time in the world. By \
-         slack, the task with the least time to spare goes first.",
+        "Pages that a person waits for, mails that may take seconds and reports that may take minutes share a fleet \
+         that is busy for 90 % of the time. By age, a page waits behind reports that have all the time in the world. \
+         By slack, the task with the least time to spare goes first.",
     );
     report.parameter("seed", settings.seed);
     report.parameter("tasks", tasks);

@@ -62,9 +62,9 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     let mut report = Report::new(
         EXPERIMENT.name,
         "Fair shares",
-        "Many keys, tenants for example, share one queue. Some have a hundred times as many tasks as others, and theirs \
-         came first. In the order of arrival the others wait until those are done. With fair keys each gets what its \
-         weight promises, whatever the others want.",
+        "Many keys, tenants for example, share one queue. Some have a hundred times as many tasks as others, and \
+         theirs came first. In the order of arrival the others wait until those are done. With fair keys each gets \
+         what its weight promises, whatever the others want.",
     );
     report.parameter("seed", settings.seed);
     report.parameter("keys", keys.len());

@@ -17,9 +17,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const SITUATION: Situation = Situation {
     experiment: EXPERIMENT,
     title: "A flapping worker",
-    shows: "One of ten workers dies every four seconds with a full queue and is back a second later, with empty hands. \
-            Each time it is given tasks, and each time it loses them. None may be lost for good, and little may run \
-            twice.",
+    shows: "One of ten workers dies every four seconds with a full queue and is back a second later, with empty \
+            hands. Each time it is given tasks, and each time it loses them. None may be lost for good, and little \
+            may run twice.",
     tasks: (4_000, 1_200),
     cluster: scenario::flapping,
 };

@@ -67,9 +67,9 @@ fn run(settings: &Settings, progress: &mut Progress<'_>) -> Result<Report, Error
     let mut report = Report::new(
         EXPERIMENT.name,
         "Limits",
-        "One key has thousands of tasks and a limit that lets few of them start. They were there first. The tasks of ten \
-         other keys come behind them. A queue that looks at the first tasks only would find nothing to start; divvy \
-         passes over what may not start without looking at it again and again.",
+        "One key has thousands of tasks and a limit that lets few of them start. They were there first. The tasks of \
+         ten other keys come behind them. A queue that looks at the first tasks only would find nothing to start; \
+         divvy passes over what may not start without looking at it again and again.",
     );
     report.parameter("seed", settings.seed);
     report.parameter("workers", WORKERS);
@@ -140,11 +140,12 @@ fn compare(name: &'static str, with: &Outcome, without: &Outcome) -> Pair {
     let complete = |outcome: &Outcome| {
         outcome.lives.iter().filter(|life| life.load != GREEDY).all(|life| life.ends == 1)
     };
+    let end = Some(last(with));
     Pair {
         name,
         with: throughput(with),
         without: throughput(without),
-        greedy: with.done(|life| life.load == GREEDY && life.ended <= Some(last(with))),
+        greedy: with.done(|life| life.load == GREEDY && life.ended <= end),
         complete: complete(with) && complete(without),
     }
 }

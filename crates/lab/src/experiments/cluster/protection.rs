@@ -17,8 +17,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const SITUATION: Situation = Situation {
     experiment: EXPERIMENT,
     title: "Priority protection",
-    shows: "Like the hot spot, but one task in four is of priority 5. Tasks of high priority are never taken away from \
-            their worker, so they cannot be delayed by being moved; what is moved are the others, which makes room.",
+    shows: "Like the hot spot, but one task in four is of priority 5. Tasks of high priority are never taken away \
+            from their worker, so they cannot be delayed by being moved; what is moved are the others, which makes \
+            room.",
     tasks: (2_000, 400),
     cluster: scenario::protection,
 };

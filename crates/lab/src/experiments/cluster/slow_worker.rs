@@ -16,8 +16,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const SITUATION: Situation = Situation {
     experiment: EXPERIMENT,
     title: "A worker that turns slow",
-    shows: "Ten equal workers have full queues. After three seconds one of them runs at a tenth of its speed, and says nothing. \
-            What waits there waits ten times as long, unless somebody takes it away.",
+    shows: "Ten equal workers have full queues. After three seconds one of them runs at a tenth of its speed, and \
+            says nothing. What waits there waits ten times as long, unless somebody takes it away.",
     tasks: (1_000, 400),
     cluster: scenario::slow_worker,
 };

@@ -16,8 +16,9 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const SITUATION: Situation = Situation {
     experiment: EXPERIMENT,
     title: "Workers of different speeds",
-    shows: "Ten workers, two each at a quarter, a half, the usual, twice and four times the usual speed. All are given as many \
-            tasks as they take. The fast ones are done first; what waits at the slow ones then decides when all is done.",
+    shows: "Ten workers, two each at a quarter, a half, the usual, twice and four times the usual speed. All are \
+            given as many tasks as they take. The fast ones are done first; what waits at the slow ones then decides \
+            when all is done.",
     tasks: (2_000, 600),
     cluster: scenario::speeds,
 };

@@ -16,8 +16,8 @@ pub(crate) const EXPERIMENT: Experiment = Experiment {
 const SITUATION: Situation = Situation {
     experiment: EXPERIMENT,
     title: "Even load",
-    shows: "Ten equal workers get random tasks at 80 % of what they can do. The scheduler gives each task to the least \
-            loaded worker, so there is little to correct; stealing must not make it worse.",
+    shows: "Ten equal workers get random tasks at 80 % of what they can do. The scheduler gives each task to the \
+            least loaded worker, so there is little to correct; stealing must not make it worse.",
     tasks: (20_000, 2_000),
     cluster: scenario::uniform,
 };

@@ -2,8 +2,9 @@
 //!
 //! Whose turn it is, who gets a task and what moves is decided by [`divvy_scheduler::Scheduler`] alone, which is driven
 //! through its inputs and actions as in a server. What is simulated is the rest: tasks that arrive, messages that take
-//! time, and workers that keep a waiting list, run tasks, fail, slow down, die and come back. A worker behaves as a real
-//! one does: the highest priority of its list first, and a task that is asked back is given back if it has not begun.
+//! time, and workers that keep a waiting list, run tasks, fail, slow down, die and come back. A worker behaves as a
+//! real one does: the highest priority of its list first, and a task that is asked back is given back if it has not
+//! begun.
 //!
 //! A [`Cluster`] is data: [`Member`]s, [`Load`]s and settings. [`scenario`] has ready ones. Arrivals, run times and
 //! deadlines are drawn apart from everything else, so that two clusters with equal loads and one seed face the same
