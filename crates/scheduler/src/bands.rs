@@ -96,6 +96,7 @@ impl Band {
         }
     }
 
+    #[inline]
     pub(crate) fn front(&self) -> Option<Front> {
         if let Some((stream, listing)) = self.only {
             return Some(Front {

@@ -39,8 +39,8 @@ pub(crate) struct Class {
 
 impl Class {
     fn is_of(&self, spec: &TaskSpec) -> bool {
-        let same_needs = if spec.needs.is_empty() {
-            self.needs.is_empty()
+        let same_needs = if is_sorted(&spec.needs) {
+            self.needs == spec.needs
         } else {
             self.needs == sorted(&spec.needs)
         };
@@ -171,7 +171,11 @@ fn hash(spec: &TaskSpec) -> u64 {
     feed(&spec.queue);
     feed(&spec.kind);
     if !spec.terms.is_untouched() {
-        sorted(&spec.needs).iter().for_each(|need| feed(need));
+        if is_sorted(&spec.needs) {
+            spec.needs.iter().for_each(|need| feed(need));
+        } else {
+            sorted(&spec.needs).iter().for_each(|need| feed(need));
+        }
         // Nothing is fed for what is not said, so that it does not matter whether other terms are.
         if let Some(matching) = spec.matching {
             feed(matching.as_str());
@@ -182,6 +186,11 @@ fn hash(spec: &TaskSpec) -> u64 {
 
 fn mix(hash: u64, word: u64) -> u64 {
     (hash.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95)
+}
+
+/// Whether needs are in the fixed order already, each once.
+fn is_sorted(names: &[Name]) -> bool {
+    names.windows(2).all(|pair| pair[0] < pair[1])
 }
 
 /// Needs in a fixed order, each once.

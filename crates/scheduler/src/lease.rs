@@ -204,10 +204,10 @@ impl Scheduler {
         self.leave_place(begun, index);
         let worker = self.workers.get(index);
         let (name, waiting) = (worker.name.clone(), worker.is_waiting());
-        self.workers.load_changed(index);
         if waiting {
             self.mark_worker(index);
         }
+        self.workers.load_changed(index);
         name
     }
 

@@ -44,6 +44,7 @@ mod lease;
 mod limits;
 mod load;
 mod matching;
+mod pages;
 mod pick;
 mod placed;
 mod places;

@@ -18,7 +18,7 @@
 //!    the one with the oldest task; of a stream, the most urgent task.
 //! 5. *Age.* Who became ready first; a task that is given back keeps its age.
 
-use divvy_types::settings::FairBy;
+use divvy_types::settings::{FairBy, Ordering};
 use divvy_types::view::PlacedBy;
 use divvy_types::{TaskState, Timestamp, Token};
 
@@ -31,8 +31,12 @@ use crate::workers::Note;
 use crate::{Action, Grant, Scheduler};
 
 /// How far each priority has got, lowest first, where they compete.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Turns {
+    /// How much waiting makes up for one step of priority.
+    ageing_us: u64,
+    /// Within what time tasks without deadlines count as having to start.
+    patience_us: u64,
     pass: [u64; 5],
     time: u64,
     /// No task that may be served is older than this, by band.
@@ -43,6 +47,19 @@ pub(crate) struct Turns {
 const TURN_COST: u64 = 1;
 
 impl Turns {
+    pub(crate) fn new(ordering: &Ordering) -> Self {
+        let (pass, time, oldest) = ([0; 5], 0, [Timestamp(0); 5]);
+        let mut turns = Self { ageing_us: 0, patience_us: 0, pass, time, oldest };
+        turns.redefine(ordering);
+        turns
+    }
+
+    /// Uses these settings from now on.
+    pub(crate) fn redefine(&mut self, ordering: &Ordering) {
+        self.ageing_us = (ordering.ageing_sec * 1e6) as u64;
+        self.patience_us = (ordering.patience_sec * 1e6) as u64;
+    }
+
     /// Something of this age may be served in this band.
     pub(crate) fn seen(&mut self, band: usize, oldest: Timestamp) {
         self.oldest[band] = self.oldest[band].min(oldest);
@@ -78,11 +95,14 @@ impl Scheduler {
             }
             while let Some(index) = self.dirty_workers.pop() {
                 // A worker that left within the step may still be listed.
-                let Some(worker) = self.workers.at_mut(index) else { continue };
-                worker.dirty = false;
+                if self.workers.at_mut(index).is_none() {
+                    continue;
+                }
                 while self.workers.get(index).is_waiting()
                     && self.grant_next(now, index, PlacedBy::Turn)
                 {}
+                self.workers.get_mut(index).dirty = false;
+                self.workers.load_changed(index);
                 self.pull(now, index);
             }
             if !self.limits.any_freed() {
@@ -141,7 +161,7 @@ impl Scheduler {
     }
 
     pub(crate) fn patience_us(&self) -> u64 {
-        (self.settings.ordering.patience_sec * 1e6) as u64
+        self.turns.patience_us
     }
 
     /// Charges queue and fair key for a start.
@@ -195,7 +215,7 @@ impl Scheduler {
 
     /// Lower priorities that take part, because something that the worker can run has waited long enough.
     fn aged_below(&mut self, now: Timestamp, worker: u32, top: usize) -> [bool; 5] {
-        let ageing = (self.settings.ordering.ageing_sec * 1e6) as u64;
+        let ageing = self.turns.ageing_us;
         let mut aged = [false; 5];
         for (band, aged) in aged.iter_mut().enumerate().take(top) {
             let needed = (top - band) as u64 * ageing;

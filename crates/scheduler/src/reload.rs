@@ -13,6 +13,7 @@ impl Scheduler {
     /// Everything that rests on settings follows at once: weights, limits, and whoever waited for a limit.
     pub(crate) fn settings_changed(&mut self, now: Timestamp, settings: Settings) {
         self.settings = settings;
+        self.turns.redefine(&self.settings.ordering);
         self.queues.redefine(&self.settings.queues);
         let queues = &self.queues;
         self.shares.reweigh(|queue, key| queues.key_weight(queue, key));

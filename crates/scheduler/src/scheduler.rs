@@ -106,7 +106,7 @@ impl Scheduler {
             streams: Streams::default(),
             shares: Shares::default(),
             limits: Limits::default(),
-            turns: Turns::default(),
+            turns: Turns::new(&Settings::default().ordering),
             workers: Workers::default(),
             timers: Timers::default(),
             fits: Fits::default(),
@@ -175,6 +175,7 @@ impl Scheduler {
     }
 
     /// Takes a new task into memory, in its state.
+    #[inline]
     pub(crate) fn insert(&mut self, task: Task) -> Row {
         let class = self.classes.get_mut(task.class);
         class.uses += 1;
@@ -183,6 +184,7 @@ impl Scheduler {
     }
 
     /// Takes a task out of memory. If it is ready it must have left its lane.
+    #[inline]
     pub(crate) fn remove(&mut self, row: Row) -> Task {
         let task = self.tasks.remove(row);
         let class = self.classes.get_mut(task.class);

@@ -52,7 +52,8 @@ pub(crate) struct Shares {
     keys: Vec<Option<Key>>,
     free: Vec<u32>,
     by_name: BTreeMap<(u32, Option<Name>), u32>,
-    pots: BTreeMap<u32, Pot>,
+    /// By the number of the queue.
+    pots: Vec<Pot>,
     sweep_at: usize,
 }
 
@@ -71,7 +72,10 @@ impl Shares {
 
     fn add(&mut self, queue: u32, name: Option<Name>, weight: u32) -> u32 {
         self.sweep();
-        let pot = self.pots.entry(queue).or_default();
+        if self.pots.len() <= queue as usize {
+            self.pots.resize_with(queue as usize + 1, Pot::default);
+        }
+        let pot = &self.pots[queue as usize];
         let key = Key {
             queue,
             name: name.clone(),
@@ -104,7 +108,7 @@ impl Shares {
         let (keys, pots, free) = (&mut self.keys, &self.pots, &mut self.free);
         self.by_name.retain(|(queue, _), index| {
             let key = keys[*index as usize].as_ref().expect("a key in use");
-            let time = pots.get(queue).map_or(u64::MAX, |pot| pot.virtual_time);
+            let time = pots[*queue as usize].virtual_time;
             let keep = key.streams > 0 || key.tag > time;
             if !keep {
                 keys[*index as usize] = None;
@@ -117,7 +121,9 @@ impl Shares {
 
     /// Forgets a queue.
     pub(crate) fn forget_queue(&mut self, queue: u32) {
-        self.pots.remove(&queue);
+        if let Some(pot) = self.pots.get_mut(queue as usize) {
+            *pot = Pot::default();
+        }
         let (keys, free) = (&mut self.keys, &mut self.free);
         self.by_name.retain(|(of, _), index| {
             if *of == queue {
@@ -138,13 +144,13 @@ impl Shares {
 
     /// Whether keys with names compete in a queue.
     pub(crate) fn is_shared(&self, queue: u32) -> bool {
-        self.pots.get(&queue).is_some_and(|pot| pot.named > 0)
+        self.pots.get(queue as usize).is_some_and(|pot| pot.named > 0)
     }
 
     /// A task of this key became ready.
     pub(crate) fn arrived(&mut self, index: u32) {
         let key = self.keys[index as usize].as_mut().expect("a key in use");
-        let pot = self.pots.entry(key.queue).or_default();
+        let pot = &mut self.pots[key.queue as usize];
         if key.waiting == 0 {
             key.tag = key.tag.max(pot.virtual_time);
             pot.named += u32::from(key.name.is_some());
@@ -156,7 +162,7 @@ impl Shares {
     /// A ready task of this key is not waiting any more.
     pub(crate) fn left(&mut self, index: u32) {
         let key = self.keys[index as usize].as_mut().expect("a key in use");
-        let pot = self.pots.get_mut(&key.queue).expect("the pot of a key");
+        let pot = &mut self.pots[key.queue as usize];
         key.waiting -= 1;
         pot.waiting -= 1;
         if key.waiting == 0 {
@@ -171,7 +177,7 @@ impl Shares {
     /// A task of this key starts and costs so much.
     pub(crate) fn charge(&mut self, index: u32, cost: u64) {
         let key = self.keys[index as usize].as_mut().expect("a key in use");
-        let pot = self.pots.get_mut(&key.queue).expect("the pot of a key");
+        let pot = &mut self.pots[key.queue as usize];
         if pot.named == 0 && key.name.is_none() {
             return;
         }

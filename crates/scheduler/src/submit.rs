@@ -120,6 +120,7 @@ impl Scheduler {
     }
 
     /// Takes a task into memory where its state says, with the dependents that came before it.
+    #[inline]
     pub(crate) fn place(&mut self, mut task: Task, now: Timestamp) -> Row {
         if !self.absent.is_empty()
             && let Some(dependents) = self.absent.remove(&task.seq)

@@ -1,22 +1,17 @@
-//! The open tasks in memory: compact rows, and an index from task numbers to rows.
-//!
-//! Numbers are given out in order, so the index is pages of consecutive numbers: a look-up is one search among few
-//! pages, and a page goes when its last task has gone. One left-over task keeps at most one page (2 KiB).
+//! The open tasks in memory: compact rows, and an index from task numbers to rows (`pages`).
 
-use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, Token};
+
+use crate::pages::{PAGE, Pages, VACANT};
 
 /// Where a task's row is.
 pub(crate) type Row = u32;
 
 /// Stands for no worker.
 pub(crate) const NOBODY: u32 = u32::MAX;
-
-const PAGE: u64 = 512;
-const VACANT: Row = u32::MAX;
 
 /// One open task.
 #[derive(Debug)]
@@ -118,13 +113,7 @@ pub(crate) fn band_of(priority: u8) -> usize {
 pub(crate) struct Tasks {
     rows: Vec<Option<Task>>,
     free: Vec<Row>,
-    pages: BTreeMap<u64, Page>,
-}
-
-#[derive(Debug)]
-struct Page {
-    live: u32,
-    rows: Box<[Row; PAGE as usize]>,
+    pages: Pages,
 }
 
 impl Tasks {
@@ -132,6 +121,7 @@ impl Tasks {
         self.rows.len() - self.free.len()
     }
 
+    #[inline]
     pub(crate) fn insert(&mut self, task: Task) -> Row {
         let seq = task.seq;
         let row = match self.free.pop() {
@@ -146,19 +136,12 @@ impl Tasks {
                 row
             }
         };
-        let page = self
-            .pages
-            .entry(seq.0 / PAGE)
-            .or_insert_with(|| Page { live: 0, rows: Box::new([VACANT; PAGE as usize]) });
-        let place = &mut page.rows[(seq.0 % PAGE) as usize];
-        assert!(*place == VACANT, "a task number is used once");
-        *place = row;
-        page.live += 1;
+        self.pages.insert(seq, row);
         row
     }
 
     pub(crate) fn row_of(&self, seq: Seq) -> Option<Row> {
-        let row = self.pages.get(&(seq.0 / PAGE))?.rows[(seq.0 % PAGE) as usize];
+        let row = self.pages.get(seq.0 / PAGE)?.rows[(seq.0 % PAGE) as usize];
         (row != VACANT).then_some(row)
     }
 
@@ -171,25 +154,20 @@ impl Tasks {
         self.rows.get(row as usize)?.as_ref()
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, row: Row) -> Task {
         let task = self.rows[row as usize].take().expect("a row in use");
         self.free.push(row);
-        let key = task.seq.0 / PAGE;
-        let page = self.pages.get_mut(&key).expect("the page of an open task");
-        page.rows[(task.seq.0 % PAGE) as usize] = VACANT;
-        page.live -= 1;
-        if page.live == 0 {
-            self.pages.remove(&key);
-        }
+        self.pages.remove(task.seq);
         task
     }
 
     /// Tasks with smaller numbers than `before`, greatest first.
     pub(crate) fn newest_first(&self, before: Option<Seq>) -> impl Iterator<Item = &Task> {
         let end = before.map_or(u64::MAX, |seq| seq.0);
-        let pages = self.pages.range(..=end / PAGE).rev();
+        let pages = self.pages.down_from(end / PAGE);
         pages
-            .flat_map(|(_, page)| page.rows.iter().rev())
+            .flat_map(|page| page.rows.iter().rev())
             .filter_map(|row| if *row == VACANT { None } else { self.at(*row) })
             .filter(move |task| task.seq.0 < end)
     }

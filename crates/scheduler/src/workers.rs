@@ -272,10 +272,15 @@ impl Workers {
     }
 
     /// Puts a worker in its right place among the waiting ones, or takes it from there.
+    ///
+    /// A worker that is to be offered tasks at the end of this step finds its place then: mostly it is as busy as before.
     pub(crate) fn load_changed(&mut self, index: u32) {
         self.changes += 1;
         let changes = self.changes;
         let worker = self.list[index as usize].as_mut().expect("a worker in use");
+        if worker.dirty && worker.order.is_none() && !worker.draining {
+            return;
+        }
         let load = (u64::from(worker.leased) << 16) / u64::from(worker.credit.max(1));
         let order = worker.is_waiting().then_some((load as u32, changes, index));
         let before = std::mem::replace(&mut worker.order, order);

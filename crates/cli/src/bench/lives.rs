@@ -1,9 +1,6 @@
 //! A scheduler with workers that are always busy and a backlog that stays as long as it is.
 //!
 //! Only what the scheduler does is timed: handling inputs and giving out actions. The tasks themselves are made before.
-//!
-//! Simulated time runs so fast, against the ageing of priorities, that a backlog of any size is turned over. Otherwise
-//! tasks of high priority would be used up during a measurement, and the sizes would be measured with different mixes.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,9 +40,11 @@ const KINDS_SERVED: usize = 3;
 pub(super) enum Mix {
     /// One class, and workers that are all alike.
     Single,
-    /// 20 classes (kinds, queues and needs; a quarter of the tasks with other priorities, a quarter with fair keys) and
-    /// 10 profiles of workers.
+    /// 20 classes (kinds, queues and needs; a quarter of the tasks with other priorities) and 10 profiles of workers.
     Many,
+    /// The same with everything that makes a decision dear: a quarter of the tasks with fair keys, and simulated time
+    /// that runs so fast, against the ageing of priorities, that all of these compete all the time.
+    Shared,
 }
 
 /// The scheduler and what its workers hold.
@@ -69,9 +68,11 @@ impl<'a> World<'a> {
         let now = Timestamp(1_700_000_000_000_000);
         let mut world = Self { mix, scheduler, now, seq: 0, ended: 0, held: VecDeque::new(), stop };
         world.feed(Input::RecoveryEnded);
-        let mut settings = Settings::default();
-        settings.ordering.ageing_sec = AGEING_SEC;
-        world.feed(Input::SettingsChanged(Box::new(settings)));
+        if mix == Mix::Shared {
+            let mut settings = Settings::default();
+            settings.ordering.ageing_sec = AGEING_SEC;
+            world.feed(Input::SettingsChanged(Box::new(settings)));
+        }
         for number in 0..world.workers() {
             let worker = world.worker(number);
             world.feed(Input::WorkerJoined(worker));
@@ -82,14 +83,14 @@ impl<'a> World<'a> {
     pub(super) fn workers(&self) -> u64 {
         match self.mix {
             Mix::Single => PER_PROFILE,
-            Mix::Many => PER_PROFILE * KINDS.len() as u64 * 2,
+            Mix::Many | Mix::Shared => PER_PROFILE * KINDS.len() as u64 * 2,
         }
     }
 
     pub(super) fn classes(&self) -> u64 {
         match self.mix {
             Mix::Single => 1,
-            Mix::Many => (KINDS.len() * QUEUES.len() * 2) as u64,
+            Mix::Many | Mix::Shared => (KINDS.len() * QUEUES.len() * 2) as u64,
         }
     }
 
@@ -175,8 +176,8 @@ impl<'a> World<'a> {
         if rest % 4 == 1 {
             task.priority = 1 + (rest / 4 % 5) as u8;
         }
-        let fair_key =
-            (rest % 4 == 2).then(|| Name::from(format!("tenant-{}", rest / 4 % FAIR_KEYS)));
+        let has_key = self.mix == Mix::Shared && rest % 4 == 2;
+        let fair_key = has_key.then(|| Name::from(format!("tenant-{}", rest / 4 % FAIR_KEYS)));
         let needs = if needs_gpu { vec![Name::const_new("gpu")] } else { Vec::new() };
         task.terms = Terms { needs, fair_key, ..Terms::default() }.into();
         task
@@ -188,7 +189,9 @@ impl<'a> World<'a> {
         let kinds = (0..KINDS_SERVED).map(|step| KINDS[(first + step) % KINDS.len()]);
         let (kinds, gpu) = match self.mix {
             Mix::Single => (vec![Name::const_new(KINDS[0])], false),
-            Mix::Many => (kinds.map(Name::const_new).collect(), profile >= KINDS.len()),
+            Mix::Many | Mix::Shared => {
+                (kinds.map(Name::const_new).collect(), profile >= KINDS.len())
+            }
         };
         WorkerJoined {
             worker: WorkerKey(number),
@@ -241,7 +244,7 @@ mod tests {
     #[test]
     fn lives_leave_the_backlog_as_it_was_and_a_stop_ends_them() {
         let stop = AtomicBool::new(false);
-        for mix in [Mix::Single, Mix::Many] {
+        for mix in [Mix::Single, Mix::Many, Mix::Shared] {
             let mut world = World::new(mix, &stop);
             world.fill(500).unwrap();
             assert!(world.live(1_000).unwrap() > 0.0);

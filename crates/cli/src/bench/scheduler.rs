@@ -16,6 +16,8 @@ use crate::output::table::Table;
 const BACKLOG: u64 = 1_000_000;
 /// The backlogs that are compared.
 const SIZES: [u64; 5] = [1_000, 10_000, 100_000, BACKLOG, 10_000_000];
+/// The backlog of the dearest mix.
+const SHARED_BACKLOG: u64 = 100_000;
 /// Rounds of each figure, of which the fastest counts: whatever else the machine does can only make one slower.
 const ROUNDS: u64 = 5;
 /// Memory of a waiting task before it is measured, in bytes, on the safe side.
@@ -54,6 +56,8 @@ pub(crate) struct Figures {
     bytes_per_waiting_task: u64,
     single_class_lives_per_s: f64,
     single_class_bytes_per_waiting_task: u64,
+    /// The same classes, with 100 fair keys in each queue and priorities that all compete, at a backlog of 100,000.
+    shared_lives_per_s: f64,
     /// Sizes that did not fit into memory.
     skipped: Vec<u64>,
 }
@@ -90,6 +94,12 @@ fn measure(args: &Args, stop: &AtomicBool, output: &Output) -> anyhow::Result<Fi
     let single_bytes = fill(&mut single, backlog)?;
     let single_ns = ns_per_life(&mut single, args.lives)?;
 
+    let shared_backlog = SHARED_BACKLOG.min(args.max_waiting);
+    output.note(format_args!("fair keys and competing priorities, {shared_backlog} waiting …"));
+    let mut shared = World::new(Mix::Shared, stop);
+    shared.fill(shared_backlog)?;
+    let shared_ns = ns_per_life(&mut shared, args.lives)?;
+
     let mut world = World::new(Mix::Many, stop);
     let (mut flatness, mut bytes, mut grown) = (Vec::new(), BYTES_GUESSED, 0);
     for waiting in sizes {
@@ -120,6 +130,7 @@ fn measure(args: &Args, stop: &AtomicBool, output: &Output) -> anyhow::Result<Fi
         bytes_per_waiting_task: bytes,
         single_class_lives_per_s: (1e9 / single_ns).round(),
         single_class_bytes_per_waiting_task: single_bytes,
+        shared_lives_per_s: (1e9 / shared_ns).round(),
         skipped,
     })
 }
@@ -166,6 +177,7 @@ impl Figures {
                 "single_class_bytes_per_waiting_task",
                 self.single_class_bytes_per_waiting_task as f64,
             ),
+            ("shared_lives_per_s", self.shared_lives_per_s),
         ];
         output.data("")?;
         for (name, value) in figures {
