@@ -237,7 +237,8 @@ mod tests {
             .map(|worker| (worker.kinds, worker.capabilities))
             .collect();
         assert_eq!((world.workers(), profiles.len()), (100, 10));
-        assert!(tasks.iter().any(|task| task.fair_key.is_some()));
+        let shared = World::new(Mix::Shared, &stop);
+        assert!((1..=99).any(|number| shared.task(number).fair_key.is_some()));
         assert!((1..=5).all(|priority| tasks.iter().any(|task| task.priority == priority)));
     }
 

@@ -123,8 +123,8 @@ fn the_guide_has_an_example_of_every_command() {
     let guide = include_str!("../../../../docs/guides/cli.md");
     for command in COMMANDS.iter().filter(|command| {
         ![
-            "task", "queue", "worker", "limit", "dead", "schedule", "config", "settings", "store",
-            "lab",
+            "task", "queue", "worker", "limit", "dead", "schedule", "workflow", "config",
+            "settings", "store", "lab",
         ]
         .contains(command)
     }) {
