@@ -247,9 +247,6 @@ impl Machine for Scheduler {
             Input::WorkflowLookedUp { workflow, spilled, failed } => {
                 self.workflow_looked_up(workflow, spilled, failed);
             }
-            Input::SpawnerReopened { seq, task, spawned_by, workflow } => {
-                self.spawner_reopened(now, (seq, task), spawned_by, workflow);
-            }
             Input::RecoveryEnded => self.recovery_ended(now),
             Input::SpilledLoaded { lane, tasks, exhausted } => {
                 self.spilled_loaded(now, lane, tasks, exhausted)
@@ -263,6 +260,7 @@ impl Machine for Scheduler {
             Input::CancelRequested { seq, reason } => self.cancel_requested(now, seq, reason),
             Input::RunNowRequested { seq } => self.run_now_requested(now, seq),
             Input::TaskReplayed(task, replay) => self.task_replayed(now, task, replay),
+            Input::TasksResumed { spawners, tasks } => self.tasks_resumed(now, spawners, tasks),
             Input::SettingsChanged(settings) => self.settings_changed(now, *settings),
             Input::RebalanceRequested => self.rebalance(now),
             Input::CheckpointSaved { worker, seq, token, data } => {

@@ -420,28 +420,25 @@ impl Model {
             self.look_up(flow);
         }
         let spawners: BTreeSet<Seq> = chosen.iter().flat_map(|seq| self.spawners(*seq)).collect();
-        // A spawner has a smaller number than whom it spawned.
-        for seq in spawners {
-            if self.scheduler.state(seq).is_none() {
-                let task = &self.tasks[&seq];
-                let label = task.spec.workflow.as_ref();
-                let workflow = label.filter(|label| label.role.is_member()).map(|label| label.id);
-                let (task, spawned_by) = (task.spec.id, task.spawned_by);
-                self.feed(Input::SpawnerReopened { seq, task, spawned_by, workflow });
-            }
-        }
-        self.together = chosen.iter().copied().chain(callbacks.iter().copied()).collect();
+        self.together = chosen.iter().chain(&callbacks).chain(&spawners).copied().collect();
         for seq in &chosen {
             let parents = self.tasks[seq].spec.after.iter().map(|edge| Seq(edge.task.0 as u64));
             let parents = parents.filter(|parent| chosen.contains(parent));
             self.awaits.extend(parents.map(|parent| (*seq, parent)));
         }
-        for seq in chosen.into_iter().chain(callbacks) {
-            let task = self.stored(seq);
-            let replay = Replay { due: Some(self.now), payload: None, keep_edges: true };
-            self.feed(Input::TaskReplayed(task, replay));
-        }
+        // A spawner has a smaller number than whom it spawned.
+        let spawners = spawners.iter().map(|seq| self.spawner(*seq, &chosen)).collect();
+        let tasks = chosen.iter().chain(&callbacks).map(|seq| self.stored(*seq)).collect();
         self.together.clear();
+        self.feed(Input::TasksResumed { spawners, tasks });
+    }
+
+    fn spawner(&self, seq: Seq, chosen: &BTreeSet<Seq>) -> Spawner {
+        let task = &self.tasks[&seq];
+        let label = task.spec.workflow.as_ref();
+        let workflow = label.filter(|label| label.role.is_member()).map(|label| label.id);
+        let failed = !self.may_become_well(seq, chosen);
+        Spawner { seq, task: task.spec.id, failed, spawned_by: task.spawned_by, workflow }
     }
 
     fn may_become_well(&self, seq: Seq, chosen: &BTreeSet<Seq>) -> bool {
