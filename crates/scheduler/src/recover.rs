@@ -25,6 +25,14 @@ impl Scheduler {
             self.add_child(spawner, task.task.seq);
         }
         self.member_opened(task.task.seq, membership(&task.task.spec));
+        if task.attempts > 0 {
+            // It has run, so it waits for nothing that is open again.
+            task.task.parents.iter_mut().for_each(|parent| parent.state = ParentState::Done);
+        }
+        if task.retry_at.is_some() || task.task.parents.iter().any(|parent| parent.optional) {
+            let begun = task.retry_at.unwrap_or(task.submitted_at);
+            self.begun.insert(task.task.seq, begun);
+        }
         if !task.replayed {
             return self.take_in(now, task, &mut Batch::default());
         }
@@ -80,6 +88,7 @@ impl Scheduler {
         self.recovering = false;
         self.look_at_all_workflows();
         self.cut_knots(now);
+        self.begun.clear();
         let settled: Vec<Seq> = self
             .settling
             .iter()

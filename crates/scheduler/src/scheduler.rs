@@ -78,6 +78,8 @@ pub struct Scheduler {
     /// Tasks that were put back to wait for their dependencies.
     pub(crate) lives: u32,
     pub(crate) recovering: bool,
+    /// During recovery: when tasks that wait came to be or were put back, if circles may go through them.
+    pub(crate) begun: BTreeMap<Seq, Timestamp>,
     /// Whether anyone wants to hear of changes.
     pub(crate) watched: bool,
     pub(crate) stopping: bool,
@@ -126,6 +128,7 @@ impl Scheduler {
             grants: 0,
             lives: 0,
             recovering: true,
+            begun: BTreeMap::new(),
             watched: true,
             stopping: false,
             dirty_classes: Vec::new(),
