@@ -13,9 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use divvy_scheduler::Input;
-use divvy_scheduler::input::{RecoveredTask, Submission};
+use divvy_scheduler::input::{RecoveredTask, Spawner, Submission};
 use divvy_store::{MemberRecord, Members, TaskRecord};
-use divvy_types::fact::Replay;
 use divvy_types::view::ResumedWorkflow;
 use divvy_types::{Dependency, Seq, TaskId, TaskState, WorkflowId};
 
@@ -71,23 +70,18 @@ impl Core {
             self.deferred.push(Request::ResumeWorkflow { id, include_cancelled, reply });
             return Ok(());
         }
-        let (members, callbacks) = (failed.members.len() as u64, failed.callbacks.len() as u64);
-        let left = failed.count - members;
-        if callbacks > 0 {
+        if !failed.callbacks.is_empty() {
             self.look_up_workflow(id)?;
         }
-        self.reopen_spawners(&failed.members)?;
-        for (task, candidate) in failed.members.iter().chain(&failed.callbacks) {
-            self.ids.insert(*task, Known::open(candidate.seq));
-        }
-        for group in [failed.members, failed.callbacks] {
-            let mut seqs: Vec<Seq> = group.into_values().map(|candidate| candidate.seq).collect();
-            seqs.sort_unstable();
-            for seq in seqs {
-                self.put_member_back(seq)?;
-            }
-        }
-        self.park(reply, Ok(ResumedWorkflow { id, resumed: members, callbacks, left }));
+        let (members, callbacks) = (in_order(&failed.members), in_order(&failed.callbacks));
+        self.put_back_together(&failed)?;
+        // One that cannot run after all was cancelled again.
+        let open = |seqs: Vec<Seq>| {
+            seqs.into_iter().filter(|seq| self.scheduler.state(*seq).is_some()).count() as u64
+        };
+        let (resumed, callbacks) = (open(members), open(callbacks));
+        let left = failed.count - resumed;
+        self.park(reply, Ok(ResumedWorkflow { id, resumed, callbacks, left }));
         Ok(())
     }
 
@@ -124,6 +118,9 @@ impl Core {
         let mut ends: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
         let mut needed_by: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
         let mut hopeless: Vec<TaskId> = Vec::new();
+        let departing = |edge: &Dependency| self.is_departing(edge.task);
+        failed.departing |=
+            failed.callbacks.values().any(|callback| callback.after.iter().any(departing));
         for (task, candidate) in &failed.members {
             for edge in candidate.after.iter().filter(|edge| !edge.optional) {
                 let failures = match ends.entry(edge.task) {
@@ -173,56 +170,82 @@ impl Core {
         }
     }
 
-    /// Lets finished tasks settle again whose children are put back.
-    fn reopen_spawners(&mut self, members: &BTreeMap<TaskId, Candidate>) -> Result<(), Error> {
-        let mut seen: BTreeSet<Seq> = BTreeSet::new();
-        let spawners: BTreeSet<Seq> =
-            members.values().filter_map(|candidate| candidate.spawned_by).collect();
-        for spawner in spawners {
-            let mut line: Vec<TaskRecord> = Vec::new();
-            let mut next = Some(spawner);
-            while let Some(seq) = next.filter(|seq| seen.insert(*seq)) {
-                if self.scheduler.state(seq).is_some() {
-                    break;
-                }
-                let Some(record) = self.reader.get(seq)? else { break };
-                next = record.spawned_by;
-                line.push(record);
-            }
-            for record in line.into_iter().rev() {
-                let (seq, task) = (record.seq, record.spec.id);
-                self.ids.insert(task, Known::open(seq));
-                self.feed(Input::SpawnerReopened {
-                    seq,
-                    task,
-                    spawned_by: record.spawned_by,
-                    workflow: membership(&record.spec),
-                });
+    /// Opens all of these in one step, so that they wait for each other whatever their order.
+    fn put_back_together(&mut self, failed: &Failed) -> Result<(), Error> {
+        let spawners = self.spawners_of(&failed.members)?;
+        let mut records: Vec<TaskRecord> = Vec::new();
+        for group in [&failed.members, &failed.callbacks] {
+            for seq in in_order(group) {
+                records.extend(self.reader.get(seq)?);
             }
         }
+        let spawned = spawners.iter().map(|spawner| (spawner.task, spawner.seq));
+        let own = records.iter().map(|record| (record.spec.id, record.seq));
+        self.ids.extend(spawned.chain(own).map(|(task, seq)| (task, Known::open(seq))));
+        let mut tasks: Vec<RecoveredTask> = Vec::with_capacity(records.len());
+        for record in records {
+            tasks.push(self.member_to_put_back(record)?);
+        }
+        self.feed(Input::TasksResumed { spawners, tasks });
         Ok(())
     }
 
-    fn put_member_back(&mut self, seq: Seq) -> Result<(), Error> {
-        let Some(record) = self.reader.get(seq)? else { return Ok(()) };
-        let parents = self.parents_of_stored(&record.spec)?;
+    /// The finished tasks above those that are put back, up to the first of each line, spawners first.
+    fn spawners_of(
+        &mut self,
+        members: &BTreeMap<TaskId, Candidate>,
+    ) -> Result<Vec<Spawner>, Error> {
+        let mut found: BTreeMap<Seq, Spawner> = BTreeMap::new();
+        let nearest: BTreeSet<Seq> =
+            members.values().filter_map(|candidate| candidate.spawned_by).collect();
+        for spawner in nearest {
+            let mut next = Some(spawner);
+            while let Some(seq) = next.filter(|seq| !found.contains_key(seq)) {
+                let Some(record) = self.reader.get(seq)? else { break };
+                next = record.spawned_by;
+                let spawner = Spawner {
+                    seq,
+                    task: record.spec.id,
+                    failed: self.stays_failed(seq, members)?,
+                    spawned_by: record.spawned_by,
+                    workflow: membership(&record.spec),
+                };
+                found.insert(seq, spawner);
+            }
+        }
+        // A spawner has a smaller number than whom it spawned.
+        Ok(found.into_values().collect())
+    }
+
+    /// Whether a task below a finished one has failed and is not put back.
+    fn stays_failed(
+        &mut self,
+        seq: Seq,
+        members: &BTreeMap<TaskId, Candidate>,
+    ) -> Result<bool, Error> {
+        let family = self.reader.upstream(&[seq], SETTLED_LOOK_MAX, 0)?.ends;
+        let mut failed = family.iter().filter(|member| member.state.is_failure());
+        // One that is open was put back a moment ago.
+        let open = |task| self.ids.get(&task).is_some_and(|known| !known.departing);
+        Ok(failed.any(|member| !members.contains_key(&member.task) && !open(member.task)))
+    }
+
+    fn member_to_put_back(&mut self, record: TaskRecord) -> Result<RecoveredTask, Error> {
+        let TaskRecord { seq, submitted_at, spec, spawned_by, .. } = record;
+        let parents = self.parents_of_stored(&spec)?;
         let checkpointed = self.reader.checkpoint(seq)?.is_some();
-        self.keys.take(seq, record.submitted_at, &record.spec);
-        let task = RecoveredTask {
-            task: Submission { seq, spec: Arc::new(record.spec), parents },
-            submitted_at: record.submitted_at,
-            spawned_by: record.spawned_by,
+        self.keys.take(seq, submitted_at, &spec);
+        Ok(RecoveredTask {
+            task: Submission { seq, spec: Arc::new(spec), parents },
+            submitted_at,
+            spawned_by,
             attempts: 0,
             lost: 0,
             checkpointed,
             retry_at: None,
             held: None,
             replayed: true,
-        };
-        // The time says, after a restart, that attempts from before are not to be gone on with.
-        let replay = Replay { due: Some(self.now), payload: None, keep_edges: true };
-        self.feed(Input::TaskReplayed(task, replay));
-        Ok(())
+        })
     }
 }
 
@@ -247,12 +270,16 @@ impl Failed {
     }
 }
 
+fn in_order(group: &BTreeMap<TaskId, Candidate>) -> Vec<Seq> {
+    let mut seqs: Vec<Seq> = group.values().map(|candidate| candidate.seq).collect();
+    seqs.sort_unstable();
+    seqs
+}
+
 fn keep_oldest(members: &mut BTreeMap<TaskId, Candidate>, most: usize) {
     if members.len() <= most {
         return;
     }
-    let mut seqs: Vec<Seq> = members.values().map(|candidate| candidate.seq).collect();
-    seqs.sort_unstable();
-    let last = seqs[most - 1];
+    let last = in_order(members)[most - 1];
     members.retain(|_, candidate| candidate.seq <= last);
 }

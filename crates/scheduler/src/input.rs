@@ -49,18 +49,6 @@ pub enum Input {
         /// Members that are dead or cancelled, if they were asked for.
         failed: Option<Vec<Seq>>,
     },
-    /// A task that is done and settled has a child that is put back next: its dependents wait for it again. Spawners
-    /// come before those whom they spawned.
-    SpawnerReopened {
-        /// The finished task.
-        seq: Seq,
-        /// Its id.
-        task: TaskId,
-        /// The task that spawned it.
-        spawned_by: Option<Seq>,
-        /// The workflow that it is a member of.
-        workflow: Option<WorkflowId>,
-    },
     /// At start: all of the above was said; work may begin.
     RecoveryEnded,
     /// Tasks of a lane, asked for by [`crate::Action::LoadSpilled`], arrived from the store.
@@ -121,6 +109,15 @@ pub enum Input {
     /// A dead or cancelled task is put back: recorded as `Fact::Replayed`. Its attempts start anew. The task comes
     /// with its new payload, if it has one.
     TaskReplayed(RecoveredTask, Replay),
+    /// Dead or cancelled tasks are put back together, to wait for their dependencies as before. Those among them that
+    /// depend on each other say that the other one is open.
+    TasksResumed {
+        /// Every finished task that spawned one of them, or spawned one of these: its dependents wait for it again.
+        /// Spawners come before those whom they spawned.
+        spawners: Vec<Spawner>,
+        /// The tasks; members of a workflow before those that wait for its end.
+        tasks: Vec<RecoveredTask>,
+    },
     /// The settings are these from now on. They passed their own check.
     SettingsChanged(Box<Settings>),
     /// Someone wants the load to be evened out now, as at the end of a rebalance interval.
@@ -205,6 +202,21 @@ pub struct RecoveredTask {
     /// Whether it was dead or cancelled once and was put back: its dependencies count as met, and attempts from before
     /// this start are not gone on with, because they may have ended before the replay.
     pub replayed: bool,
+}
+
+/// A task that is done and has a child, or the child of a child, that is put back.
+#[derive(Clone, Copy, Debug)]
+pub struct Spawner {
+    /// The finished task.
+    pub seq: Seq,
+    /// Its id.
+    pub task: TaskId,
+    /// Whether a task below it has failed and is not put back.
+    pub failed: bool,
+    /// The task that spawned it.
+    pub spawned_by: Option<Seq>,
+    /// The workflow that it is a member of.
+    pub workflow: Option<WorkflowId>,
 }
 
 /// A worker and what it offers.

@@ -53,6 +53,7 @@ mod queues;
 mod rebalance;
 mod recover;
 mod reload;
+mod replay;
 mod runtimes;
 mod scheduler;
 mod score;
@@ -70,7 +71,8 @@ mod workflows;
 
 pub use action::{Action, Grant, ReportAnswer};
 pub use input::{
-    AttemptEnd, AttemptEnded, Input, Parent, ParentState, RecoveredTask, Submission, WorkerJoined,
+    AttemptEnd, AttemptEnded, Input, Parent, ParentState, RecoveredTask, Spawner, Submission,
+    WorkerJoined,
 };
 pub use options::Options;
 pub use scheduler::Scheduler;

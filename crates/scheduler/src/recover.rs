@@ -1,10 +1,9 @@
-//! Tasks that come from the store: at start, from the spill, or put back by someone.
+//! Tasks that come from the store: at start, or from the spill. What it means to put one back is decided in `replay`.
 //!
 //! Everything that was submitted and is not final is open again. An attempt that is recorded as held stays leased,
 //! to nobody, until its worker announces it or a lease time has passed.
 
-use divvy_types::fact::Replay;
-use divvy_types::{Fact, Lane, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkflowId};
+use divvy_types::{Lane, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkflowId};
 
 use crate::settle::cause;
 use crate::submit::{Batch, Standing, links_of};
@@ -26,8 +25,16 @@ impl Scheduler {
             self.add_child(spawner, task.task.seq);
         }
         self.member_opened(task.task.seq, membership(&task.task.spec));
+        if task.attempts > 0 {
+            // It has run, so it waits for nothing that is open again.
+            task.task.parents.iter_mut().for_each(|parent| parent.state = ParentState::Done);
+        }
+        if task.retry_at.is_some() || task.task.parents.iter().any(|parent| parent.optional) {
+            let begun = task.retry_at.unwrap_or(task.submitted_at);
+            self.begun.insert(task.task.seq, begun);
+        }
         if !task.replayed {
-            return self.take_in(now, task);
+            return self.take_in(now, task, &mut Batch::default());
         }
         let seq = task.task.seq;
         self.take_in_ready(now, task);
@@ -58,21 +65,7 @@ impl Scheduler {
         }
     }
 
-    /// A task is settling again, because a child of it is put back next.
-    pub(crate) fn spawner_reopened(
-        &mut self,
-        now: Timestamp,
-        spawner: (Seq, TaskId),
-        spawned_by: Option<Seq>,
-        workflow: Option<WorkflowId>,
-    ) {
-        if !self.settling.contains_key(&spawner.0) {
-            let known = spawned_by.filter(|seq| self.settling.contains_key(seq));
-            self.settling_recovered(now, spawner, false, known, workflow);
-        }
-    }
-
-    fn add_child(&mut self, spawner: Seq, child: Seq) {
+    pub(crate) fn add_child(&mut self, spawner: Seq, child: Seq) {
         let settling = self.settling.entry(spawner).or_default();
         settling.open_children += 1;
         settling.children.push(child);
@@ -95,6 +88,7 @@ impl Scheduler {
         self.recovering = false;
         self.look_at_all_workflows();
         self.cut_knots(now);
+        self.begun.clear();
         let settled: Vec<Seq> = self
             .settling
             .iter()
@@ -107,63 +101,16 @@ impl Scheduler {
         self.refill_all();
     }
 
-    /// Someone put a dead or cancelled task back.
-    pub(crate) fn task_replayed(
-        &mut self,
-        now: Timestamp,
-        mut task: RecoveredTask,
-        replay: Replay,
-    ) {
-        let seq = task.task.seq;
-        if self.tasks.row_of(seq).is_some() {
-            return;
-        }
-        task.attempts = 0;
-        task.lost = 0;
-        task.retry_at = replay.due;
-        task.held = None;
-        task.spawned_by = task.spawned_by.filter(|spawner| match self.settling.get_mut(spawner) {
-            Some(settling) => {
-                settling.open_children += 1;
-                settling.children.push(seq);
-                true
-            }
-            None => false,
-        });
-        task.submitted_at = now;
-        let spec = task.task.spec.clone();
-        let keep_edges = replay.keep_edges;
-        self.record(Fact::Replayed { seq, at: now, replay });
-        if keep_edges {
-            task.replayed = false;
-            let tied =
-                task.spawned_by.is_some() || task.task.parents.iter().any(|edge| edge.optional);
-            self.take_in(now, task);
-            // An optional dependency that was met once may, open again, wait for this one by way of a child.
-            if tied {
-                self.cut_knots(now);
-            }
-        } else {
-            task.replayed = true;
-            self.take_in_ready(now, task);
-        }
-        if let Some(row) = self.tasks.row_of(seq) {
-            self.tasks[row].recovered = false;
-            self.member_opened(seq, membership(&spec));
-            self.announce(now, &spec, self.tasks[row].state, None, None);
-        }
-    }
-
     /// Takes a task into memory whose dependencies count as met.
     pub(crate) fn take_in_ready(&mut self, now: Timestamp, mut task: RecoveredTask) {
         for parent in &mut task.task.parents {
             parent.state = ParentState::Done;
         }
-        self.take_in(now, task);
+        self.take_in(now, task, &mut Batch::default());
     }
 
     /// Takes a task of the store into memory.
-    fn take_in(&mut self, now: Timestamp, recovered: RecoveredTask) {
+    pub(crate) fn take_in(&mut self, now: Timestamp, recovered: RecoveredTask, batch: &mut Batch) {
         let RecoveredTask {
             task,
             submitted_at,
@@ -178,11 +125,11 @@ impl Scheduler {
         // A callback that has failed before was called, and one that was put back alone does not wait.
         let workflow = called_back_by(&task.spec, spawned_by)
             .filter(|_| held.is_none() && attempts == 0 && !replayed);
-        let standing = self.standing(&task.spec, &task.parents, spawned_by, &mut Batch::default());
+        let standing = self.standing(&task.spec, &task.parents, spawned_by, batch);
         if let (Standing::Failed(cause), false) = (&standing, self.recovering) {
             // It was put back to wait for something that has failed, or that waits for it: it cannot run.
             let (seq, cause) = (task.seq, cause.clone());
-            return self.bury(now, seq, &task.spec, spawned_by, cause, &mut Batch::default());
+            return self.bury(now, seq, &task.spec, spawned_by, cause, batch);
         }
         let class = self.class_of(&task.spec);
         let due = submitted_at

@@ -78,6 +78,8 @@ pub struct Scheduler {
     /// Tasks that were put back to wait for their dependencies.
     pub(crate) lives: u32,
     pub(crate) recovering: bool,
+    /// During recovery: when tasks that wait came to be or were put back, if circles may go through them.
+    pub(crate) begun: BTreeMap<Seq, Timestamp>,
     /// Whether anyone wants to hear of changes.
     pub(crate) watched: bool,
     pub(crate) stopping: bool,
@@ -126,6 +128,7 @@ impl Scheduler {
             grants: 0,
             lives: 0,
             recovering: true,
+            begun: BTreeMap::new(),
             watched: true,
             stopping: false,
             dirty_classes: Vec::new(),
@@ -249,9 +252,6 @@ impl Machine for Scheduler {
             Input::WorkflowLookedUp { workflow, spilled, failed } => {
                 self.workflow_looked_up(workflow, spilled, failed);
             }
-            Input::SpawnerReopened { seq, task, spawned_by, workflow } => {
-                self.spawner_reopened(now, (seq, task), spawned_by, workflow);
-            }
             Input::RecoveryEnded => self.recovery_ended(now),
             Input::SpilledLoaded { lane, tasks, exhausted } => {
                 self.spilled_loaded(now, lane, tasks, exhausted)
@@ -265,6 +265,7 @@ impl Machine for Scheduler {
             Input::CancelRequested { seq, reason } => self.cancel_requested(now, seq, reason),
             Input::RunNowRequested { seq } => self.run_now_requested(now, seq),
             Input::TaskReplayed(task, replay) => self.task_replayed(now, task, replay),
+            Input::TasksResumed { spawners, tasks } => self.tasks_resumed(now, spawners, tasks),
             Input::SettingsChanged(settings) => self.settings_changed(now, *settings),
             Input::RebalanceRequested => self.rebalance(now),
             Input::CheckpointSaved { worker, seq, token, data } => {

@@ -27,6 +27,13 @@ pub(crate) struct Batch {
     harmless: BTreeSet<Seq>,
 }
 
+impl Batch {
+    /// The next task has another spawner.
+    pub(crate) fn change_spawner(&mut self) {
+        self.harmless.clear();
+    }
+}
+
 /// What the dependencies of a new task come to.
 pub(crate) enum Standing {
     /// All settled.

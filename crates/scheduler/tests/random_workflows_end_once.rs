@@ -66,6 +66,8 @@ struct Stored {
     spec: Arc<TaskSpec>,
     spawned_by: Option<Seq>,
     spilled: Option<Lane>,
+    submitted_at: Timestamp,
+    put_back_at: Option<Timestamp>,
     outcome: Option<TaskState>,
     reason: String,
     replayed: bool,
@@ -167,20 +169,32 @@ impl Model {
             parents.into_iter().any(callback)
         };
         match fact {
-            Fact::Submitted { seq, spec, spawned_by, spilled, .. } => {
+            Fact::Submitted { seq, at, spec, spawned_by, spilled } => {
                 let tainted = tainted(&spec, &self.tasks);
                 let (outcome, reason) = (None, String::new());
                 let replayed = false;
-                let task = Stored { spec, spawned_by, spilled, outcome, reason, replayed, tainted };
+                let (submitted_at, put_back_at) = (at, None);
+                let task = Stored {
+                    spec,
+                    spawned_by,
+                    spilled,
+                    submitted_at,
+                    put_back_at,
+                    outcome,
+                    reason,
+                    replayed,
+                    tainted,
+                };
                 assert!(self.tasks.insert(seq, task).is_none());
             }
             Fact::Finished { seq, .. } => self.ended(seq, TaskState::Done, ""),
             Fact::Dead { seq, .. } => self.ended(seq, TaskState::Dead, ""),
             Fact::Cancelled { seq, reason, .. } => self.ended(seq, TaskState::Cancelled, &reason),
-            Fact::Replayed { seq, replay, .. } => {
+            Fact::Replayed { seq, at, replay } => {
                 let task = self.tasks.get_mut(&seq).unwrap();
                 assert!(task.is_failed());
                 (task.outcome, task.spilled, task.replayed) = (None, None, !replay.keep_edges);
+                task.put_back_at = Some(at);
             }
             Fact::Unspilled { lane, upto } => {
                 let mine = self.tasks.range_mut(..=upto).map(|(_, task)| task);
@@ -298,12 +312,12 @@ impl Model {
         let parents = task.spec.after.iter().map(|edge| self.parent(edge)).collect();
         RecoveredTask {
             task: Submission { seq, spec: task.spec.clone(), parents },
-            submitted_at: self.now,
+            submitted_at: task.submitted_at,
             spawned_by: task.spawned_by,
             attempts: 0,
             lost: 0,
             checkpointed: false,
-            retry_at: None,
+            retry_at: task.put_back_at,
             held: None,
             replayed: task.replayed,
         }
@@ -317,6 +331,7 @@ impl Model {
     }
 
     fn step(&mut self, op: Op) {
+        self.now = self.now.plus_ms(1);
         match op {
             Op::Submit(shapes) => {
                 let tasks = self.submissions(&shapes, None);
@@ -420,28 +435,25 @@ impl Model {
             self.look_up(flow);
         }
         let spawners: BTreeSet<Seq> = chosen.iter().flat_map(|seq| self.spawners(*seq)).collect();
-        // A spawner has a smaller number than whom it spawned.
-        for seq in spawners {
-            if self.scheduler.state(seq).is_none() {
-                let task = &self.tasks[&seq];
-                let label = task.spec.workflow.as_ref();
-                let workflow = label.filter(|label| label.role.is_member()).map(|label| label.id);
-                let (task, spawned_by) = (task.spec.id, task.spawned_by);
-                self.feed(Input::SpawnerReopened { seq, task, spawned_by, workflow });
-            }
-        }
-        self.together = chosen.iter().copied().chain(callbacks.iter().copied()).collect();
+        self.together = chosen.iter().chain(&callbacks).chain(&spawners).copied().collect();
         for seq in &chosen {
             let parents = self.tasks[seq].spec.after.iter().map(|edge| Seq(edge.task.0 as u64));
             let parents = parents.filter(|parent| chosen.contains(parent));
             self.awaits.extend(parents.map(|parent| (*seq, parent)));
         }
-        for seq in chosen.into_iter().chain(callbacks) {
-            let task = self.stored(seq);
-            let replay = Replay { due: Some(self.now), payload: None, keep_edges: true };
-            self.feed(Input::TaskReplayed(task, replay));
-        }
+        // A spawner has a smaller number than whom it spawned.
+        let spawners = spawners.iter().map(|seq| self.spawner(*seq, &chosen)).collect();
+        let tasks = chosen.iter().chain(&callbacks).map(|seq| self.stored(*seq)).collect();
         self.together.clear();
+        self.feed(Input::TasksResumed { spawners, tasks });
+    }
+
+    fn spawner(&self, seq: Seq, chosen: &BTreeSet<Seq>) -> Spawner {
+        let task = &self.tasks[&seq];
+        let label = task.spec.workflow.as_ref();
+        let workflow = label.filter(|label| label.role.is_member()).map(|label| label.id);
+        let failed = !self.may_become_well(seq, chosen);
+        Spawner { seq, task: task.spec.id, failed, spawned_by: task.spawned_by, workflow }
     }
 
     fn may_become_well(&self, seq: Seq, chosen: &BTreeSet<Seq>) -> bool {

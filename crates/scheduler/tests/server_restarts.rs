@@ -2,15 +2,15 @@
 
 mod support;
 
-use divvy_scheduler::{Input, Options, ReportAnswer};
-use divvy_types::{ErrorClass, Fact, FailureVerdict, Seq, TaskId, TaskState, Token};
+use divvy_scheduler::{Input, Options, RecoveredTask, ReportAnswer};
+use divvy_types::{ErrorClass, Fact, FailureVerdict, Seq, TaskId, TaskState, Timestamp, Token};
 use support::*;
 
 fn restarted() -> World {
     World::recovering(Options { epoch: 5, ..Options::default() })
 }
 
-fn held_by_lost(number: u64) -> divvy_scheduler::RecoveredTask {
+fn held_by_lost(number: u64) -> RecoveredTask {
     let mut task = recovered(spec(number));
     task.held = Some((Token::new(4, number), "worker-1".into()));
     task
@@ -180,4 +180,42 @@ fn a_dependency_that_was_met_before_a_replay_does_not_tie_a_knot() {
     assert_eq!(world.grants(), [(1, 4)]);
     world.end(1, 4, finished());
     assert!(world.scheduler.is_idle());
+}
+
+#[test]
+fn a_dependency_that_was_met_before_a_resume_does_not_tie_a_knot() {
+    let put_back_at = Timestamp(1_600_000_000_000_000);
+    let put_back = |spec| RecoveredTask { retry_at: Some(put_back_at), ..recovered(spec) };
+    let mut world = restarted();
+    world.join(1, 10);
+    let (seq, task) = (Seq(1), TaskId(1));
+    let (failed, spawned_by, workflow) = (false, None, None);
+    world.feed(Input::SettlingRecovered { seq, task, failed, spawned_by, workflow });
+    world.feed(Input::TaskRecovered(put_back(after(spec(2), &[(1, false)]))));
+    // Task 3 went on when task 2 was cancelled; that was put back with task 4.
+    world.feed(Input::TaskRecovered(recovered(after(spec(3), &[(2, true)]))));
+    let child = put_back(after(spec(4), &[(3, false)]));
+    world.feed(Input::TaskRecovered(RecoveredTask { spawned_by: Some(Seq(1)), ..child }));
+    // Task 5 came after that, so it waits.
+    let later = recovered(after(spec(5), &[(2, true)]));
+    let submitted_at = put_back_at.plus_ms(1);
+    world.feed(Input::TaskRecovered(RecoveredTask { submitted_at, ..later }));
+    world.feed(Input::RecoveryEnded);
+    for number in [3, 4, 2, 5] {
+        assert_eq!(world.grants(), [(1, number)]);
+        world.end(1, number, finished());
+    }
+    assert!(world.scheduler.is_idle());
+}
+
+#[test]
+fn a_task_that_has_run_does_not_wait_for_what_was_put_back() {
+    let mut world = restarted();
+    world.join(1, 10);
+    world.feed(Input::TaskRecovered(recovered(spec(1))));
+    let retried = recovered(after(spec(2), &[(1, true)]));
+    let retry_at = Some(world.now);
+    world.feed(Input::TaskRecovered(RecoveredTask { attempts: 1, retry_at, ..retried }));
+    world.feed(Input::RecoveryEnded);
+    assert_eq!(world.grants(), [(1, 1), (1, 2)]);
 }

@@ -1,0 +1,105 @@
+//! Dead or cancelled tasks are put back: one alone, or what failed in a workflow together.
+//!
+//! One that is put back alone runs whatever became of its dependencies. It counts for its spawner if that is settling;
+//! one that has settled hears nothing of it any more.
+//!
+//! Tasks that are put back together wait for their dependencies, and so for each other, as before. Their spawners are
+//! settling again, up to the first of the line, so that whoever joins on one waits for what is put back below it. One
+//! that cannot run after all, because something that it requires has failed or waits for it, is cancelled again, and
+//! with it who requires it. All of it is one step: a workflow does not end between two of its tasks.
+
+use divvy_types::fact::Replay;
+use divvy_types::{Fact, Timestamp};
+
+use crate::submit::Batch;
+use crate::workflows::membership;
+use crate::{RecoveredTask, Scheduler, Spawner};
+
+impl Scheduler {
+    /// Someone put a dead or cancelled task back.
+    pub(crate) fn task_replayed(&mut self, now: Timestamp, task: RecoveredTask, replay: Replay) {
+        let waits = replay.keep_edges;
+        self.put_back(now, task, replay, &mut Batch::default());
+        if waits {
+            self.cut_knots(now);
+        }
+    }
+
+    /// Someone put dead or cancelled tasks back together.
+    pub(crate) fn tasks_resumed(
+        &mut self,
+        now: Timestamp,
+        spawners: Vec<Spawner>,
+        tasks: Vec<RecoveredTask>,
+    ) {
+        for spawner in &spawners {
+            self.reopen_spawner(now, *spawner);
+        }
+        let mut batch = Batch::default();
+        for task in tasks {
+            batch.change_spawner();
+            // The time says, after a restart, that attempts from before are not to be gone on with.
+            let replay = Replay { due: Some(now), payload: None, keep_edges: true };
+            self.put_back(now, task, replay, &mut batch);
+        }
+        // An optional dependency that was met once may, open again, wait for its dependent by way of a child.
+        self.cut_knots(now);
+        for Spawner { seq, .. } in spawners {
+            if self.settling.get(&seq).is_some_and(|settling| settling.open_children == 0) {
+                self.settled(seq);
+            }
+        }
+    }
+
+    /// A finished task is settling again, or still. Its tie to its own spawner may have been cut when it was put back
+    /// alone.
+    fn reopen_spawner(&mut self, now: Timestamp, spawner: Spawner) {
+        let Spawner { seq, task, failed, spawned_by, workflow } = spawner;
+        let above = spawned_by.filter(|seq| self.settling.contains_key(seq));
+        let Some(settling) = self.settling.get_mut(&seq) else {
+            return self.settling_recovered(now, (seq, task), failed, above, workflow);
+        };
+        if !failed {
+            settling.cause = None;
+        }
+        if let (None, Some(above)) = (settling.spawned_by, above) {
+            settling.spawned_by = Some(above);
+            self.add_child(above, seq);
+        }
+    }
+
+    fn put_back(
+        &mut self,
+        now: Timestamp,
+        mut task: RecoveredTask,
+        replay: Replay,
+        batch: &mut Batch,
+    ) {
+        let seq = task.task.seq;
+        if self.tasks.row_of(seq).is_some() {
+            return;
+        }
+        task.attempts = 0;
+        task.lost = 0;
+        task.retry_at = replay.due;
+        task.held = None;
+        task.spawned_by = task.spawned_by.filter(|spawner| self.settling.contains_key(spawner));
+        if let Some(spawner) = task.spawned_by {
+            self.add_child(spawner, seq);
+        }
+        task.submitted_at = now;
+        let spec = task.task.spec.clone();
+        task.replayed = !replay.keep_edges;
+        self.record(Fact::Replayed { seq, at: now, replay });
+        if task.replayed {
+            self.take_in_ready(now, task);
+        } else {
+            self.take_in(now, task, batch);
+        }
+        if let Some(row) = self.tasks.row_of(seq) {
+            self.tasks[row].recovered = false;
+            self.member_opened(seq, membership(&spec));
+            self.announce(now, &spec, self.tasks[row].state, None, None);
+        }
+    }
+}
