@@ -19,6 +19,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const SECOND_US: u64 = 1_000_000;
+/// The settings file of the server; empty at first.
+const FILE: &str = "divvy.yaml";
 
 /// A server that comes back on the same address and data.
 struct Site {
@@ -31,6 +33,7 @@ struct Site {
 impl Site {
     fn new() -> Result<Self> {
         let (folder, port) = (tempfile::tempdir()?, free_port()?);
+        fs::write(folder.path().join(FILE), "")?;
         let server = start(folder.path(), port)?;
         Ok(Self { api: Api::on(port), folder, port, server })
     }
@@ -84,14 +87,9 @@ impl Site {
 
 fn start(folder: &Path, port: u16) -> Result<Process> {
     let mut command = divvy()?;
-    command.args(["--config", "/dev/null", "serve", "--data"]).arg(folder.join("data")).args([
-        "--listen",
-        &format!("127.0.0.1:{port}"),
-        "--lease",
-        "1s",
-        "--json",
-    ]);
-    serve_with(&mut command)
+    command.arg("--config").arg(folder.join(FILE)).arg("serve").arg("--data");
+    command.arg(folder.join("data")).args(["--lease", "1s", "--json", "--listen"]);
+    serve_with(command.arg(format!("127.0.0.1:{port}")))
 }
 
 fn id_of(answer: &Value) -> Result<&str> {
@@ -201,6 +199,30 @@ async fn settings_of_the_api_hold_after_a_kill() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_section_of_the_file_and_one_of_the_api_both_hold_after_a_kill() -> Result<()> {
+    let mut site = Site::new()?;
+    let file = site.folder.path().join(FILE);
+    fs::write(&file, "limits:\n  api: {concurrency: 2}\n")?;
+    site.kill_and_restart(Duration::ZERO).await?;
+    site.api.set(Method::PATCH, "settings", &json!({ "poison_after": 9 })).await?;
+    let (status, refused) =
+        site.api.send(Method::PATCH, "settings", &json!({ "limits": { "api": null } })).await?;
+    assert!((400..500).contains(&status), "the file has this section: {status} {refused}");
+    let limit_of = |settings: &Value| settings["settings"]["limits"]["api"]["concurrency"].clone();
+    let settings = site.api.get("settings").await?;
+    assert_eq!(limit_of(&settings), 2, "{settings}");
+
+    // What the file says at the start holds, also if it was changed while the server was away.
+    site.server.kill_nine()?;
+    fs::write(&file, "limits:\n  api: {concurrency: 3}\n")?;
+    site.kill_and_restart(Duration::ZERO).await?;
+    let settings = site.api.get("settings").await?;
+    assert_eq!(limit_of(&settings), 3, "{settings}");
+    assert_eq!(settings["settings"]["poison_after"], 9, "{settings}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_unique_key_still_skips_after_a_kill() -> Result<()> {
     let mut site = Site::new()?;
     let report = |unique: Value| json!({ "kind": "noop", "queue": "reports", "unique": unique });
@@ -289,21 +311,46 @@ exit 75
     }
 }
 
-#[tokio::test]
-async fn a_checkpoint_reaches_the_next_attempt_after_a_kill_of_worker_and_server() -> Result<()> {
+/// Whether the server learns that the worker is gone before it goes itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    Worker,
+    Server,
+}
+
+async fn checkpoint_over_kills(first: First) -> Result<()> {
     let mut site = Site::new()?;
     let counter = Counter::new(site.folder.path())?;
-    let mut first = site.worker("first", &["--exec", &counter.exec])?;
+    let mut worker = site.worker("first", &["--exec", &counter.exec])?;
     let retry = json!({ "limit": 3, "base_ms": 10 });
     let answer = site.submit(json!({ "kind": "count", "retry": retry })).await?;
     // The file is looked at once per second; this many counts take three.
     counter.reaches(30).await?;
-    first.kill_nine()?;
+    if first == First::Worker {
+        worker.kill_nine()?;
+        let gone = |workers: &Value| workers["items"].as_array().is_some_and(Vec::is_empty);
+        site.api.wait_until("workers", "the end to be noticed", gone).await?;
+    }
+    site.server.kill_nine()?;
+    worker.kill_nine()?;
     site.kill_and_restart(Duration::ZERO).await?;
     let _second = site.worker("second", &["--exec", &counter.exec])?;
     let task = site.ended(id_of(&answer)?).await?;
     assert_eq!(task["worker"], "second", "{task}");
+    assert_eq!(task["attempts"], 2, "the first has begun and counts: {task}");
     let saved = task["result"]["count"].as_u64().with_context(|| format!("{task}"))?;
     assert!((5..=counter.reached()).contains(&saved), "{saved} of {}", counter.reached());
     Ok(())
+}
+
+#[tokio::test]
+async fn a_checkpoint_reaches_the_next_attempt_after_a_kill_of_worker_and_then_server() -> Result<()>
+{
+    checkpoint_over_kills(First::Worker).await
+}
+
+#[tokio::test]
+async fn a_checkpoint_reaches_the_next_attempt_after_a_kill_of_server_and_then_worker() -> Result<()>
+{
+    checkpoint_over_kills(First::Server).await
 }
