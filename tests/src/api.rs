@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
+pub use reqwest::Method;
 use serde_json::{Value, json};
 
 /// How long a test waits for something that must happen.
@@ -28,9 +29,7 @@ impl Api {
 
     /// Submits a batch: the status and the answer.
     pub async fn submit(&self, tasks: &[Value]) -> Result<(u16, Value)> {
-        let url = format!("{}/api/v1/tasks", self.base);
-        let answer = self.client.post(url).json(&json!({ "tasks": tasks })).send().await?;
-        Ok((answer.status().as_u16(), answer.json().await?))
+        self.send(Method::POST, "tasks", &json!({ "tasks": tasks })).await
     }
 
     /// What is at a path of the API.
@@ -42,6 +41,20 @@ impl Api {
             bail!("GET {path}: {status} {body}");
         }
         Ok(body)
+    }
+
+    /// Sends a request with a body: the status and the answer.
+    pub async fn send(&self, method: Method, path: &str, body: &Value) -> Result<(u16, Value)> {
+        let url = format!("{}/api/v1/{path}", self.base);
+        let answer = self.client.request(method, url).json(body).send().await?;
+        Ok((answer.status().as_u16(), answer.json().await?))
+    }
+
+    /// The same, where nothing but success will do.
+    pub async fn set(&self, method: Method, path: &str, body: &Value) -> Result<Value> {
+        let (status, answer) = self.send(method.clone(), path, body).await?;
+        ensure!((200..300).contains(&status), "{method} {path}: {status} {answer}");
+        Ok(answer)
     }
 
     /// All tasks that fit a query, over as many pages as it takes.

@@ -27,7 +27,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Ends it at once, as a crash would.
+    /// Ends it at once, as a crash would; nothing happens if it has ended.
     pub fn kill_nine(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;

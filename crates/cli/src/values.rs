@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use divvy_types::limits::CREDIT_MAX;
 use divvy_types::{Name, Timestamp};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
@@ -194,6 +195,29 @@ impl fmt::Display for SlotCounts {
             .filter_map(|(tier, count)| count.map(|count| format!("{tier}={count}")))
             .collect();
         f.write_str(&named.join(","))
+    }
+}
+
+/// Tasks that a worker takes ahead of its free slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefetch(pub(crate) u32);
+
+impl FromStr for Prefetch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim().parse() {
+            Ok(tasks) if tasks <= CREDIT_MAX => Ok(Self(tasks)),
+            _ => Err(format!(
+                "`{text}` is not a number of tasks to take ahead: expected 0 to {CREDIT_MAX}"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Prefetch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
     }
 }
 
@@ -423,7 +447,7 @@ macro_rules! deserialize_text {
         }
     )*};
 }
-deserialize_text!(Span, Workers);
+deserialize_text!(Span, Workers, Prefetch);
 
 #[cfg(test)]
 mod tests {
@@ -454,6 +478,14 @@ mod tests {
         assert!("cup=2".parse::<SlotCounts>().unwrap_err().contains("did you mean `cpu`"));
         assert!("cpu=1,cpu=2".parse::<SlotCounts>().unwrap_err().contains("twice"));
         assert!("cpu=many".parse::<SlotCounts>().is_err());
+    }
+
+    #[test]
+    fn tasks_taken_ahead_are_a_number_that_a_worker_may_hold() {
+        assert_eq!(("0".parse(), " 12".parse()), (Ok(Prefetch(0)), Ok(Prefetch(12))));
+        for text in ["", "-1", "many", "65537"] {
+            assert!(text.parse::<Prefetch>().is_err(), "{text:?}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::values::{Names, Program, SlotCounts, Span, Workers};
+use crate::values::{Names, Prefetch, Program, SlotCounts, Span, Workers};
 
 pub(crate) const UP_EXAMPLES: &str = "\
 Examples:
@@ -25,6 +25,7 @@ pub(crate) const WORK_EXAMPLES: &str = "\
 Examples:
   divvy work --queues mail,reports --slots async=64,cpu=2
   divvy work --exec resize=./resize.py --caps gpu
+  divvy work --exec encode=./encode.sh --slots process=1 --prefetch 0
   divvy work --server http://10.0.0.5:7171 --name encoder-1";
 
 /// A server with local workers.
@@ -97,6 +98,9 @@ pub(crate) struct WorkerFlags {
     /// Tasks at once per tier: async, blocking, cpu, process
     #[arg(long, value_name = "TIER=N,…", env = "DIVVY_SLOTS", hide_env_values = true)]
     pub(crate) slots: Option<SlotCounts>,
+    /// Tasks taken ahead of the free slots [default: as many as slots]
+    #[arg(long, value_name = "N", env = "DIVVY_PREFETCH", hide_env_values = true)]
+    pub(crate) prefetch: Option<Prefetch>,
     /// Let tasks of this kind run this program; may be repeated
     #[arg(long, value_name = "KIND=PROGRAM")]
     pub(crate) exec: Vec<Program>,

@@ -147,6 +147,9 @@ fn worker_plan(args: &Up, context: &Context, url: &str) -> Result<supervise::Pla
     let mut arguments: Vec<String> =
         ["--server", url, "--config", "/dev/null", "--slots"].map(String::from).to_vec();
     arguments.push(slots.to_string());
+    if let Some(prefetch) = choice.prefetch {
+        arguments.extend(["--prefetch".to_owned(), prefetch.to_string()]);
+    }
     for (flag, names) in [("--queues", &choice.queues), ("--caps", &choice.capabilities)] {
         if !names.is_empty() {
             arguments.extend([flag.to_owned(), names.join(",")]);

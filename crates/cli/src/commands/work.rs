@@ -12,7 +12,7 @@ use super::Context;
 use crate::args::service::{Work, WorkerFlags};
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
-use crate::values::{Program, SlotCounts};
+use crate::values::{Prefetch, Program, SlotCounts};
 
 /// Works until a signal, or until the server or the parent ends it.
 pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
@@ -25,7 +25,7 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     options.queues = choice.queues.clone();
     options.capabilities = choice.capabilities.clone();
     options.slots = slots(choice.slots);
-    options.prefetch = options.slots.total();
+    options.prefetch = choice.prefetch.map_or(options.slots.total(), |prefetch| prefetch.0);
     options.drain_timeout = choice.drain_timeout;
     let registry = choice.registry()?;
     if args.stop_with_stdin {
@@ -53,6 +53,7 @@ pub(super) struct Choice {
     pub(super) queues: Vec<Name>,
     pub(super) capabilities: Vec<Name>,
     pub(super) slots: SlotCounts,
+    pub(super) prefetch: Option<Prefetch>,
     pub(super) programs: Vec<Program>,
     pub(super) allow_private: bool,
     pub(super) drain_timeout: std::time::Duration,
@@ -79,6 +80,7 @@ impl Choice {
             queues: names(&flags.queues, &settings.queues.value),
             capabilities: names(&flags.caps, &settings.capabilities.value),
             slots: flags.slots.unwrap_or(settings.slots.value),
+            prefetch: flags.prefetch.or(settings.prefetch.value),
             programs,
             allow_private: flags.allow_private || settings.allow_private.value,
             drain_timeout: flags.drain_timeout.unwrap_or(settings.drain_timeout.value).0,

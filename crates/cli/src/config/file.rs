@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::place::place_of;
 use crate::exit::{Code, Failure};
 use crate::output::Color;
-use crate::values::{Names, Programs, SlotCounts, Span, Workers};
+use crate::values::{Names, Prefetch, Programs, SlotCounts, Span, Workers};
 
 /// The name that is looked for in the current folder and those above it.
 pub(crate) const FILE_NAME: &str = "divvy.yaml";
@@ -94,6 +94,8 @@ pub(crate) struct Work {
     pub(crate) capabilities: Option<Names>,
     /// Tasks at once, per tier. Default by cores.
     pub(crate) slots: Option<SlotCounts>,
+    /// Tasks taken ahead of the free slots. Default as many as slots.
+    pub(crate) prefetch: Option<Prefetch>,
     /// Programs that may be run, by kind; a relative path is relative to this file. Default none.
     pub(crate) exec: Option<Programs>,
     /// Whether `http` tasks may call private addresses. Default false.
@@ -233,6 +235,7 @@ mod tests {
         for (yaml, line, word) in [
             ("\nserve:\n  lease: soon\n", 3, "soon"),
             ("work:\n  slots: {cpu: many}\n", 2, "many"),
+            ("work:\n  prefetch: 70000\n", 2, "expected 0 to 65536"),
             ("work:\n  exec:\n    resize: \"'open\"\n", 3, "quote"),
             ("up: {workers: [1]}\n", 1, ""),
             ("load_balancing:\n  strategy: hybird\n", 2, "did you mean `hybrid`?"),
@@ -286,6 +289,7 @@ mod tests {
         assert_eq!(file.poison_after, Some(PoisonAfter::default()));
         assert!(
             file.work.slots.is_some()
+                && file.work.prefetch.is_some()
                 && file.up.workers.is_some()
                 && file.work.drain_timeout.is_some()
         );

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::output::Color;
-use crate::values::{Names, Programs, SlotCounts, Span, Workers};
+use crate::values::{Names, Prefetch, Programs, SlotCounts, Span, Workers};
 use file::ConfigFile;
 
 /// Where a server listens unless told otherwise.
@@ -90,6 +90,7 @@ pub(crate) struct Settings {
     pub(crate) queues: Setting<Names>,
     pub(crate) capabilities: Setting<Names>,
     pub(crate) slots: Setting<SlotCounts>,
+    pub(crate) prefetch: Setting<Option<Prefetch>>,
     pub(crate) exec: Setting<Programs>,
     pub(crate) allow_private: Setting<bool>,
     pub(crate) drain_timeout: Setting<Span>,
@@ -146,6 +147,7 @@ impl Settings {
             queues: from.pick("DIVVY_QUEUES", work.queues, Names::default())?,
             capabilities: from.pick("DIVVY_CAPS", work.capabilities, Names::default())?,
             slots: from.pick("DIVVY_SLOTS", work.slots, SlotCounts::default())?,
+            prefetch: from.pick_option("DIVVY_PREFETCH", work.prefetch)?,
             exec: from.pick("DIVVY_EXEC", work.exec, Programs::default())?,
             allow_private: from.pick("DIVVY_ALLOW_PRIVATE", work.allow_private, false)?,
             drain_timeout: from.pick(
@@ -167,6 +169,8 @@ impl Settings {
         let shown = |token: &Option<String>| {
             if token.is_some() { "(set)".to_owned() } else { String::new() }
         };
+        let ahead =
+            |prefetch: &Option<Prefetch>| prefetch.map_or_else(String::new, |n| n.to_string());
         let mut rows = vec![
             row("server", &self.server, Clone::clone),
             row("token", &self.token, shown),
@@ -180,6 +184,7 @@ impl Settings {
             row("work.queues", &self.queues, Names::to_string),
             row("work.capabilities", &self.capabilities, Names::to_string),
             row("work.slots", &self.slots, SlotCounts::to_string),
+            row("work.prefetch", &self.prefetch, ahead),
             row("work.exec", &self.exec, Programs::to_string),
             row("work.allow_private", &self.allow_private, bool::to_string),
             row("work.drain_timeout", &self.drain_timeout, Span::to_string),

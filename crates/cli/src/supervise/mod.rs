@@ -23,7 +23,7 @@ use restarts::Restarts;
 /// Time for a worker that was told to stop now, before it is killed.
 const NOW_GRACE: Duration = Duration::from_secs(5);
 /// Variables that would change what the parent decided for its workers.
-const HIDDEN_VARIABLES: [&str; 12] = [
+const HIDDEN_VARIABLES: [&str; 13] = [
     "DIVVY_SERVER",
     "DIVVY_COLOR",
     "DIVVY_CONFIG",
@@ -33,6 +33,7 @@ const HIDDEN_VARIABLES: [&str; 12] = [
     "DIVVY_QUEUES",
     "DIVVY_CAPS",
     "DIVVY_SLOTS",
+    "DIVVY_PREFETCH",
     "DIVVY_EXEC",
     "DIVVY_ALLOW_PRIVATE",
     "DIVVY_DRAIN_TIMEOUT",

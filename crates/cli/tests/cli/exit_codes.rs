@@ -47,6 +47,7 @@ fn what_makes_no_sense_is_2_and_names_it() {
         (&["dead", "replay"], "required"),
         (&["up", "--once"], "--sample"),
         (&["work", "--slots", "cup=1"], "did you mean `cpu`"),
+        (&["work", "--prefetch", "all"], "`all` is not a number of tasks"),
         (&["work", "--exec", "x=./no-such-program"], "no-such-program"),
         (&["serve", "--lease", "1ms"], "--lease"),
         (&["status", "--server", "localhost:7171"], "http://"),

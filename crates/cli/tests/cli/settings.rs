@@ -35,6 +35,15 @@ fn each_layer_beats_the_one_below_and_its_origin_is_shown() {
         setting(&end(with_flag, "").expect(0), "server"),
         ("http://flag:1".into(), "--server".into())
     );
+    folder.write("divvy.yaml", "work: {prefetch: 3}\n");
+    let (prefetch, origin) = setting(&folder.run(show).expect(0), "work.prefetch");
+    assert!(prefetch == "3" && origin.ends_with("divvy.yaml"), "{prefetch} {origin}");
+    let mut with_variable = folder.command(show);
+    with_variable.env("DIVVY_PREFETCH", "0");
+    assert_eq!(
+        setting(&end(with_variable, "").expect(0), "work.prefetch"),
+        ("0".into(), "DIVVY_PREFETCH".into())
+    );
     let table = folder.run(&["config", "show", "--origin"]).expect(0).stdout;
     assert!(table.contains("ORIGIN") && table.contains("divvy.yaml"), "{table}");
 }
