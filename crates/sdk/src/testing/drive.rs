@@ -9,7 +9,8 @@ use std::time::Duration;
 use divvy_engine::inline::InlineEngine;
 use divvy_engine::request::Reply;
 use divvy_engine::{
-    Error, GrantedTask, Options, Request, SubmitOptions, Submitted, ToWorker, WorkerHello, WorkerReport,
+    Error, GrantedTask, Options, Request, SubmitOptions, Submitted, ToWorker, WorkerHello,
+    WorkerReport,
 };
 use divvy_store::{MemberRecord, Members, MemoryStore, PageQuery, Reader, Store, TaskRecord};
 use divvy_types::view::{Progress, ResumedWorkflow};
