@@ -76,7 +76,7 @@ impl Core {
     pub fn step(&mut self, now: Timestamp, request: Request) -> Result<(), Error> {
         self.set_now(now);
         match request {
-            Request::Submit { specs, reply } => self.submit(specs, reply),
+            Request::Submit { specs, options, reply } => self.submit(specs, options, reply),
             Request::Connect { hello, outbox, reply } => self.connect(hello, outbox, reply),
             Request::Report { worker, reports } => {
                 self.feed(Input::WorkerSeen { worker });

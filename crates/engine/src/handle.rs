@@ -18,7 +18,8 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use crate::core::Core;
 use crate::query::Readers;
 use crate::request::{
-    Error, Outbox, ProgressUpdate, Reply, Request, Submitted, WorkerHello, WorkerReport,
+    Error, Outbox, ProgressUpdate, Reply, Request, SubmitOptions, Submitted, WorkerHello,
+    WorkerReport,
 };
 use crate::stats::{Snapshot, Stats};
 
@@ -39,11 +40,20 @@ pub struct Handle {
 impl Handle {
     /// Accepts tasks, all or none; returns when they are durable.
     pub async fn submit(&self, specs: Vec<TaskSpec>) -> Result<Submitted, Error> {
+        self.submit_with(specs, SubmitOptions::default()).await
+    }
+
+    /// The same on terms of the caller's choice.
+    pub async fn submit_with(
+        &self,
+        specs: Vec<TaskSpec>,
+        options: SubmitOptions,
+    ) -> Result<Submitted, Error> {
         if specs.is_empty() {
             return Ok(Submitted::default());
         }
         admit::check_batch(&specs)?;
-        self.ask(|reply| Request::Submit { specs, reply }).await
+        self.ask(|reply| Request::Submit { specs, options, reply }).await
     }
 
     /// Registers a connected worker, whose messages go to `outbox` from now on.

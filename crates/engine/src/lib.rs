@@ -39,8 +39,8 @@ pub use handle::Handle;
 pub use inline::InlineEngine;
 pub use query::{TaskFilter, TaskLog};
 pub use request::{
-    Error, GrantedTask, Outbox, ProgressUpdate, Request, SettingsChange, Submitted, ToWorker,
-    WorkerHello, WorkerReport,
+    Error, GrantedTask, Outbox, ProgressUpdate, Request, SettingsChange, SubmitOptions, Submitted,
+    ToWorker, WorkerHello, WorkerReport,
 };
 pub use runner::{Engine, Options, Stopper};
 pub use schedule_requests::ScheduleRequest;

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-use divvy_scheduler::admit;
 use divvy_scheduler::input::{Parent, ParentState, Submission};
+use divvy_scheduler::{Newcomer, admit};
 use divvy_store::TaskRecord;
+use divvy_types::view::Late;
 use divvy_types::{Seq, SpecError, TaskId, TaskSpec, TaskState};
 
 use crate::core::{Core, Known, Unresolved};
@@ -38,6 +39,19 @@ pub(crate) struct Resolved {
     pub(crate) conflicts: Vec<(TaskId, TaskId)>,
     /// Tasks to cancel once the batch is taken in, and the one that takes their unique key.
     pub(crate) replaced: Vec<(TaskId, TaskId)>,
+    /// New tasks that are expected to miss their deadlines.
+    pub(crate) late: Vec<Late>,
+}
+
+/// What to do about tasks that will presumably miss their deadlines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deadlines {
+    /// Nobody asked.
+    Ignore,
+    /// Take them, and name them.
+    Tell,
+    /// Refuse the batch.
+    Enforce,
 }
 
 impl Core {
@@ -61,6 +75,7 @@ impl Core {
         &mut self,
         mut specs: Vec<TaskSpec>,
         finishing: Option<Seq>,
+        deadlines: Deadlines,
     ) -> Result<Result<Resolved, Unresolved>, Error> {
         let mut known = 0;
         let mut new: Vec<usize> = Vec::with_capacity(specs.len());
@@ -118,9 +133,41 @@ impl Core {
         {
             return Ok(Err(Unresolved::Refused(error)));
         }
+        let late = match deadlines {
+            Deadlines::Ignore => Vec::new(),
+            Deadlines::Tell | Deadlines::Enforce => self.expected_late(&specs, &new, &parents),
+        };
+        if let (Deadlines::Enforce, Some(late)) = (deadlines, late.first()) {
+            return Ok(Err(Unresolved::Refused(too_late(late))));
+        }
         let tasks = self.take_in(specs, &new, parents, last_ordered);
         let Claims { conflicts, replaced, .. } = claims;
-        Ok(Ok(Resolved { tasks, known, conflicts, replaced }))
+        Ok(Ok(Resolved { tasks, known, conflicts, replaced, late }))
+    }
+
+    /// Which of the new tasks of a batch will presumably miss their deadlines.
+    fn expected_late(
+        &self,
+        specs: &[TaskSpec],
+        new: &[usize],
+        parents: &[Vec<Parent>],
+    ) -> Vec<Late> {
+        // Nearly all batches have no deadlines; those cost nothing.
+        if new.iter().all(|index| specs[*index].deadline.is_none()) {
+            return Vec::new();
+        }
+        let newcomers = new.iter().enumerate().map(|(place, index)| {
+            let parents = parents.get(place).map_or(&[][..], Vec::as_slice);
+            let blocked = parents.iter().any(|parent| parent.state == ParentState::Open);
+            Newcomer { spec: &specs[*index], blocked }
+        });
+        let newcomers: Vec<Newcomer<'_>> = newcomers.collect();
+        let late = self.scheduler.expected_late_among(self.now, &newcomers).into_iter();
+        let late = late.filter_map(|(place, expected_end)| {
+            let spec = newcomers[place].spec;
+            Some(Late { task: spec.id, deadline: spec.deadline?, expected_end })
+        });
+        late.collect()
     }
 
     /// What becomes of a new task by its unique key; nothing if the one that has it is between memory and store.
@@ -175,7 +222,7 @@ impl Core {
         if let Err(error) = admit::check_batch(&spawned) {
             return Ok(Err(Unresolved::Refused(error)));
         }
-        self.resolve_batch(spawned, Some(parent))
+        self.resolve_batch(spawned, Some(parent), Deadlines::Ignore)
     }
 
     /// The dependencies of a task that comes from the store, where they were known once.
@@ -261,6 +308,11 @@ impl Core {
             },
         }
     }
+}
+
+fn too_late(late: &Late) -> SpecError {
+    let Late { task, deadline, expected_end } = *late;
+    SpecError::TooLate { task, deadline, expected_end }
 }
 
 enum Match {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use divvy_types::fact::Replay;
 use divvy_types::limits::SCHEDULES_MAX;
 use divvy_types::settings::InvalidSetting;
-use divvy_types::view::{Move, Progress, ResumedWorkflow, Upstream};
+use divvy_types::view::{Late, Move, Progress, ResumedWorkflow, Upstream};
 use divvy_types::{
     AttemptOutcome, Name, Payload, Settings, SpecError, TaskId, TaskSpec, TaskState, Token,
     WorkerKey, WorkflowId,
@@ -30,6 +30,8 @@ pub enum Request {
     Submit {
         /// The tasks.
         specs: Vec<TaskSpec>,
+        /// On what terms.
+        options: SubmitOptions,
         /// Sent when they are durable.
         reply: Reply<Submitted>,
     },
@@ -169,6 +171,13 @@ pub enum Request {
     Look(Box<dyn FnOnce(&Core) + Send>),
 }
 
+/// On what terms tasks are submitted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SubmitOptions {
+    /// Refuse the whole batch if one of its tasks is expected to miss its deadline.
+    pub strict: bool,
+}
+
 /// What became of a submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Submitted {
@@ -178,6 +187,10 @@ pub struct Submitted {
     pub known: u32,
     /// Tasks that were not taken, because another has their unique key, and that other one.
     pub conflicts: Vec<(TaskId, TaskId)>,
+    /// New tasks that are expected to miss their deadlines: the first [`LATE_LISTED_MAX`](divvy_types::limits::LATE_LISTED_MAX) of them.
+    pub late: Vec<Late>,
+    /// How many these are in all.
+    pub late_total: u32,
 }
 
 /// A worker and what it offers.

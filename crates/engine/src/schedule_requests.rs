@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 use crate::core::{Core, Unresolved};
 use crate::handle::Handle;
-use crate::locate::Located;
-use crate::request::{Error, Reply, Request};
+use crate::locate::{Deadlines, Located};
+use crate::request::{Error, Reply, Request, SubmitOptions};
 use crate::schedules::{self, schedule_key, tick_id, tick_key};
 
 /// How long a tick waits when there is no room on the disk for its task.
@@ -168,7 +168,8 @@ impl Core {
         id: TaskId,
         tick: Timestamp,
     ) -> Result<(), Error> {
-        match self.resolve_batch(vec![schedule.task.spec(id, tick)], None)? {
+        let specs = vec![schedule.task.spec(id, tick)];
+        match self.resolve_batch(specs, None, Deadlines::Ignore)? {
             Ok(batch) => {
                 // None if the id is known, because the tick has fired before, or if its unique key is taken.
                 if !batch.tasks.is_empty() {
@@ -180,7 +181,8 @@ impl Core {
             // Something that it names is between memory and store: the same once more, in a moment.
             Err(Unresolved::Departing(specs)) => {
                 let (reply, _) = oneshot::channel();
-                self.deferred.push(Request::Submit { specs, reply });
+                let options = SubmitOptions::default();
+                self.deferred.push(Request::Submit { specs, options, reply });
             }
             // The tick has fired before, with another template.
             Err(Unresolved::Refused(SpecError::IdTaken { .. })) => {}

@@ -9,17 +9,19 @@ use divvy_scheduler::Input;
 use divvy_scheduler::input::{RecoveredTask, Submission};
 use divvy_store::TaskRecord;
 use divvy_types::fact::Replay;
+use divvy_types::limits::LATE_LISTED_MAX;
 use divvy_types::{Fact, Name, TaskId, TaskSpec, TaskState};
 use tokio::sync::oneshot;
 
 use crate::core::{Core, Known, Unresolved};
-use crate::locate::{Located, Resolved};
-use crate::request::{Error, Reply, Request, Submitted};
+use crate::locate::{Deadlines, Located, Resolved};
+use crate::request::{Error, Reply, Request, SubmitOptions, Submitted};
 
 impl Core {
     pub(crate) fn submit(
         &mut self,
         specs: Vec<TaskSpec>,
+        options: SubmitOptions,
         reply: Reply<Submitted>,
     ) -> Result<(), Error> {
         if self.stats.is_disk_full() {
@@ -27,13 +29,17 @@ impl Core {
             return Ok(());
         }
         if self.waits_for_workflow_facts(&specs) {
-            self.deferred.push(Request::Submit { specs, reply });
+            self.deferred.push(Request::Submit { specs, options, reply });
             return Ok(());
         }
-        match self.resolve_batch(specs, None)? {
-            Ok(Resolved { tasks, known, conflicts, replaced }) => {
+        let deadlines = if options.strict { Deadlines::Enforce } else { Deadlines::Tell };
+        match self.resolve_batch(specs, None, deadlines)? {
+            Ok(Resolved { tasks, known, conflicts, replaced, mut late }) => {
                 self.look_up_workflows(&tasks)?;
-                let submitted = Submitted { accepted: tasks.len() as u32, known, conflicts };
+                let late_total = late.len() as u32;
+                late.truncate(LATE_LISTED_MAX);
+                let accepted = tasks.len() as u32;
+                let submitted = Submitted { accepted, known, conflicts, late, late_total };
                 if !tasks.is_empty() {
                     self.feed(Input::TasksSubmitted(tasks));
                 }
@@ -44,7 +50,7 @@ impl Core {
                 let _ = reply.send(Err(error.into()));
             }
             Err(Unresolved::Departing(specs)) => {
-                self.deferred.push(Request::Submit { specs, reply })
+                self.deferred.push(Request::Submit { specs, options, reply })
             }
         }
         Ok(())

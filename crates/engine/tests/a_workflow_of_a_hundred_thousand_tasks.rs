@@ -51,7 +51,11 @@ impl World {
         while specs.peek().is_some() {
             let batch: Vec<TaskSpec> = specs.by_ref().take(BATCH_TASKS_MAX).collect();
             divvy_scheduler::admit::check_batch(&batch).unwrap();
-            self.ask(|reply| Request::Submit { specs: batch, reply });
+            self.ask(|reply| Request::Submit {
+                specs: batch,
+                options: divvy_engine::SubmitOptions::default(),
+                reply,
+            });
         }
     }
 

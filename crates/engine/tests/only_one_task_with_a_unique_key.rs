@@ -33,11 +33,7 @@ fn a_second_one_is_skipped_until_the_first_has_ended() {
     assert_eq!(second.conflicts, skipped(&[(2, 1), (3, 1)]));
     assert_eq!(world.state(TaskId(2)), None, "it was not taken");
     let again = world.submit(vec![skip(1)]).unwrap();
-    assert_eq!(
-        again,
-        Submitted { accepted: 0, known: 1, conflicts: vec![] },
-        "the first is itself"
-    );
+    assert_eq!(again, Submitted { known: 1, ..Submitted::default() }, "the first is itself");
 
     let mut world = world.crash(10);
     assert_eq!(world.submit(vec![skip(2)]).unwrap().conflicts, skipped(&[(2, 1)]));

@@ -1,6 +1,6 @@
 //! A set of small numbers as bits, so that two sets are intersected 64 members at a time.
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Bits {
     words: Vec<u64>,
 }

@@ -38,6 +38,23 @@ pub(crate) struct Class {
 }
 
 impl Class {
+    /// An empty class for a spec.
+    pub(crate) fn of(spec: &TaskSpec, queue: u32) -> Self {
+        Self {
+            hash: hash(spec),
+            queue,
+            queue_name: spec.queue.clone(),
+            kind: spec.kind.clone(),
+            needs: sorted(&spec.needs),
+            matching: spec.matching,
+            bands: Default::default(),
+            plain: [NONE; 5],
+            groups: Bits::default(),
+            uses: 0,
+            dirty: false,
+        }
+    }
+
     fn is_of(&self, spec: &TaskSpec) -> bool {
         let same_needs = if is_sorted(&spec.needs) {
             self.needs == spec.needs
@@ -85,19 +102,7 @@ impl Classes {
 
     /// A new class for a spec that has none.
     pub(crate) fn add(&mut self, spec: &TaskSpec, queue: u32) -> u32 {
-        let class = Class {
-            hash: hash(spec),
-            queue,
-            queue_name: spec.queue.clone(),
-            kind: spec.kind.clone(),
-            needs: sorted(&spec.needs),
-            matching: spec.matching,
-            bands: Default::default(),
-            plain: [NONE; 5],
-            groups: Bits::default(),
-            uses: 0,
-            dirty: false,
-        };
+        let class = Class::of(spec, queue);
         let hash = class.hash;
         let index = self.free.pop().unwrap_or_else(|| {
             self.list.push(None);

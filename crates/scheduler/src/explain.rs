@@ -3,21 +3,14 @@
 //! Estimates rest on what was learnt of run times and on who waits before the task now. They know nothing of tasks
 //! that are still to come, so they are a promise to nobody; without any known run time there is none.
 
+use std::cmp::Ordering;
+
 use divvy_types::view::Explanation;
 use divvy_types::{Seq, TaskState, Timestamp};
 
 use crate::Scheduler;
+use crate::admission::{Work, after_us};
 use crate::table::{Task, band_of};
-
-/// What stands between a task and its start.
-struct Ahead {
-    /// Tasks that are expected to start before it.
-    tasks: u64,
-    /// Tasks that the workers who could run it have in hand.
-    running: u64,
-    /// Slots of those workers.
-    slots: u64,
-}
 
 impl Scheduler {
     /// Everything that is known about why a task in memory waits or runs where it does.
@@ -59,7 +52,7 @@ impl Scheduler {
             _ => self.estimated_start(now, task).unwrap_or(now.max(task.ready_at)),
         };
         let run_us = self.estimate_us(&task.spec).unwrap_or(0);
-        now.max(Timestamp(start.0.saturating_add(run_us)))
+        now.max(after_us(start, run_us))
     }
 
     /// When a task that waits is expected to start, where that can be known.
@@ -67,64 +60,38 @@ impl Scheduler {
         match task.state {
             TaskState::Scheduled => Some(task.ready_at),
             TaskState::Ready => {
-                let limit = self.limit_until(task, now);
-                let ahead = self.ahead_of(task);
-                if ahead.slots == 0 {
-                    return None;
-                }
-                // Whoever runs is half done, as far as one knows.
-                let before = ahead.tasks as f64 + ahead.running as f64 / 2.0;
-                let free = ahead.tasks + ahead.running < ahead.slots;
-                let wait_us = match self.estimate_us(&task.spec) {
-                    _ if free => 0.0,
-                    Some(run_us) => before * run_us as f64 / ahead.slots as f64,
-                    None => return None,
-                };
-                let start = Timestamp(now.0.saturating_add(wait_us as u64));
+                let crew = self.crew(&self.classes.get(task.class).groups);
+                let run_us = self.estimate_us(&task.spec);
+                let start = crew.start(now, self.ahead_of(task), run_us)?;
+                let limit = self.limits.until(&task.spec.limits, now);
                 Some(limit.map_or(start, |until| until.max(start)))
             }
             _ => None,
         }
     }
 
-    /// When a limit lets the stream of a task go on, if its rate keeps it.
-    fn limit_until(&self, task: &Task, now: Timestamp) -> Option<Timestamp> {
-        let stream = self.streams.at(task.stream)?;
-        let limit = self.limits.blocker(stream.id.limits, now)?;
-        self.limits.get(limit).next(now)
-    }
-
-    /// Who is expected to start before a ready task: of streams that compete for the same workers, all tasks of
+    /// What is expected to start before a ready task: of streams that compete for the same workers, all tasks of
     /// higher priority, and of equal priority as many as take turns with those before it in its own stream.
-    fn ahead_of(&self, task: &Task) -> Ahead {
-        let groups = &self.classes.get(task.class).groups;
+    fn ahead_of(&self, task: &Task) -> Work {
         let band = band_of(task.spec.priority);
         let latest = task.spec.deadline.map(|deadline| self.latest_start(&task.spec, deadline));
         let own = self.position(task).unwrap_or_default();
-        let mut tasks = own;
-        for (index, stream) in self.streams.iter() {
-            let competes = stream.listed.is_some()
-                && index != task.stream
-                && self.classes.get(stream.id.class).groups.intersects(groups);
-            if !competes {
+        let mut ahead = Work::of(own, self.run_us_of(task.class));
+        for (index, stream) in self.rivals(&self.classes.get(task.class).groups) {
+            if index == task.stream {
                 continue;
             }
-            let live = stream.live as u64;
-            tasks += match usize::from(stream.id.band).cmp(&band) {
-                std::cmp::Ordering::Greater => live,
-                std::cmp::Ordering::Less => 0,
-                std::cmp::Ordering::Equal => match latest {
-                    Some(latest) => stream.due_before(latest),
-                    None => live.min(own + 1),
-                },
+            let before = match (usize::from(stream.id.band).cmp(&band), latest) {
+                (Ordering::Greater, _) => self.all_of(stream),
+                (Ordering::Less, _) => continue,
+                (Ordering::Equal, Some(latest)) => self.due_before(stream, latest),
+                (Ordering::Equal, None) => {
+                    let turns = (stream.live as u64).min(own + 1);
+                    Work::of(turns, self.run_us_of(stream.id.class))
+                }
             };
+            ahead = ahead.plus(before);
         }
-        let able = groups.iter().flat_map(|group| self.workers.group(group).active.iter());
-        let (mut running, mut slots) = (0, 0);
-        for worker in able.map(|index| self.workers.get(*index)) {
-            running += u64::from(worker.leased);
-            slots += u64::from(worker.slots.max(1));
-        }
-        Ahead { tasks, running, slots }
+        ahead
     }
 }

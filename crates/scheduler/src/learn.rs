@@ -353,6 +353,11 @@ impl Scheduler {
         self.learning.expected_us(kind, spec.cost_hint, 0.0)
     }
 
+    /// How long tasks of this class are expected to run, in microseconds.
+    pub(crate) fn run_us_of(&self, class: u32) -> Option<u64> {
+        self.learning.expected_us(self.fits.get(class).kind, None, 0.0)
+    }
+
     /// How long a task of this class is expected to run on this worker, in microseconds.
     pub(crate) fn estimate_on_us(
         &self,

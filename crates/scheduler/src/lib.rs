@@ -8,7 +8,7 @@
 //! transition); `classes`, `streams`, `bands`, `lanes` (where ready tasks are), `pick`, `shares`, `limits` (whose turn it
 //! is, and the rules of order); about workers: `profile` and `matching` (who may), `score` (who gets), `learn` and
 //! `bench` (who does well), `places`, `steal` and `rebalance` (what waits where, and moves); [`view`], `explain`, `load`
-//! and `health` (what can be read), [`admit`] (what is let in).
+//! and `health` (what can be read), [`admit`] (what is let in), [`admission`] (what will be late).
 //!
 //! **Order and starvation.** A worker gets, of the tasks that it can run, the one of the highest priority, and in that
 //! the one whose turn it is by queue, slack, fair share and age; the exact rules are at the top of `pick`. A task of
@@ -21,6 +21,7 @@
 //! the order of a hash map. The same inputs give the same actions.
 
 pub mod action;
+pub mod admission;
 pub mod admit;
 pub mod input;
 pub mod options;
@@ -70,6 +71,7 @@ mod workers;
 mod workflows;
 
 pub use action::{Action, Grant, ReportAnswer};
+pub use admission::Newcomer;
 pub use input::{
     AttemptEnd, AttemptEnded, Input, Parent, ParentState, RecoveredTask, Spawner, Submission,
     WorkerJoined,

@@ -107,6 +107,21 @@ impl Limits {
         index
     }
 
+    /// The set of these limits, if anyone uses it.
+    pub(crate) fn find(&self, names: &[Name]) -> Option<u32> {
+        self.by_names.get(&crate::classes::sorted(names)).copied()
+    }
+
+    /// When these limits let one more task through, as far as rates keep it.
+    pub(crate) fn until(&self, names: &[Name], now: Timestamp) -> Option<Timestamp> {
+        let keys = names.iter().flat_map(|name| {
+            let total = (Name::from(base_of(name)), true);
+            [(name.clone(), false), total].map(|which| self.by_name.get(&which))
+        });
+        let closed = keys.flatten().map(|key| self.get(*key)).filter(|key| !key.lets_through(now));
+        closed.filter_map(|key| key.next(now)).max()
+    }
+
     /// One user less of a set.
     pub(crate) fn release(&mut self, set: u32) {
         if set == NONE {

@@ -6,10 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use divvy_types::Matching;
+use divvy_types::{Matching, TaskSpec};
 
 use crate::Scheduler;
+use crate::bits::Bits;
 use crate::classes::Class;
+use crate::streams::NONE;
 use crate::workers::Group;
 
 /// Priority bands.
@@ -156,7 +158,7 @@ impl Scheduler {
     /// Sets the groups of a class anew.
     fn refit(&mut self, index: u32) {
         let class = self.classes.get(index);
-        let wide = !class.needs.is_empty() && self.matching_of(class) == Matching::Fallback;
+        let wide = self.is_wide(class);
         let (groups, fallen) = self.able_groups(class, wide);
         let nearest = groups.first().filter(|_| fallen);
         let met = nearest.map_or(0, |group| self.workers.group(*group).profile.met(&class.needs));
@@ -181,6 +183,24 @@ impl Scheduler {
         if self.classes.runnable.iter().any(|band| band.contains(index)) {
             self.mark_class(index);
         }
+    }
+
+    /// The groups that may take a task, whether it has a class or not.
+    pub(crate) fn groups_for(&self, spec: &TaskSpec) -> Bits {
+        if let Some(class) = self.classes.peek(spec) {
+            return self.classes.get(class).groups.clone();
+        }
+        let class = Class::of(spec, NONE);
+        let mut groups = Bits::default();
+        for group in self.able_groups(&class, self.is_wide(&class)).0 {
+            groups.set(group, true);
+        }
+        groups
+    }
+
+    /// Whether a class may fall back.
+    fn is_wide(&self, class: &Class) -> bool {
+        !class.needs.is_empty() && self.matching_of(class) == Matching::Fallback
     }
 
     /// The groups that may take tasks of a class, and whether they lack something.

@@ -208,29 +208,43 @@ impl Stream {
         }
     }
 
-    /// How many tasks leave before this one, if nothing changes; looks at so many at most.
-    pub(crate) fn ahead_of(&self, seq: Seq, tasks: &Tasks, most: usize) -> Option<u64> {
+    /// How many tasks leave before this one, if nothing changes; looks at so many of either sort at most.
+    pub(crate) fn ahead_of(
+        &self,
+        seq: Seq,
+        tasks: &Tasks,
+        most: usize,
+        patience_us: u64,
+    ) -> Option<u64> {
         let slack = self.timed.iter().flat_map(|timed| timed.by_slack.iter());
-        let mut timed = slack.filter(|Reverse((_, entry))| entry.holds(tasks));
+        let timed = slack.filter(|Reverse((_, entry))| entry.holds(tasks));
+        let plain = self.plain.iter().take(most).filter(|entry| entry.holds(tasks));
+        let by = |entry: &Entry| Timestamp(entry.ready_at.0.saturating_add(patience_us));
         let own = timed.clone().find(|Reverse((_, entry))| entry.seq == seq);
         if let Some(Reverse(own)) = own {
-            return Some(timed.take(most).filter(|Reverse(other)| other < own).count() as u64);
+            let urgent = timed.take(most).filter(|Reverse(other)| other < own).count();
+            return Some((urgent + plain.take_while(|entry| by(entry) < own.0).count()) as u64);
         }
-        let first = timed.by_ref().take(most).count();
-        let plain = self.plain.iter().take(most).filter(|entry| entry.holds(tasks));
-        let place =
-            plain.enumerate().find(|(_, entry)| entry.seq == seq).map(|(place, _)| place)?;
-        Some((first + place) as u64)
+        let (place, own) = plain.enumerate().find(|(_, entry)| entry.seq == seq)?;
+        let urgent = timed.take(most).filter(|Reverse((latest, _))| *latest <= by(own)).count();
+        Some((urgent + place) as u64)
     }
 
-    /// How many tasks with deadlines must start before this moment, by looking at some of them.
-    pub(crate) fn due_before(&self, latest: Timestamp) -> u64 {
-        const LOOK_MAX: usize = 512;
-        let Some(timed) = &self.timed else { return 0 };
-        let all = timed.by_slack.as_slice();
-        let step = all.len().div_ceil(LOOK_MAX).max(1);
-        let looked = all.iter().step_by(step);
-        looked.filter(|Reverse((other, _))| *other <= latest).count() as u64 * step as u64
+    /// When its tasks must start at the latest, where those without a deadline have so much patience. Looks at so many
+    /// of either sort at most; each comes with the number of tasks that it stands for.
+    pub(crate) fn sample<'a>(
+        &'a self,
+        tasks: &'a Tasks,
+        most: usize,
+        patience_us: u64,
+    ) -> impl Iterator<Item = (Timestamp, u64)> + 'a {
+        let timed = self.timed.as_ref().map_or(&[][..], |timed| timed.by_slack.as_slice());
+        let timed = some_of(timed.iter(), most).map(|(Reverse(entry), step)| (*entry, step));
+        let plain = some_of(self.plain.iter(), most).map(move |(entry, step)| {
+            ((Timestamp(entry.ready_at.0.saturating_add(patience_us)), *entry), step)
+        });
+        let all = timed.chain(plain).filter(|((_, entry), _)| entry.holds(tasks));
+        all.map(|((latest, _), step)| (latest, step))
     }
 
     /// When its oldest task became ready.
@@ -295,4 +309,13 @@ impl Streams {
         self.free.push(index);
         Some(stream)
     }
+}
+
+/// At most so many of a list, spread over it, each with the number that it stands for.
+fn some_of<T>(
+    list: impl ExactSizeIterator<Item = T>,
+    most: usize,
+) -> impl Iterator<Item = (T, u64)> {
+    let step = list.len().div_ceil(most.max(1)).max(1);
+    list.skip(step / 2).step_by(step).map(move |entry| (entry, step as u64))
 }

@@ -285,7 +285,7 @@ impl Scheduler {
     /// How many tasks leave its stream before this one.
     pub(crate) fn position(&self, task: &Task) -> Option<u64> {
         let stream = self.streams.at(task.stream)?;
-        stream.ahead_of(task.seq, &self.tasks, POSITION_LOOK_MAX)
+        stream.ahead_of(task.seq, &self.tasks, POSITION_LOOK_MAX, self.patience_us())
     }
 
     /// The limit that keeps a ready task from running.

@@ -26,6 +26,7 @@ impl Task for Number {
 /// A batch that arrived, and the way to answer it.
 struct Arrived {
     ids: Vec<TaskId>,
+    strict: bool,
     answer: oneshot::Sender<Result<SubmitReply, Status>>,
 }
 
@@ -70,7 +71,8 @@ impl Submit for Played {
                 let ids =
                     batch.tasks.iter().filter_map(|task| TaskId::from_slice(&task.id)).collect();
                 let (answer, answered) = oneshot::channel();
-                if arrivals.send(Arrived { ids, answer }).await.is_err() {
+                let strict = batch.strict;
+                if arrivals.send(Arrived { ids, strict, answer }).await.is_err() {
                     return;
                 }
                 let Ok(reply) = answered.await else { return };
@@ -157,4 +159,56 @@ async fn a_refusal_for_good_is_told_at_once_and_the_stream_goes_on() {
     let server = async { arrivals.next().await.accept() };
     let (_, outcome) = tokio::join!(server, client.submit(Number(2)));
     assert!(outcome.is_ok());
+}
+
+#[tokio::test]
+async fn a_late_task_is_told_to_whoever_submitted_it() {
+    let (client, mut arrivals) = connected().await;
+    let server = async {
+        let arrived = arrivals.next().await;
+        assert!(!arrived.strict);
+        let late = divvy_proto::v1::Late {
+            task: arrived.ids[0].to_bytes().to_vec().into(),
+            deadline_us: 1_000,
+            expected_end_us: 3_000,
+        };
+        let reply =
+            SubmitReply { accepted: 1, late: vec![late], late_total: 1, ..SubmitReply::default() };
+        arrived.reply(Ok(reply))
+    };
+    let (ids, handle) = tokio::join!(server, client.submit(Number(1)));
+    let late = handle.unwrap().late().expect("it is late");
+    assert_eq!((late.task, late.deadline.0, late.expected_end.0), (ids[0], 1_000, 3_000));
+
+    let server = async { arrivals.next().await.accept() };
+    let (_, handle) = tokio::join!(server, client.submit(Number(2)));
+    assert_eq!(handle.unwrap().late(), None);
+}
+
+#[tokio::test]
+async fn a_strict_batch_shares_its_request_with_nobody() {
+    let (client, mut arrivals) = connected().await;
+    let first = tokio::spawn({
+        let client = client.clone();
+        async move { client.submit(Number(0)).await }
+    });
+    let lone = arrivals.next().await;
+    let mut batch = client.batch().strict();
+    let strict = batch.add(Number(1));
+    let mut both = Box::pin(futures_util::future::join(client.submit(Number(2)), batch.send()));
+    assert!((&mut both).now_or_never().is_none(), "both stand in the queue");
+    lone.accept();
+    first.await.unwrap().unwrap();
+    let server = async {
+        let shared = arrivals.next().await;
+        assert!(!shared.strict);
+        shared.accept();
+        let alone = arrivals.next().await;
+        assert!(alone.strict);
+        alone.refuse("deadline_unmeetable", 0)
+    };
+    let (refused, (plain, outcome)) = tokio::join!(server, both);
+    assert_eq!(refused, [strict.id()]);
+    assert!(plain.is_ok());
+    assert_eq!(outcome.unwrap_err().code(), "deadline_unmeetable");
 }

@@ -31,6 +31,8 @@ pub const CHECKPOINT_BYTES_MAX: usize = 256 << 10;
 pub const AFTER_MAX: usize = 1_000;
 /// Dependencies of all tasks of one batch together.
 pub const BATCH_EDGES_MAX: usize = 100_000;
+/// Tasks of one batch that are named as expected to be late; more are only counted.
+pub const LATE_LISTED_MAX: usize = 100;
 /// Tasks in one batch.
 pub const BATCH_TASKS_MAX: usize = 10_000;
 /// Bytes of a payload.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::*;
 use crate::terms::{Sparse, Terms};
-use crate::{Name, Payload, TaskId, WorkflowId};
+use crate::{Name, Payload, TaskId, Timestamp, WorkflowId};
 
 /// One unit of work. What most tasks leave alone is in its [`Terms`], whose fields are read and set like its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -267,6 +267,18 @@ pub enum SpecError {
         /// The task that has the key.
         holder: TaskId,
     },
+    /// A task is expected to be done after its deadline, and the submission is strict.
+    #[error(
+        "deadline: task {task} is due at {deadline} but expected to be done at {expected_end}; give it more time or a higher priority, add workers, or submit without strict"
+    )]
+    TooLate {
+        /// The task.
+        task: TaskId,
+        /// When it should be done.
+        deadline: Timestamp,
+        /// When it is expected to be.
+        expected_end: Timestamp,
+    },
 }
 
 impl SpecError {
@@ -288,6 +300,7 @@ impl SpecError {
             Self::IdTaken { .. } => "id_taken",
             Self::NotUnique { .. } => "not_unique",
             Self::SkippedDependency { .. } => "skipped_dependency",
+            Self::TooLate { .. } => "deadline_unmeetable",
         }
     }
 }

@@ -304,6 +304,17 @@ pub struct Move {
     pub to: Name,
 }
 
+/// A task that is expected to be done after its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Late {
+    /// The task.
+    pub task: TaskId,
+    /// When it should be done.
+    pub deadline: Timestamp,
+    /// When it is expected to be done, as things stood when it was submitted.
+    pub expected_end: Timestamp,
+}
+
 /// Why a task is where it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {

@@ -13,6 +13,7 @@ Examples:
   echo '{\"n\": 1}' | divvy submit resize --payload - --needs gpu
   divvy submit mail --key welcome-42      the same key is the same task
   divvy submit encode --needs 'gpu>=2' --deadline 30m --limit gpu/acme
+  divvy submit report --deadline 30m --strict      refused if it would be late
   divvy submit sync --unique acme:10m --on-conflict replace";
 
 pub(crate) const RUN_EXAMPLES: &str = "\
@@ -71,6 +72,9 @@ pub(crate) struct Submit {
     /// When it should be done: a span such as 30m, or a time
     #[arg(long, value_name = "SPAN|TIME")]
     pub(crate) deadline: Option<Moment>,
+    /// Refuse it if it is expected to miss its deadline
+    #[arg(long, requires = "deadline")]
+    pub(crate) strict: bool,
     /// Whose share of the queue it uses
     #[arg(long, value_name = "KEY")]
     pub(crate) fair_key: Option<String>,

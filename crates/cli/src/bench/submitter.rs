@@ -49,6 +49,7 @@ pub(super) fn requests(tasks: u64, batch: u64) -> impl Iterator<Item = v1::Submi
         let count = batch.min(tasks - number * batch);
         v1::SubmitRequest {
             tasks: specs(count, "noop").iter().map(divvy_proto::spec_to_wire).collect(),
+            strict: false,
         }
     })
 }

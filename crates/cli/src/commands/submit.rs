@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
 use anyhow::{Context as _, Result};
-use divvy_types::limits::PAYLOAD_BYTES_MAX;
-use divvy_types::view::TaskDetail;
+use divvy_types::limits::{BATCH_TASKS_MAX, PAYLOAD_BYTES_MAX};
+use divvy_types::view::{Late, TaskDetail};
 use divvy_types::{
     Dependency, Name, Payload, TaskId, TaskSpec, TaskState, Terms, Timestamp, Unique,
 };
@@ -32,7 +32,8 @@ pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
     let specs: Vec<TaskSpec> =
         (0..args.count).map(|number| numbered(&first, number, args.key.as_deref())).collect();
     first.validate().map_err(|error| Failure::usage(error.to_string()))?;
-    let replies = send(&api, &specs).await?;
+    let replies = send(&api, &specs, args.strict).await?;
+    warn_of_late(&replies, context)?;
     let ids = taken(&specs, &replies, context)?;
     if !args.wait {
         for reply in &replies {
@@ -65,11 +66,15 @@ pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
     Ok(if good { Code::Done } else { Code::Failed })
 }
 
-/// What a reply says of tasks that were not taken.
+/// What a reply says of tasks that were not taken, or will be late.
 #[derive(Deserialize)]
 struct Accepted {
     #[serde(default)]
     conflicts: Vec<Conflict>,
+    #[serde(default)]
+    late: Vec<Late>,
+    #[serde(default)]
+    late_total: u64,
 }
 
 #[derive(Deserialize)]
@@ -96,18 +101,51 @@ fn taken(specs: &[TaskSpec], replies: &[Reply], context: &Context) -> Result<Vec
     Ok(ids)
 }
 
-/// Submits in batches.
-pub(crate) async fn send(api: &Api, specs: &[TaskSpec]) -> Result<Vec<Reply>> {
-    #[derive(Serialize)]
-    struct Batch<'a> {
-        tasks: &'a [TaskSpec],
+/// Says which tasks were taken although they are expected to miss their deadlines.
+fn warn_of_late(replies: &[Reply], context: &Context) -> Result<()> {
+    let now = words::now();
+    for reply in replies {
+        let Accepted { late, late_total, .. } = reply.parse()?;
+        for Late { task, deadline, expected_end } in &late {
+            let end = words::relative(*expected_end, now);
+            let after = words::span(expected_end.since(*deadline));
+            context.output.note(format_args!(
+                "warning: {task} is expected {end}, {after} after its deadline"
+            ));
+        }
+        let more = late_total.saturating_sub(late.len() as u64);
+        if more > 0 {
+            context.output.note(format_args!(
+                "warning: {} more expected after the deadline",
+                words::count(more, "task")
+            ));
+        }
     }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Batch<'a> {
+    tasks: &'a [TaskSpec],
+}
+
+/// Submits in batches. A strict submission is one batch, because what was taken before a refusal would stay.
+pub(crate) async fn send(api: &Api, specs: &[TaskSpec], strict: bool) -> Result<Vec<Reply>> {
+    if strict && specs.len() > BATCH_TASKS_MAX {
+        let problem = format!("--strict submits at most {BATCH_TASKS_MAX} tasks at once");
+        return Err(Failure::usage(problem)
+            .cure("give a smaller --count, or several times")
+            .into());
+    }
+    let query = [("strict", "true".to_owned())];
+    let query = if strict { &query[..] } else { &[] };
+    let size = if strict { BATCH_TASKS_MAX } else { BATCH };
     let mut replies = Vec::new();
-    for tasks in specs.chunks(BATCH) {
+    for tasks in specs.chunks(size) {
         // One task goes alone, so that an error names its fields without a place in a list.
         replies.push(match tasks {
-            [task] => api.post(&["tasks"], task).await?,
-            tasks => api.post(&["tasks"], &Batch { tasks }).await?,
+            [task] => api.post_with(&["tasks"], query, task).await?,
+            tasks => api.post_with(&["tasks"], query, &Batch { tasks }).await?,
         });
     }
     Ok(replies)

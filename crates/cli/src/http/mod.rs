@@ -89,7 +89,18 @@ impl Api {
         path: &[&str],
         body: &impl serde::Serialize,
     ) -> anyhow::Result<Reply> {
-        self.answer(self.request(Method::POST, path)?.json(body).timeout(ANSWER_TIMEOUT)).await
+        self.post_with(path, &[], body).await
+    }
+
+    /// The same in a way that the query says.
+    pub(crate) async fn post_with(
+        &self,
+        path: &[&str],
+        query: Query<'_>,
+        body: &impl serde::Serialize,
+    ) -> anyhow::Result<Reply> {
+        let request = self.request(Method::POST, path)?.query(query).json(body);
+        self.answer(request.timeout(ANSWER_TIMEOUT)).await
     }
 
     /// Sets something whole.

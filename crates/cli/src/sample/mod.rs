@@ -65,7 +65,7 @@ pub(crate) async fn run(api: &Api, output: &Output, workers: u32) -> Result<()> 
     output.note(format_args!(
         "sample: counting primes below {LIMIT} in {PARTS} parts on {workers} worker {processes}"
     ));
-    send(api, &specs).await?;
+    send(api, &specs, false).await?;
     let stages = specs.iter().map(|spec| (spec.id, spec.kind.as_str()));
     let states = Watch::new(api, output, stages).in_workflow(workflow.id).run().await?;
     let detail: TaskDetail = api.get(&["tasks", &sum.to_string()], &[]).await?.parse()?;

@@ -100,3 +100,28 @@ fn a_wait_for_something_that_cannot_begin_says_why() {
     assert!(said.any(|line| line.unwrap().contains("nothing runs yet: no worker is connected")));
     assert!(child.0.try_wait().unwrap().is_none(), "it waits on");
 }
+
+#[test]
+fn a_deadline_that_cannot_be_met_is_a_warning_or_a_refusal() {
+    let server = Server::serve(&[]);
+    let past = ["--deadline", "2020-01-01T00:00:00Z"];
+    let warned = server.run(&[&["submit", "report"], &past[..]].concat()).expect(0);
+    let id = warned.line().to_owned();
+    let line = warned.stderr.lines().next().unwrap();
+    assert!(line.starts_with(&format!("warning: {id} is expected ")), "{line}");
+    assert!(line.ends_with("d after its deadline"), "{line}");
+    let json = server.run(&[&["submit", "report", "--json"], &past[..]].concat()).expect(0);
+    assert_eq!((&json.json()[0]["late_total"], json.stderr.as_str()), (&1.into(), ""));
+
+    let strict = server.run(&[&["submit", "report", "--strict", "--key", "k"], &past[..]].concat());
+    let strict = strict.expect(5);
+    assert!(strict.stderr.contains("due at 2020-01-01"), "{}", strict.stderr);
+    let strict =
+        server.run(&[&["submit", "a", "--strict", "--json"], &past[..]].concat()).expect(5);
+    assert_eq!(strict.json_error()["code"], "deadline_unmeetable");
+    server.run(&["submit", "report", "--strict", "--key", "k", "--deadline", "1h"]).expect(0);
+    server.run(&["submit", "report", "--strict"]).expect(2);
+    let many = ["submit", "a", "--deadline", "1h", "--strict", "--count", "10001"];
+    let many = server.run(&many).expect(2);
+    assert!(many.stderr.contains("at most 10000 tasks at once"), "{}", many.stderr);
+}

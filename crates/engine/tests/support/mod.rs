@@ -4,7 +4,8 @@
 use divvy_engine::request::Reply;
 use divvy_engine::runner::Options;
 use divvy_engine::{
-    Error, GrantedTask, InlineEngine, Request, Submitted, ToWorker, WorkerHello, WorkerReport,
+    Error, GrantedTask, InlineEngine, Request, SubmitOptions, Submitted, ToWorker, WorkerHello,
+    WorkerReport,
 };
 use divvy_store::Store as _;
 use divvy_store::memory::MemoryStore;
@@ -72,8 +73,16 @@ impl World {
     }
 
     pub fn submit(&mut self, specs: Vec<TaskSpec>) -> Result<Submitted, Error> {
+        self.submit_with(specs, SubmitOptions::default())
+    }
+
+    pub fn submit_with(
+        &mut self,
+        specs: Vec<TaskSpec>,
+        options: SubmitOptions,
+    ) -> Result<Submitted, Error> {
         divvy_scheduler::admit::check_batch(&specs)?;
-        self.ask(|reply| Request::Submit { specs, reply })
+        self.ask(|reply| Request::Submit { specs, options, reply })
     }
 
     pub fn join(&mut self, name: &str, credit: u32, held: Vec<(TaskId, Token)>) -> TestWorker {

@@ -26,11 +26,12 @@ pub struct Batch {
     client: Client,
     specs: Vec<TaskSpec>,
     problem: Option<Error>,
+    strict: bool,
 }
 
 impl Batch {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, specs: Vec::new(), problem: None }
+        Self { client, specs: Vec::new(), problem: None, strict: false }
     }
 
     /// Adds a task. One that cannot be sent makes [`Batch::send`] fail.
@@ -58,6 +59,13 @@ impl Batch {
         }
     }
 
+    /// Refuses all tasks if one is expected to miss its deadline: [`Batch::send`] then fails with the code
+    /// `deadline_unmeetable`. Otherwise its answer names them.
+    pub fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
     /// How many tasks it has.
     pub fn len(&self) -> usize {
         self.specs.len()
@@ -76,6 +84,9 @@ impl Batch {
         if self.specs.len() > BATCH_TASKS_MAX {
             return Err(SpecError::BatchTooLarge { count: self.specs.len() }.into());
         }
-        self.client.submit_specs(self.specs).await
+        match self.strict {
+            true => self.client.submit_specs_strict(self.specs).await,
+            false => self.client.submit_specs(self.specs).await,
+        }
     }
 }

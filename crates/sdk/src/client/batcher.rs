@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use divvy_proto::spec_to_wire;
 use divvy_proto::v1::submit_client::SubmitClient;
-use divvy_proto::v1::{SubmitReply, SubmitRequest};
-use divvy_types::TaskSpec;
+use divvy_proto::v1::{self, SubmitReply, SubmitRequest};
 use divvy_types::limits::{BATCH_EDGES_MAX, BATCH_TASKS_MAX, MESSAGE_BYTES_MAX};
+use divvy_types::view::Late;
+use divvy_types::{TaskId, TaskSpec, Timestamp};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::AsciiMetadataValue;
@@ -42,12 +43,22 @@ pub(crate) struct Batcher {
     server: String,
 }
 
+/// How specs are submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// In a batch with others.
+    Shared,
+    /// In a batch of their own, whose counts are exact.
+    Alone,
+    /// The same, and refused if one is expected to miss its deadline.
+    Strict,
+}
+
 /// Specs that are accepted or refused together.
 #[derive(Debug)]
 struct Group {
     specs: Vec<TaskSpec>,
-    /// Whether its counts are wanted, so that it must not share a batch.
-    alone: bool,
+    manner: Manner,
     reply: oneshot::Sender<Result<Submitted, Error>>,
 }
 
@@ -65,18 +76,18 @@ impl Batcher {
         Self { queue, server }
     }
 
-    /// Submits specs, all or none. `alone` keeps them in a batch of their own, whose counts are exact.
+    /// Submits specs, all or none.
     pub(crate) async fn submit(
         &self,
         specs: Vec<TaskSpec>,
-        alone: bool,
+        manner: Manner,
     ) -> Result<Submitted, Error> {
         let (reply, answer) = oneshot::channel();
         let gone = || Error::Unreachable {
             server: self.server.clone(),
             problem: "the client was shut down".into(),
         };
-        self.queue.send(Group { specs, alone, reply }).await.map_err(|_| gone())?;
+        self.queue.send(Group { specs, manner, reply }).await.map_err(|_| gone())?;
         answer.await.map_err(|_| gone())?
     }
 }
@@ -150,7 +161,9 @@ impl Desk {
 
     async fn exchange(&mut self, batch: &[Group]) -> Result<Submitted, Error> {
         let tasks = batch.iter().flat_map(|group| &group.specs).map(spec_to_wire).collect();
-        let answer = tokio::time::timeout(ANSWER_WITHIN, self.ask(SubmitRequest { tasks })).await;
+        let strict = batch.iter().any(|group| group.manner == Manner::Strict);
+        let request = SubmitRequest { tasks, strict };
+        let answer = tokio::time::timeout(ANSWER_WITHIN, self.ask(request)).await;
         let answer = answer.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
         match answer {
             Ok(SubmitReply { refusal: Some(refusal), .. }) => Err(Error::Refused {
@@ -159,7 +172,10 @@ impl Desk {
                 retry_after: (refusal.retry_after_ms > 0)
                     .then(|| Duration::from_millis(refusal.retry_after_ms)),
             }),
-            Ok(SubmitReply { accepted, known, .. }) => Ok(Submitted { accepted, known }),
+            Ok(SubmitReply { accepted, known, late, late_total, .. }) => {
+                let late = late.iter().filter_map(late_from_wire).collect();
+                Ok(Submitted { accepted, known, late, late_total })
+            }
             Err(status) => {
                 self.stream = None;
                 Err(self.explain(&status))
@@ -202,16 +218,24 @@ impl Desk {
     }
 }
 
+fn late_from_wire(late: &v1::Late) -> Option<Late> {
+    Some(Late {
+        task: TaskId::from_slice(&late.task)?,
+        deadline: Timestamp(late.deadline_us),
+        expected_end: Timestamp(late.expected_end_us),
+    })
+}
+
 /// Puts together what fits into one batch after `first`; what does not fit any more comes back.
 fn gather(first: Group, mut next: impl FnMut() -> Option<Group>) -> (Vec<Group>, Option<Group>) {
-    if first.alone {
+    if first.manner != Manner::Shared {
         return (vec![first], None);
     }
     let mut sum = Size::of(&first);
     let mut batch = vec![first];
     while let Some(group) = next() {
         sum = sum.plus(Size::of(&group));
-        if group.alone || !sum.is_small() {
+        if group.manner != Manner::Shared || !sum.is_small() {
             return (batch, Some(group));
         }
         batch.push(group);
@@ -253,12 +277,13 @@ impl Size {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use divvy_types::{Payload, TaskId};
+    use divvy_types::Payload;
 
     fn group(tasks: usize, bytes: usize, alone: bool) -> Group {
         let mut spec = TaskSpec::new(TaskId(1), "noop");
         spec.payload = Payload::new("text/plain", vec![b'x'; bytes]).unwrap();
-        Group { specs: vec![spec; tasks], alone, reply: oneshot::channel().0 }
+        let manner = if alone { Manner::Alone } else { Manner::Shared };
+        Group { specs: vec![spec; tasks], manner, reply: oneshot::channel().0 }
     }
 
     /// How many groups share the first batch, and whether one was left over.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use divvy_types::view::TaskDetail;
+use divvy_types::view::{Late, TaskDetail};
 use divvy_types::{TaskId, TaskState};
 use serde::de::DeserializeOwned;
 
@@ -15,17 +15,28 @@ use super::events::until_final;
 pub struct TaskHandle<O> {
     client: Client,
     id: TaskId,
+    late: Option<Late>,
     output: PhantomData<fn() -> O>,
 }
 
 impl<O> TaskHandle<O> {
     pub(crate) fn new(client: Client, id: TaskId) -> Self {
-        Self { client, id, output: PhantomData }
+        Self { client, id, late: None, output: PhantomData }
+    }
+
+    pub(crate) fn with_late(self, late: Option<Late>) -> Self {
+        Self { late, ..self }
     }
 
     /// Its id.
     pub fn id(&self) -> TaskId {
         self.id
+    }
+
+    /// Whether it was expected to miss its deadline when it was submitted, and by how much. Nothing for a handle of a
+    /// batch, whose answer names the late ones, and for a task that was submitted elsewhere.
+    pub fn late(&self) -> Option<Late> {
+        self.late
     }
 
     /// Everything that the server knows of it: state, why it waits, progress, attempts, result.
@@ -82,7 +93,7 @@ fn output<O: DeserializeOwned>(detail: &TaskDetail) -> Result<O, WaitError> {
 
 impl<O> Clone for TaskHandle<O> {
     fn clone(&self) -> Self {
-        Self::new(self.client.clone(), self.id)
+        Self::new(self.client.clone(), self.id).with_late(self.late)
     }
 }
 

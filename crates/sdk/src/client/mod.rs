@@ -15,13 +15,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use divvy_types::view::Late;
 use divvy_types::{TaskId, TaskSpec, TaskState};
 use serde::{Deserialize, Serialize};
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::Endpoint;
 
 pub use batch::Batch;
-use batcher::Batcher;
+use batcher::{Batcher, Manner};
 pub use error::{Error, WaitError};
 pub use handle::TaskHandle;
 pub(crate) use http::Http;
@@ -48,12 +49,16 @@ struct Inner {
 }
 
 /// What became of a submission.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Submitted {
     /// New tasks.
     pub accepted: u32,
     /// Tasks that the server had already, with the same spec.
     pub known: u32,
+    /// New tasks that are expected to miss their deadlines, as things stand: the first hundred of them.
+    pub late: Vec<Late>,
+    /// How many these are in all.
+    pub late_total: u32,
 }
 
 #[derive(Serialize)]
@@ -130,8 +135,9 @@ impl Client {
     ) -> Result<TaskHandle<T::Output>, Error> {
         let spec = change(T::options()).spec(&task, clock())?;
         let id = spec.id;
-        self.inner.batcher.submit(vec![spec], false).await?;
-        Ok(TaskHandle::new(self.clone(), id))
+        let submitted = self.inner.batcher.submit(vec![spec], Manner::Shared).await?;
+        let late = submitted.late.into_iter().find(|late| late.task == id);
+        Ok(TaskHandle::new(self.clone(), id).with_late(late))
     }
 
     /// Collects tasks that are accepted or refused together.
@@ -141,11 +147,20 @@ impl Client {
 
     /// Submits untyped tasks, all or none; returns when they are durable.
     pub async fn submit_specs(&self, specs: Vec<TaskSpec>) -> Result<Submitted, Error> {
+        self.submit_whole(specs, Manner::Alone).await
+    }
+
+    /// The same, but refuses all if one is expected to miss its deadline, with the code `deadline_unmeetable`.
+    pub async fn submit_specs_strict(&self, specs: Vec<TaskSpec>) -> Result<Submitted, Error> {
+        self.submit_whole(specs, Manner::Strict).await
+    }
+
+    async fn submit_whole(&self, specs: Vec<TaskSpec>, manner: Manner) -> Result<Submitted, Error> {
         if specs.is_empty() {
             return Ok(Submitted::default());
         }
         specs.iter().try_for_each(TaskSpec::validate)?;
-        self.inner.batcher.submit(specs, true).await
+        self.inner.batcher.submit(specs, manner).await
     }
 
     /// Starts a workflow; returns when it is durable.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use divvy_engine::inline::InlineEngine;
 use divvy_engine::request::Reply;
 use divvy_engine::{
-    Error, GrantedTask, Options, Request, Submitted, ToWorker, WorkerHello, WorkerReport,
+    Error, GrantedTask, Options, Request, SubmitOptions, Submitted, ToWorker, WorkerHello,
+    WorkerReport,
 };
 use divvy_store::{MemberRecord, Members, MemoryStore, PageQuery, Reader, Store, TaskRecord};
 use divvy_types::view::{Progress, ResumedWorkflow};
@@ -89,7 +90,7 @@ impl Drive {
 
     pub(super) fn submit(&mut self, specs: Vec<TaskSpec>) -> Result<Submitted, Error> {
         divvy_scheduler::admit::check_batch(&specs)?;
-        self.ask(|reply| Request::Submit { specs, reply })
+        self.ask(|reply| Request::Submit { specs, options: SubmitOptions::default(), reply })
     }
 
     pub(super) fn cancel(&mut self, id: TaskId, reason: Name) -> Result<TaskState, Error> {

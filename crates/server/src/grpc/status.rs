@@ -14,6 +14,7 @@ const DISK_FULL_RETRY_MS: u64 = 10_000;
 pub(crate) fn status(error: &Error) -> Status {
     let code = match error {
         Error::Spec(SpecError::IdTaken { .. } | SpecError::NotUnique { .. }) => Code::AlreadyExists,
+        Error::Spec(SpecError::TooLate { .. }) => Code::FailedPrecondition,
         Error::Spec(_) | Error::BadCursor(_) => Code::InvalidArgument,
         Error::NotFound(_) | Error::NoSuchWorker(_) => Code::NotFound,
         Error::Ambiguous { .. } | Error::Conflict { .. } => Code::FailedPrecondition,
@@ -59,7 +60,7 @@ fn retry_after_ms(error: &Error) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use divvy_types::TaskId;
+    use divvy_types::{TaskId, Timestamp};
 
     #[test]
     fn every_refusal_has_its_code_and_says_when_to_come_back() {
@@ -68,6 +69,15 @@ mod tests {
             (
                 Error::Spec(SpecError::SelfDependency { task: TaskId(1) }),
                 Code::InvalidArgument,
+                None,
+            ),
+            (
+                Error::Spec(SpecError::TooLate {
+                    task: TaskId(1),
+                    deadline: Timestamp(1),
+                    expected_end: Timestamp(2),
+                }),
+                Code::FailedPrecondition,
                 None,
             ),
             (Error::Overloaded { retry_after_ms: 700 }, Code::ResourceExhausted, Some("700")),

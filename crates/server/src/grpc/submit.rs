@@ -3,10 +3,10 @@
 use std::pin::Pin;
 
 use bytes::Bytes;
-use divvy_engine::{Error, Submitted};
+use divvy_engine::{Error, SubmitOptions, Submitted};
 use divvy_proto::spec_from_wire;
 use divvy_proto::v1::submit_server::Submit;
-use divvy_proto::v1::{Conflict, SubmitReply, SubmitRequest};
+use divvy_proto::v1::{Conflict, Late, SubmitReply, SubmitRequest};
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::{SpecError, TaskId, TaskSpec};
 use futures_util::{Stream, StreamExt as _};
@@ -25,7 +25,7 @@ pub(crate) struct Service {
 }
 
 /// A batch that has its room, or why it has none.
-type Admitted = Result<(Vec<TaskSpec>, Share), Error>;
+type Admitted = Result<(Vec<TaskSpec>, SubmitOptions, Share), Error>;
 
 impl Service {
     pub(crate) fn new(app: App) -> Self {
@@ -86,12 +86,13 @@ async fn admit(app: &App, batch: SubmitRequest) -> Admitted {
     let payload_bytes = batch.tasks.iter().map(|task| task.payload.len()).sum();
     let share = app.budget.take(batch.tasks.len(), payload_bytes).await?;
     let specs = batch.tasks.into_iter().map(spec_from_wire).collect::<Result<_, _>>();
-    Ok((specs.map_err(|error| as_engine_error(&error))?, share))
+    let options = SubmitOptions { strict: batch.strict };
+    Ok((specs.map_err(|error| as_engine_error(&error))?, options, share))
 }
 
 async fn submit(app: &App, admitted: Admitted) -> Result<Submitted, Error> {
-    let (specs, share) = admitted?;
-    let submitted = app.handle.submit(specs).await;
+    let (specs, options, share) = admitted?;
+    let submitted = app.handle.submit_with(specs, options).await;
     drop(share);
     submitted
 }
@@ -101,11 +102,18 @@ fn reply(submitted: Submitted) -> SubmitReply {
     let conflicts = submitted.conflicts.into_iter();
     let conflicts =
         conflicts.map(|(task, first)| Conflict { task: bytes(task), first: bytes(first) });
+    let late = submitted.late.iter().map(|late| Late {
+        task: bytes(late.task),
+        deadline_us: late.deadline.0,
+        expected_end_us: late.expected_end.0,
+    });
     SubmitReply {
         accepted: submitted.accepted,
         known: submitted.known,
         refusal: None,
         conflicts: conflicts.collect(),
+        late: late.collect(),
+        late_total: submitted.late_total,
     }
 }
 
@@ -116,7 +124,7 @@ mod tests {
     #[test]
     fn a_reply_names_the_tasks_that_were_skipped() {
         let conflicts = vec![(TaskId(7), TaskId(1))];
-        let reply = reply(Submitted { accepted: 2, known: 1, conflicts });
+        let reply = reply(Submitted { accepted: 2, known: 1, conflicts, ..Submitted::default() });
         assert_eq!((reply.accepted, reply.known, reply.conflicts.len()), (2, 1, 1));
         assert_eq!(TaskId::from_slice(&reply.conflicts[0].task), Some(TaskId(7)));
         assert_eq!(TaskId::from_slice(&reply.conflicts[0].first), Some(TaskId(1)));

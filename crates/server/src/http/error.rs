@@ -148,7 +148,9 @@ impl From<Error> for ApiError {
 impl From<SpecError> for ApiError {
     fn from(error: SpecError) -> Self {
         let status = match &error {
-            SpecError::IdTaken { .. } | SpecError::NotUnique { .. } => StatusCode::CONFLICT,
+            SpecError::IdTaken { .. } | SpecError::NotUnique { .. } | SpecError::TooLate { .. } => {
+                StatusCode::CONFLICT
+            }
             SpecError::PayloadTooLarge { .. } | SpecError::BatchTooLarge { .. } => {
                 StatusCode::PAYLOAD_TOO_LARGE
             }
@@ -165,6 +167,7 @@ impl From<SpecError> for ApiError {
             | SpecError::TooManyEdges { .. }
             | SpecError::SkippedDependency { .. } => Some("after"),
             SpecError::NotUnique { .. } => Some("unique.key"),
+            SpecError::TooLate { .. } => Some("deadline"),
             _ => None,
         };
         let refusal = Self::new(status, error.code(), error.to_string());
@@ -197,16 +200,22 @@ pub(crate) async fn method_not_allowed(method: Method, uri: Uri) -> ApiError {
 mod tests {
     use super::*;
     use divvy_types::settings::InvalidSetting;
-    use divvy_types::{TaskId, TaskState};
+    use divvy_types::{TaskId, TaskState, Timestamp};
 
     #[test]
     fn every_refusal_of_the_engine_has_its_status() {
         let conflict =
             Error::Conflict { task: TaskId(1), state: TaskState::Done, problem: "it is over" };
+        let too_late = Error::Spec(SpecError::TooLate {
+            task: TaskId(1),
+            deadline: Timestamp(1),
+            expected_end: Timestamp(2),
+        });
         let cases = [
             (Error::Spec(SpecError::field("kind", "is empty".into())), 400),
             (Error::Spec(SpecError::Cycle { task: TaskId(1), other: TaskId(2) }), 400),
             (Error::Spec(SpecError::IdTaken { task: TaskId(1) }), 409),
+            (too_late, 409),
             (Error::Spec(SpecError::PayloadTooLarge { bytes: 1 }), 413),
             (Error::Spec(SpecError::BatchTooLarge { count: 1 }), 413),
             (Error::BadCursor("x".into()), 400),

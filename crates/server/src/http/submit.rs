@@ -7,9 +7,10 @@ use std::fmt;
 
 use axum::Json;
 use axum::extract::State;
-use divvy_engine::Submitted;
+use divvy_engine::{SubmitOptions, Submitted};
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE};
+use divvy_types::view::Late;
 use divvy_types::{
     Dependency, Matching, Name, Payload, RetryPolicy, SpecError, TaskId, TaskSpec, Terms,
     Timestamp, Unique, Workflow,
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::extract::{JsonBytes, parse};
+use crate::http::parameters::Parameters;
 
 /// A task as it is sent: all fields of a [`TaskSpec`], with an id that may be absent.
 #[derive(Deserialize)]
@@ -86,6 +88,10 @@ pub(crate) struct Accepted {
     ids: Vec<TaskId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     conflicts: Vec<Conflict>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    late: Vec<Late>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    late_total: Option<u32>,
 }
 
 /// A task that was not taken.
@@ -99,19 +105,23 @@ struct Conflict {
 /// Accepts tasks. 201 if any is new, 200 if all were known or skipped.
 pub(crate) async fn submit(
     State(app): State<App>,
+    mut parameters: Parameters,
     JsonBytes(body): JsonBytes,
 ) -> Result<(StatusCode, Json<Accepted>), ApiError> {
+    let options = SubmitOptions { strict: parameters.take_switch("strict")? };
+    parameters.finish()?;
     let specs = read(&body)?;
     drop(body);
     let ids = specs.iter().map(|spec| spec.id).collect();
     let payload_bytes = specs.iter().map(|spec| spec.payload.data().len()).sum();
     let share = app.budget.take(specs.len(), payload_bytes).await?;
-    let submitted = app.handle.submit(specs).await?;
+    let submitted = app.handle.submit_with(specs, options).await?;
     drop(share);
     let status = if submitted.accepted > 0 { StatusCode::CREATED } else { StatusCode::OK };
-    let Submitted { accepted, known, conflicts } = submitted;
+    let Submitted { accepted, known, conflicts, late, late_total } = submitted;
     let conflicts = conflicts.into_iter().map(|(task, first)| Conflict { task, first }).collect();
-    Ok((status, Json(Accepted { accepted, known, ids, conflicts })))
+    let late_total = (late_total > 0).then_some(late_total);
+    Ok((status, Json(Accepted { accepted, known, ids, conflicts, late, late_total })))
 }
 
 fn read(body: &[u8]) -> Result<Vec<TaskSpec>, ApiError> {

@@ -175,3 +175,30 @@ async fn a_stopped_engine_is_told_as_unavailable() {
     world.get("/readyz").await.refused(503, "stopping");
     assert_eq!(world.get("/healthz").await.status, 200);
 }
+
+#[tokio::test]
+async fn a_task_that_will_be_late_is_told_or_refused() {
+    let world = World::start().await;
+    let past = json!({"kind": "noop", "id": id(1), "deadline": "2020-01-01T00:00:00Z"});
+    let batch = json!({"tasks": [{"kind": "noop", "id": id(2)}, past]});
+    let error =
+        world.post("/api/v1/tasks?strict=true", &batch).await.refused(409, "deadline_unmeetable");
+    assert_eq!(error["field"], "deadline");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains(&id(1)) && message.contains("2020-01-01"), "{message}");
+    world.get(&format!("/api/v1/tasks/{}", id(2))).await.refused(404, "not_found");
+
+    let answer = world.post("/api/v1/tasks?strict=false", &batch).await.ok();
+    assert_eq!((&answer["accepted"], &answer["late_total"]), (&json!(2), &json!(1)));
+    let late = &answer["late"][0];
+    assert_eq!((&late["task"], answer["late"].as_array().unwrap().len()), (&json!(id(1)), 1));
+    assert!(late["deadline"].as_str().unwrap().starts_with("2020-01-01T00:00:00"), "{late}");
+    assert!(late["expected_end"].as_str().unwrap() > "2024", "{late}");
+    let far = json!({"kind": "noop", "deadline": "2120-01-01T00:00:00Z"});
+    let answer = world.post("/api/v1/tasks?strict=1", &far).await.ok();
+    assert_eq!(answer["accepted"], 1);
+    assert!(answer.get("late").is_none() && answer.get("late_total").is_none(), "{answer}");
+    let error = world.post("/api/v1/tasks?strict=maybe", &far).await.refused(400, "invalid_field");
+    assert_eq!(error["field"], "strict");
+    world.post("/api/v1/tasks?stict=true", &far).await.refused(400, "invalid_field");
+}

@@ -13,7 +13,7 @@ use tonic::Code;
 use crate::world::{World, hello, id, soon};
 
 fn batch(specs: &[TaskSpec]) -> SubmitRequest {
-    SubmitRequest { tasks: specs.iter().map(spec_to_wire).collect() }
+    SubmitRequest { tasks: specs.iter().map(spec_to_wire).collect(), strict: false }
 }
 
 fn task(number: u128) -> TaskSpec {
@@ -153,4 +153,22 @@ async fn garbage_is_refused_and_the_server_goes_on() {
         client.post(world.url("/divvy.v2.Else/Nothing")).header("content-type", "application/grpc");
     assert_eq!(request.send().await.unwrap().headers()["grpc-status"], "12");
     assert_eq!(world.get("/api/v1/stats").await.ok()["engine"]["submitted"], 0);
+}
+
+#[tokio::test]
+async fn late_tasks_are_named_and_a_strict_batch_is_refused() {
+    let world = World::start().await;
+    let mut client = world.submitter().await;
+    let mut late = task(1);
+    late.deadline = Some(Timestamp(1_000_000));
+    let strict = SubmitRequest { strict: true, ..batch(&[late.clone(), task(2)]) };
+    let status = client.submit(strict).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "{status}");
+    assert_eq!(status.metadata().get("divvy-code").unwrap(), "deadline_unmeetable");
+    world.get(&format!("/api/v1/tasks/{}", id(2))).await.refused(404, "not_found");
+    let reply = client.submit(batch(&[late, task(2)])).await.unwrap().into_inner();
+    assert_eq!((reply.accepted, reply.late_total), (2, 1));
+    assert_eq!(TaskId::from_slice(&reply.late[0].task), Some(TaskId(1)));
+    assert_eq!(reply.late[0].deadline_us, 1_000_000);
+    assert!(reply.late[0].expected_end_us > 1_000_000);
 }
