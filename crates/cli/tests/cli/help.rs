@@ -124,7 +124,7 @@ fn the_guide_has_an_example_of_every_command() {
     for command in COMMANDS.iter().filter(|command| {
         ![
             "task", "queue", "worker", "limit", "dead", "schedule", "config", "settings", "store",
-            "lab",
+            "lab", "workflow",
         ]
         .contains(command)
     }) {
