@@ -25,7 +25,7 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     options.queues = choice.queues.clone();
     options.capabilities = choice.capabilities.clone();
     options.slots = slots(choice.slots);
-    options.prefetch = choice.prefetch.map_or(options.slots.total(), |prefetch| prefetch.0);
+    options.prefetch = choice.prefetch.map_or_else(|| options.slots.total(), |prefetch| prefetch.0);
     options.drain_timeout = choice.drain_timeout;
     let registry = choice.registry()?;
     if args.stop_with_stdin {

@@ -156,6 +156,11 @@ fn every_term_of_a_task_can_be_given_and_is_shown() {
         "--cost-hint",
         "4096",
     ];
+    let refused = server.run(&args).expect(2).stderr;
+    assert!(refused.contains("divvy limit set api"), "a limit must be defined first: {refused}");
+    for limit in ["api", "gpu"] {
+        server.run(&["limit", "set", limit, "--concurrency", "4"]).expect(0);
+    }
     let id = server.run(&args).expect(0).line().to_owned();
     let task = server.task(&id);
     assert_eq!(task["needs"], json!(["gpu>=2", "region=eu"]));

@@ -25,6 +25,17 @@ fn the_first_line_says_where_it_is_and_what_it_has() {
 }
 
 #[test]
+fn local_workers_take_as_many_tasks_ahead_as_was_said() {
+    for (args, ahead) in [(&["--prefetch", "3"][..], 3), (&["--prefetch", "0"], 0)] {
+        let server = Server::up(args);
+        server.run(&["submit", "noop", "--wait"]).expect(0);
+        let worker = server.run(&["worker", "list", "--json"]).expect(0).json().remove(0);
+        let (credit, slots) = (worker["credit"].as_u64(), worker["slots"].as_u64());
+        assert_eq!(credit, slots.map(|slots| slots + ahead), "{worker}");
+    }
+}
+
+#[test]
 fn ctrl_c_drains_so_a_running_task_finishes_once() {
     let server = Server::up(&[]);
     let id = server.run(&["submit", "sleep", "-a", "ms:=1500", "-q"]).expect(0).line().to_owned();
