@@ -164,12 +164,7 @@ impl Scheduler {
             recovered: true,
         };
         if let Some((token, worker)) = held {
-            if !taken.spec.limits.is_empty() {
-                self.limits.begin(&taken.spec.limits, &self.settings, now);
-            }
-            taken.token = token;
-            taken.links().holder = Some(worker);
-            self.timers.add(now.plus_ms(self.options.lease_ms), Timer::Unclaimed(taken.seq));
+            self.hold_for(now, &mut taken, token, worker);
         }
         if state == TaskState::Blocked && !self.recovering {
             self.lives = self.lives.wrapping_add(1).max(1);
@@ -182,5 +177,15 @@ impl Scheduler {
         if let Some(workflow) = workflow {
             self.await_workflow(row, workflow);
         }
+    }
+
+    /// Leaves a task with the worker that ran it before the restart, until that comes back or a lease time has passed.
+    fn hold_for(&mut self, now: Timestamp, task: &mut Task, token: Token, worker: Name) {
+        if !task.spec.limits.is_empty() {
+            self.limits.begin(&task.spec.limits, &self.settings, now);
+        }
+        task.token = token;
+        task.links().holder = Some(worker);
+        self.timers.add(now.plus_ms(self.options.lease_ms), Timer::Unclaimed(task.seq));
     }
 }

@@ -62,8 +62,7 @@ pub(super) fn recover(
             lanes.insert(lane, (1, spec));
             continue;
         }
-        let made = made(&mut attempts, seq)?;
-        let put_back = replayed.take(seq)?;
+        let (made, put_back) = (made(&mut attempts, seq)?, replayed.take(seq)?);
         visit(Recovered::Open(OpenTask {
             seq: task.seq,
             submitted_at: task.at,
