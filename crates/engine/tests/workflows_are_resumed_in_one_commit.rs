@@ -42,7 +42,7 @@ fn end(
     id: u128,
     how: AttemptOutcome,
 ) {
-    let grant = granted.iter().find(|grant| grant.spec.id.0 == id).expect("it was granted");
+    let grant = granted.iter().find(|grant| grant.spec.id.0 == id).expect("it is granted");
     world.report(worker, grant.spec.id, grant.token, how);
 }
 

@@ -3,7 +3,7 @@
 //! Everything that was submitted and is not final is open again. An attempt that is recorded as held stays leased,
 //! to nobody, until its worker announces it or a lease time has passed.
 
-use divvy_types::{Lane, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkflowId};
+use divvy_types::{Lane, Name, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkflowId};
 
 use crate::settle::cause;
 use crate::submit::{Batch, Standing, links_of};
@@ -163,8 +163,8 @@ impl Scheduler {
             stopping: false,
             recovered: true,
         };
-        if let Some((token, worker)) = held {
-            self.hold_for(now, &mut taken, token, worker);
+        if let Some(held) = held {
+            self.leave_leased(now, &mut taken, held);
         }
         if state == TaskState::Blocked && !self.recovering {
             self.lives = self.lives.wrapping_add(1).max(1);
@@ -179,8 +179,8 @@ impl Scheduler {
         }
     }
 
-    /// Leaves a task with the worker that ran it before the restart, until that comes back or a lease time has passed.
-    fn hold_for(&mut self, now: Timestamp, task: &mut Task, token: Token, worker: Name) {
+    /// The attempt that ran when the server stopped may still run.
+    fn leave_leased(&mut self, now: Timestamp, task: &mut Task, (token, worker): (Token, Name)) {
         if !task.spec.limits.is_empty() {
             self.limits.begin(&task.spec.limits, &self.settings, now);
         }

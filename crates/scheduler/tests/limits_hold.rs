@@ -199,10 +199,8 @@ fn the_wait_reason_names_the_limit_and_when_it_lets_go() {
     };
     assert_eq!(wait_of(&timeline, 1), Some(expected));
     let views = timeline.world.scheduler.limit_views(begin);
-    assert_eq!(
-        (views[0].name.as_str(), views[0].key.as_deref(), views[0].waiting, views[0].tokens),
-        ("api", Some("acme"), 1, Some(0))
-    );
+    assert_eq!((views[0].name.as_str(), views[0].key.as_deref()), ("api", Some("acme")));
+    assert_eq!((views[0].waiting, views[0].tokens), (1, Some(0)));
     assert_eq!(views[0].next_at, Some(begin.plus_ms(60_000)));
 }
 
