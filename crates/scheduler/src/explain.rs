@@ -49,7 +49,7 @@ impl Scheduler {
     fn expected_end(&self, now: Timestamp, task: &Task) -> Timestamp {
         let start = match task.state {
             TaskState::Leased => task.since,
-            _ => self.estimated_start(now, task).unwrap_or(now.max(task.ready_at)),
+            _ => self.estimated_start(now, task).unwrap_or_else(|| now.max(task.ready_at)),
         };
         let run_us = self.estimate_us(&task.spec).unwrap_or(0);
         now.max(after_us(start, run_us))
