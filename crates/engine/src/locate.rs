@@ -133,28 +133,28 @@ impl Core {
         {
             return Ok(Err(Unresolved::Refused(error)));
         }
-        let late = match deadlines {
-            Deadlines::Ignore => Vec::new(),
-            Deadlines::Tell | Deadlines::Enforce => self.expected_late(&specs, &new, &parents),
+        let late = match self.test_deadlines(deadlines, &specs, &new, &parents) {
+            Ok(late) => late,
+            Err(error) => return Ok(Err(Unresolved::Refused(error))),
         };
-        if let (Deadlines::Enforce, Some(late)) = (deadlines, late.first()) {
-            return Ok(Err(Unresolved::Refused(too_late(late))));
-        }
         let tasks = self.take_in(specs, &new, parents, last_ordered);
         let Claims { conflicts, replaced, .. } = claims;
         Ok(Ok(Resolved { tasks, known, conflicts, replaced, late }))
     }
 
-    /// Which of the new tasks of a batch will presumably miss their deadlines.
-    fn expected_late(
+    /// Which of the new tasks of a batch will presumably miss their deadlines; refuses the first if that is asked for.
+    fn test_deadlines(
         &self,
+        deadlines: Deadlines,
         specs: &[TaskSpec],
         new: &[usize],
         parents: &[Vec<Parent>],
-    ) -> Vec<Late> {
+    ) -> Result<Vec<Late>, SpecError> {
         // Nearly all batches have no deadlines; those cost nothing.
-        if new.iter().all(|index| specs[*index].deadline.is_none()) {
-            return Vec::new();
+        if deadlines == Deadlines::Ignore
+            || new.iter().all(|index| specs[*index].deadline.is_none())
+        {
+            return Ok(Vec::new());
         }
         let newcomers = new.iter().enumerate().map(|(place, index)| {
             let parents = parents.get(place).map_or(&[][..], Vec::as_slice);
@@ -167,7 +167,13 @@ impl Core {
             let spec = newcomers[place].spec;
             Some(Late { task: spec.id, deadline: spec.deadline?, expected_end })
         });
-        late.collect()
+        let late: Vec<Late> = late.collect();
+        match late.first() {
+            Some(&Late { task, deadline, expected_end }) if deadlines == Deadlines::Enforce => {
+                Err(SpecError::TooLate { task, deadline, expected_end })
+            }
+            _ => Ok(late),
+        }
     }
 
     /// What becomes of a new task by its unique key; nothing if the one that has it is between memory and store.
@@ -308,11 +314,6 @@ impl Core {
             },
         }
     }
-}
-
-fn too_late(late: &Late) -> SpecError {
-    let Late { task, deadline, expected_end } = *late;
-    SpecError::TooLate { task, deadline, expected_end }
 }
 
 enum Match {

@@ -14,7 +14,7 @@ fn world() -> (World, TestWorker) {
     let mut world = World::new();
     let mut worker = world.join("w", 1, vec![]);
     for id in 1..=20 {
-        world.submit(vec![task(9_000 + id)]).unwrap();
+        world.submit(vec![task(9_000 + id)]).expect("is taken");
         let granted = worker.grants().remove(0);
         world.advance_ms(10_000);
         world.finish(&worker, &granted);
