@@ -1,4 +1,5 @@
 //! Many tasks by filter: counted first, treated in slices, gone on with after an interruption.
+#![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
 
 use divvy_engine::{Bulk, BulkAction, Engine, Handle, Options};
 use divvy_store::MemoryStore;
@@ -20,7 +21,7 @@ fn bulk(action: BulkAction) -> Bulk {
 }
 
 fn task(n: u128) -> TaskSpec {
-    let mut spec = TaskSpec::new(TaskId(n), if n % 2 == 0 { "even" } else { "odd" });
+    let mut spec = TaskSpec::new(TaskId(n), if n.is_multiple_of(2) { "even" } else { "odd" });
     spec.queue = if n <= 1_500 { "first".into() } else { "last".into() };
     spec
 }

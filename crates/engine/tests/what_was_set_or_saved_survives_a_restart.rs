@@ -24,11 +24,11 @@ fn settings(timeout_ms: u64) -> Settings {
 
 fn apply(world: &mut World, settings: Settings) {
     let settings = Box::new(settings);
-    world.ask(|reply| Request::ApplySettings { settings, reply }).unwrap();
+    world.ask(|reply| Request::ApplySettings { settings, reply }).expect("sane settings");
 }
 
 fn json(text: &'static str) -> Payload {
-    Payload::json(text).unwrap()
+    Payload::json(text).expect("valid JSON")
 }
 
 #[test]
