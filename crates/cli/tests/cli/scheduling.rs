@@ -128,9 +128,6 @@ fn queue_weights_are_merged_shown_and_reset() {
 #[test]
 fn every_term_of_a_task_can_be_given_and_is_shown() {
     let server = Server::serve(&[]);
-    for limit in ["api", "gpu"] {
-        server.run(&["limit", "set", limit, "--rate", "10/s"]).expect(0);
-    }
     let args = [
         "submit",
         "encode",
