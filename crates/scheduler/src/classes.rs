@@ -77,6 +77,8 @@ pub(crate) struct Classes {
     by_hash: BTreeMap<u64, Vec<u32>>,
     /// Classes that may be served, by band: with streams that may, in queues that are not paused.
     pub(crate) runnable: [Bits; 5],
+    /// When something of a class should start at the latest, by band: side by side, because every pick compares them.
+    urgency: [Vec<u64>; 5],
     last: u32,
     sweep_at: usize,
 }
@@ -119,6 +121,22 @@ impl Classes {
 
     pub(crate) fn get_mut(&mut self, index: u32) -> &mut Class {
         self.list[index as usize].as_mut().expect("a class in use")
+    }
+
+    /// When something of a class and band should start at the latest, if it may be served.
+    pub(crate) fn urgency(&self, class: u32, band: usize) -> u64 {
+        self.urgency[band][class as usize]
+    }
+
+    /// Works out anew when something of a class and band should start at the latest.
+    pub(crate) fn urgency_changed(&mut self, class: u32, band: usize, patience_us: u64) {
+        let front = self.get(class).bands[band].front();
+        let by = front.map_or(u64::MAX, |front| front.urgency(patience_us).0);
+        let list = &mut self.urgency[band];
+        if list.len() <= class as usize {
+            list.resize(class as usize + 1, u64::MAX);
+        }
+        list[class as usize] = by;
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Class)> {

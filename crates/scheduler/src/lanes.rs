@@ -172,6 +172,7 @@ impl Scheduler {
         }
         let runnable = !band.is_empty() && !self.queues.get(class.queue).paused;
         self.classes.runnable[usize::from(id.band)].set(id.class, runnable);
+        self.classes.urgency_changed(id.class, usize::from(id.band), self.turns.patience_us);
         self.streams.get_mut(index).listed = after;
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct Turns {
     /// How much waiting makes up for one step of priority.
     ageing_us: u64,
     /// Within what time tasks without deadlines count as having to start.
-    patience_us: u64,
+    pub(crate) patience_us: u64,
     pass: [u64; 5],
     time: u64,
     /// No task that may be served is older than this, by band.
@@ -280,18 +280,21 @@ impl Scheduler {
 
     /// The stream that is first by what is listed, and the stream of the most urgent task, which decided so.
     fn first_stream(&self, worker: u32, band: usize) -> Option<(u32, u32)> {
-        let patience = self.patience_us();
         let (mut least, mut best) = ((u64::MAX, u64::MAX), None);
         for class in self.served(worker, band) {
-            let Some(front) = self.front(class, band) else { continue };
-            let queue = self.classes.get(class).queue;
-            let share = if self.queues.weighted { self.queues.get(queue).tag } else { 0 };
-            let (by, stream, is_timed) = front.urgency(patience);
-            if best.is_none() || (share, by) < least {
-                (least, best) = ((share, by), Some((queue, stream, is_timed)));
+            let share = if self.queues.weighted {
+                self.queues.get(self.classes.get(class).queue).tag
+            } else {
+                0
+            };
+            let rank = (share, self.classes.urgency(class, band));
+            if best.is_none() || rank < least {
+                (least, best) = (rank, Some(class));
             }
         }
-        let (queue, urgent, is_timed) = best?;
+        let class = best?;
+        let queue = self.classes.get(class).queue;
+        let (_, urgent, is_timed) = self.front(class, band)?.urgency(self.patience_us());
         if is_timed || !self.shares.is_shared(queue) {
             return Some((urgent, urgent));
         }

@@ -14,6 +14,11 @@ impl Scheduler {
     pub(crate) fn settings_changed(&mut self, now: Timestamp, settings: Settings) {
         self.settings = settings;
         self.turns.redefine(&self.settings.ordering);
+        let classes: Vec<u32> = self.classes.iter().map(|(index, _)| index).collect();
+        for class in classes {
+            (0..5)
+                .for_each(|band| self.classes.urgency_changed(class, band, self.turns.patience_us));
+        }
         self.queues.redefine(&self.settings.queues);
         let queues = &self.queues;
         self.shares.reweigh(|queue, key| queues.key_weight(queue, key));
