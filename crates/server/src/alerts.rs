@@ -5,6 +5,7 @@
 //! that could go better.
 
 use divvy_engine::Snapshot;
+use divvy_types::need::offers;
 use divvy_types::overview::{Alert, Severity, Stranded, WorkerLoad};
 use divvy_types::view::{LimitView, LoadMetrics};
 use divvy_types::{Name, Timestamp, WaitReason};
@@ -111,7 +112,7 @@ fn no_capable_worker(scene: &Scene) -> Alert {
                         "{tasks}{others} cannot run: no worker has {}; nearest is `{nearest}`",
                         missing.join(", ")
                     ),
-                    format!("start a worker that has it: divvy work --caps {}", missing.join(",")),
+                    format!("start a worker that has it: divvy work --caps {}", offers(missing)),
                 ),
                 _ => (
                     format!("{tasks}{others} cannot run: no connected worker serves it"),

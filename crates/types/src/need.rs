@@ -90,6 +90,16 @@ pub fn is_met(need: &str, capabilities: &[Name]) -> bool {
     })
 }
 
+/// The capability that a worker must have to meet a need, as it would be said: `gpu=2` for `gpu>=2`.
+pub fn offer(need: &str) -> String {
+    need.replace(">=", "=").replace("==", "=").replace(' ', "")
+}
+
+/// The capabilities that would meet these needs, as an argument of `divvy work --caps`.
+pub fn offers(needs: &[Name]) -> String {
+    needs.iter().map(|need| offer(need)).collect::<Vec<_>>().join(",")
+}
+
 /// The number that a capability has as its value.
 pub fn number(capabilities: &[Name], name: &str) -> Option<f64> {
     let found = capabilities.iter().map(|text| capability(text)).find(|(other, _)| *other == name);
@@ -121,6 +131,9 @@ mod tests {
             ("nvenc", false),
         ] {
             assert_eq!(is_met(need, &has), met, "{need}");
+        }
+        for need in ["gpu", "gpu>=2", "gpu == 2", "region=eu"] {
+            assert!(is_met(need, &[Name::from(offer(need))]), "{need}");
         }
         assert_eq!(number(&has, "gpu"), Some(2.0));
         assert_eq!(number(&has, "region"), None);

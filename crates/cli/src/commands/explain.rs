@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use divvy_types::need::offers;
 use divvy_types::overview::TaskExplanation;
 use divvy_types::view::{Candidate, PlacedBy, Placement, TaskDetail};
 use divvy_types::{TaskState, Timestamp, WaitReason};
@@ -201,7 +202,7 @@ fn next_step(task: &TaskExplanation) -> Option<String> {
             Some(format!("start a worker that serves it: divvy work --exec {kind}=PROGRAM"))
         }
         (_, Some(WaitReason::MissingCapability { missing, .. })) => {
-            Some(format!("start a worker that has it: divvy work --caps {}", missing.join(",")))
+            Some(format!("start a worker that has it: divvy work --caps {}", offers(missing)))
         }
         (_, Some(WaitReason::QueuePaused { queue })) => Some(format!("divvy queue resume {queue}")),
         (_, Some(WaitReason::Limit { .. })) => Some("see how full it is: divvy limit list".into()),
