@@ -58,7 +58,7 @@ const FAULTS: &[(Spoil, &str, &str, &str)] = &[
         |scene| scene.stranded = stranded(no_gpu()),
         "no_capable_worker",
         "4 tasks of `encode` in queue `video` cannot run: no worker has gpu>=2; nearest is `w1`",
-        "--caps gpu>=2",
+        "--caps gpu=2",
     ),
     (
         |scene| scene.stranded = stranded(nobody()),
