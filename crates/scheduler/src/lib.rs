@@ -4,11 +4,12 @@
 //! in the next.
 //!
 //! Reading order: [`input`] and [`action`] (the contract), `scheduler` (the state and its parts); `submit`, `finish`,
-//! `fail`, `settle`, `cancel`, `lease`, `spill`, `recover`, `knot`, `workflows`, `checkpoint`, `reload` (one file per
-//! transition); `classes`, `streams`, `bands`, `lanes` (where ready tasks are), `pick`, `shares`, `limits` (whose turn it
-//! is, and the rules of order); about workers: `profile` and `matching` (who may), `score` (who gets), `learn` and
-//! `bench` (who does well), `places`, `steal` and `rebalance` (what waits where, and moves); [`view`], `explain`, `load`
-//! and `health` (what can be read), [`admit`] (what is let in), [`admission`] (what will be late).
+//! `fail` and `budgets`, `settle`, `cancel`, `lease`, `spill`, `recover`, `replay`, `knot`, `workflows`, `checkpoint`,
+//! `reload` (one file per transition); `table` and `pages` (tasks by row and by number), `classes`, `streams`, `bands`,
+//! `lanes` (where ready tasks are), `pick`, `shares`, `limits` (whose turn it is, and the rules of order); about workers:
+//! `profile` and `matching` (who may), `score` and `placed` (who gets, and why), `learn`, `runtimes` and `bench` (who does
+//! well), `places`, `steal` and `rebalance` (what waits where, and moves); [`view`], `explain`, [`admission`], `load` and
+//! `health` (what can be read), [`admit`] (what is let in).
 //!
 //! **Order and starvation.** A worker gets, of the tasks that it can run, the one of the highest priority, and in that
 //! the one whose turn it is by queue, slack, fair share and age; the exact rules are at the top of `pick`. A task of
