@@ -126,22 +126,37 @@ pub(crate) struct Registration {
 /// The function, by the tier that it runs on.
 #[derive(Clone)]
 pub(crate) enum Code {
-    Async(Arc<dyn Fn(Context) -> BoxFuture<'static, AttemptOutcome> + Send + Sync>),
+    Async(AsyncCode),
+    Process(AsyncCode),
     Blocking(SyncCode),
     Cpu(SyncCode),
 }
+
+pub(crate) type AsyncCode =
+    Arc<dyn Fn(Context) -> BoxFuture<'static, AttemptOutcome> + Send + Sync>;
 
 pub(crate) type SyncCode = Arc<dyn Fn(Context) -> AttemptOutcome + Send + Sync>;
 
 impl Registration {
     pub(crate) fn asynchronous<Arguments, H: AsyncHandler<Arguments>>(handler: H) -> Self {
+        Self::future(handler, Code::Async)
+    }
+
+    pub(crate) fn process<Arguments, H: AsyncHandler<Arguments>>(handler: H) -> Self {
+        Self::future(handler, Code::Process)
+    }
+
+    fn future<Arguments, H: AsyncHandler<Arguments>>(
+        handler: H,
+        tier: fn(AsyncCode) -> Code,
+    ) -> Self {
         let run = move |context: Context| -> BoxFuture<'static, AttemptOutcome> {
             match handler.start(&context) {
                 Ok(running) => async move { finish::<H::Task>(&context, running.await) }.boxed(),
                 Err(failure) => std::future::ready(failure.into_outcome()).boxed(),
             }
         };
-        Self { kind: <H::Task as Task>::KIND, check: H::check, code: Code::Async(Arc::new(run)) }
+        Self { kind: <H::Task as Task>::KIND, check: H::check, code: tier(Arc::new(run)) }
     }
 
     pub(crate) fn blocking<Arguments, H: SyncHandler<Arguments>>(handler: H) -> Self {

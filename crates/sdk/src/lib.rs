@@ -38,6 +38,7 @@ mod context;
 pub mod extract;
 mod failure;
 mod handler;
+pub mod objects;
 mod options;
 pub mod prelude;
 #[cfg(doctest)]
@@ -54,7 +55,7 @@ pub use client::{
 pub use context::{Context, MissingState, States};
 pub use divvy_types as types;
 pub use divvy_types::schedule::{CatchUp, Overlap, ScheduleView};
-pub use divvy_worker::{Shutdown, Slots, Summary};
+pub use divvy_worker::{Registry, Shutdown, Slots, Summary};
 pub use failure::{Failure, Outcome};
 pub use handler::{AsyncHandler, SyncHandler};
 pub use task::{Task, TaskOptions};

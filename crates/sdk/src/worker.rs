@@ -137,6 +137,12 @@ impl Worker {
         self
     }
 
+    /// Runs tasks with an async function that drives a child process, one per slot of the process tier.
+    pub fn on_process<Arguments, H: AsyncHandler<Arguments>>(mut self, handler: H) -> Self {
+        self.registrations.push(Registration::process(handler));
+        self
+    }
+
     /// Runs tasks with a function that blocks (files, old drivers), on a pool of threads.
     pub fn on_blocking<Arguments, H: SyncHandler<Arguments>>(mut self, handler: H) -> Self {
         self.registrations.push(Registration::blocking(handler));
@@ -180,6 +186,13 @@ impl Worker {
             &Surroundings { states: parts.states, ..Surroundings::default() },
         );
         Ok(Prepared { options, registry })
+    }
+
+    /// The handlers alone, for a worker that has others besides.
+    pub fn into_registry(self) -> Result<Registry, WorkerError> {
+        let parts = self.into_parts()?;
+        let surroundings = Surroundings { states: parts.states, ..Surroundings::default() };
+        Ok(registry(parts.registrations, &surroundings))
     }
 
     /// Checks everything that does not need a server.
@@ -258,6 +271,10 @@ pub(crate) fn registry(registrations: Vec<Registration>, surroundings: &Surround
             Code::Async(code) => {
                 let run = move |attempt: Attempt| code(Context::new(attempt, surroundings.clone()));
                 registry.on(kind, Arc::new(run));
+            }
+            Code::Process(code) => {
+                let run = move |attempt: Attempt| code(Context::new(attempt, surroundings.clone()));
+                registry.on_process(kind, Arc::new(run));
             }
             Code::Blocking(code) => {
                 registry.on_blocking(kind, Arc::new(OnThread { code, surroundings }));

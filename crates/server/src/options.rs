@@ -21,6 +21,10 @@ pub struct Options {
     pub lease_ms: u64,
     /// The settings file that someone watches for this server, as the API shows it.
     pub settings_file: SettingsFile,
+    /// Where objects are kept; without it there are none.
+    pub objects: Option<divvy_objects::Folder>,
+    /// More addresses, answered behind the same guard.
+    pub extension: axum::Router,
 }
 
 impl Options {
@@ -35,6 +39,8 @@ impl Options {
             allowed_hosts: Vec::new(),
             lease_ms: divvy_engine::Options::default().lease_ms,
             settings_file: SettingsFile::default(),
+            objects: None,
+            extension: axum::Router::new(),
         }
     }
 

@@ -87,6 +87,7 @@ pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router 
     http.method_not_allowed_fallback(error::method_not_allowed)
         .with_state(app.clone())
         .merge(grpc::routes(app))
+        .merge(options.extension.clone())
         .fallback(error::no_such_address)
         .layer(middleware::from_fn_with_state(rules, guard::admit))
 }

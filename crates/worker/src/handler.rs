@@ -104,6 +104,17 @@ impl Registry {
         self.insert(kind.into(), Tier::Cpu, Code::Thread(handler))
     }
 
+    /// Serves what `other` serves too.
+    pub fn merge(&mut self, other: Self) -> &mut Self {
+        if let Some(kind) = other.taken {
+            self.taken.get_or_insert(kind);
+        }
+        for (kind, entry) in other.kinds {
+            self.insert(kind, entry.tier, entry.code);
+        }
+        self
+    }
+
     /// The kinds, in order.
     pub fn kinds(&self) -> impl ExactSizeIterator<Item = &Name> {
         self.kinds.keys()

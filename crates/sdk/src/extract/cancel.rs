@@ -15,6 +15,14 @@ use crate::failure::Failure;
 pub struct Cancel(divvy_worker::Cancel);
 
 impl Cancel {
+    /// Never tells to stop: for code of handlers that is called without an attempt.
+    pub fn never() -> Self {
+        let spec = divvy_types::TaskSpec::new(crate::task::fresh_id(), "none");
+        let (attempt, _) =
+            divvy_worker::Attempt::detached(spec, divvy_types::Token(1), 1, [].into());
+        Self(attempt.cancelled())
+    }
+
     /// Whether the attempt shall stop.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()

@@ -1,0 +1,271 @@
+//! Large data beside the tasks: what does not fit into a payload or a result.
+//!
+//! Tasks carry the names of blobs, never the bytes. An [`Objects`] is a handle on where they are: a server, or a folder
+//! of this machine. Decides where a read is answered from; what is stored how is decided by `divvy-objects`.
+
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use divvy_objects::Folder;
+pub use divvy_objects::{Blob, BlobId, RecordName, Version};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use server::Remote;
+
+/// Why an object could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObjectError {
+    /// Where the objects are says no.
+    #[error(transparent)]
+    Folder(#[from] divvy_objects::Error),
+    /// The server says no, or does not answer.
+    #[error(transparent)]
+    Server(#[from] crate::Error),
+    /// A record that is not what its reader expects.
+    #[error("record `{name}` is not what is expected there: {problem}")]
+    Record {
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A file of this machine.
+    #[error("cannot read {path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+/// A handle on objects; a clone is cheap.
+#[derive(Clone, Debug)]
+pub struct Objects {
+    place: Arc<Place>,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// All of it here.
+    Folder(Folder),
+    /// At a server.
+    Remote(Remote),
+}
+
+/// A record as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<T> {
+    /// What it holds.
+    pub value: T,
+    /// Which version that is.
+    pub version: Version,
+}
+
+/// A blob as a file of this machine, for as long as this is held. The file must not be changed.
+#[derive(Clone, Debug)]
+pub struct LocalFile {
+    path: PathBuf,
+}
+
+impl LocalFile {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Objects {
+    /// Objects in a folder of this machine.
+    pub fn in_folder(folder: Folder) -> Self {
+        Self { place: Arc::new(Place::Folder(folder)) }
+    }
+
+    /// The blob, if it is there.
+    pub async fn blob(&self, id: BlobId) -> Result<Option<Blob>, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => on_thread(folder, move |folder| folder.blob(id)).await,
+            Place::Remote(remote) => remote.blob(id).await,
+        }
+    }
+
+    /// Stores these bytes.
+    pub async fn put(&self, bytes: Vec<u8>) -> Result<Blob, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => {
+                on_thread(folder, move |folder| folder.put_blob(&mut &bytes[..])).await
+            }
+            Place::Remote(remote) => remote.put(bytes).await,
+        }
+    }
+
+    /// Stores a file, which stays where it is.
+    pub async fn put_file(&self, path: &Path) -> Result<Blob, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => {
+                let file = std::fs::File::open(path)
+                    .map_err(|source| ObjectError::File { path: path.to_owned(), source })?;
+                on_thread(folder, move |folder| folder.put_blob(&mut &file)).await
+            }
+            Place::Remote(remote) => remote.put_file(path).await,
+        }
+    }
+
+    /// A small blob whole.
+    pub async fn get(&self, id: BlobId) -> Result<Vec<u8>, ObjectError> {
+        let file = self.local_file(id).await?;
+        let path = file.path().to_owned();
+        tokio::fs::read(&path).await.map_err(|source| ObjectError::File { path, source })
+    }
+
+    /// A blob as a file of this machine: where it is, or a copy in the cache.
+    pub async fn local_file(&self, id: BlobId) -> Result<LocalFile, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => {
+                let path = folder.blob_path(id);
+                match on_thread(folder, move |folder| folder.blob(id)).await? {
+                    Some(_) => Ok(LocalFile { path }),
+                    None => Err(divvy_objects::Error::NoBlob(id).into()),
+                }
+            }
+            Place::Remote(remote) => remote.local_file(id).await,
+        }
+    }
+
+    /// Removes a blob; says whether it was there.
+    pub async fn remove_blob(&self, id: BlobId) -> Result<bool, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => on_thread(folder, move |folder| folder.remove_blob(id)).await,
+            Place::Remote(remote) => remote.remove_blob(id).await,
+        }
+    }
+
+    /// A record, if it is there.
+    pub async fn record<T: DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<Option<Record<T>>, ObjectError> {
+        let name: RecordName = name.parse()?;
+        let found = match &*self.place {
+            Place::Folder(folder) => {
+                let name = name.clone();
+                on_thread(folder, move |folder| folder.record(&name)).await?
+            }
+            Place::Remote(remote) => remote.record(&name).await?,
+        };
+        let Some((bytes, version)) = found else { return Ok(None) };
+        let value = serde_json::from_slice(&bytes).map_err(|error| ObjectError::Record {
+            name: name.to_string(),
+            problem: error.to_string(),
+        })?;
+        Ok(Some(Record { value, version }))
+    }
+
+    /// Writes a record, whatever was there.
+    pub async fn put_record<T: Serialize>(&self, name: &str, value: &T) -> Result<(), ObjectError> {
+        let (name, bytes) = encode(name, value)?;
+        match &*self.place {
+            Place::Folder(folder) => {
+                on_thread(folder, move |folder| folder.put_record(&name, &bytes)).await
+            }
+            Place::Remote(remote) => remote.put_record(&name, bytes).await,
+        }
+    }
+
+    /// Writes a record if there is none; says whether there was none.
+    pub async fn create_record<T: Serialize>(
+        &self,
+        name: &str,
+        value: &T,
+    ) -> Result<bool, ObjectError> {
+        self.replace(name, None, value).await
+    }
+
+    /// Writes a record if it is still as it was read; says whether it was.
+    pub async fn replace_record<T: Serialize>(
+        &self,
+        name: &str,
+        version: Version,
+        value: &T,
+    ) -> Result<bool, ObjectError> {
+        self.replace(name, Some(version), value).await
+    }
+
+    /// Changes a record, or makes it from the default, however many do so at once.
+    pub async fn update_record<T: Serialize + DeserializeOwned + Default>(
+        &self,
+        name: &str,
+        mut change: impl FnMut(&mut T),
+    ) -> Result<T, ObjectError> {
+        loop {
+            let (mut value, version) = match self.record::<T>(name).await? {
+                Some(record) => (record.value, Some(record.version)),
+                None => (T::default(), None),
+            };
+            change(&mut value);
+            if self.replace(name, version, &value).await? {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// Removes a record; says whether it was there.
+    pub async fn remove_record(&self, name: &str) -> Result<bool, ObjectError> {
+        let name: RecordName = name.parse()?;
+        match &*self.place {
+            Place::Folder(folder) => {
+                on_thread(folder, move |folder| folder.remove_record(&name)).await
+            }
+            Place::Remote(remote) => remote.remove_record(&name).await,
+        }
+    }
+
+    /// The names of all records below `prefix`, in order.
+    pub async fn record_names(&self, prefix: &str) -> Result<Vec<RecordName>, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => {
+                let prefix = prefix.to_owned();
+                on_thread(folder, move |folder| folder.record_names(&prefix)).await
+            }
+            Place::Remote(remote) => remote.record_names(prefix).await,
+        }
+    }
+
+    async fn replace<T: Serialize>(
+        &self,
+        name: &str,
+        expected: Option<Version>,
+        value: &T,
+    ) -> Result<bool, ObjectError> {
+        let (name, bytes) = encode(name, value)?;
+        match &*self.place {
+            Place::Folder(folder) => {
+                on_thread(folder, move |folder| folder.replace_record(&name, expected, &bytes))
+                    .await
+            }
+            Place::Remote(remote) => remote.replace_record(&name, expected, bytes).await,
+        }
+    }
+}
+
+fn encode<T: Serialize>(name: &str, value: &T) -> Result<(RecordName, Vec<u8>), ObjectError> {
+    let parsed: RecordName = name.parse()?;
+    let bytes = serde_json::to_vec(value).map_err(|error| ObjectError::Record {
+        name: name.to_owned(),
+        problem: error.to_string(),
+    })?;
+    Ok((parsed, bytes))
+}
+
+async fn on_thread<T: Send + 'static>(
+    folder: &Folder,
+    work: impl FnOnce(&Folder) -> Result<T, divvy_objects::Error> + Send + 'static,
+) -> Result<T, ObjectError> {
+    let folder = folder.clone();
+    let done = tokio::task::spawn_blocking(move || work(&folder)).await;
+    Ok(done.expect("storing objects does not panic, and the runtime outlives its handles")?)
+}

@@ -1,0 +1,1 @@
+//! How long a task will take: what its size is, and a model that learns from what tasks took.

@@ -1,0 +1,1 @@
+//! Playlists for HTTP live streaming.

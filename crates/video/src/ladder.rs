@@ -1,0 +1,1 @@
+//! Which renditions a source gets.

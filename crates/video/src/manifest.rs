@@ -1,0 +1,103 @@
+//! What comes out: every file of a video with its hash, and what is known about it.
+
+use divvy::objects::BlobId;
+use serde::{Deserialize, Serialize};
+
+use crate::probe::Probe;
+use crate::recipe::Recipe;
+use crate::results::{Cost, Scan};
+
+/// Everything about a finished video; also its file `manifest.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The source.
+    pub probe: Probe,
+    /// What was wanted.
+    pub recipe: Recipe,
+    /// The build of the encoder.
+    pub tools: String,
+    /// Frames of each rendition.
+    pub frames: u64,
+    /// Length of the picture in milliseconds.
+    pub duration_ms: u64,
+    /// The renditions, largest first.
+    pub renditions: Vec<Rendition>,
+    /// The sound tracks.
+    pub tracks: Vec<TrackEntry>,
+    /// How the subtitles went.
+    pub subtitles: Part,
+    /// How the scan went.
+    pub scan: Part,
+    /// What the scan found, if it was done.
+    pub findings: Option<Scan>,
+    /// Whether a person must look at it before it is shown.
+    pub needs_review: bool,
+    /// The files.
+    pub files: Vec<FileEntry>,
+    /// What all of it cost, as far as it was made for this video or for one before it.
+    pub cost: Cost,
+}
+
+/// One rendition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rendition {
+    /// Its name, such as `720p`.
+    pub name: String,
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// Frames.
+    pub frames: u64,
+    /// Mean bits per second.
+    pub bitrate: u64,
+    /// Bytes of its segments.
+    pub bytes: u64,
+}
+
+/// One sound track.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrackEntry {
+    /// Its language.
+    pub language: String,
+    /// What a player calls it.
+    pub name: String,
+    /// Samples per channel.
+    pub samples: u64,
+    /// Samples per second.
+    pub sample_rate: u32,
+}
+
+/// How an optional part went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+pub enum Part {
+    /// It is there.
+    Done {
+        /// Who made it.
+        provider: String,
+    },
+    /// It was not asked for, or there was nobody to do it.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
+    /// It was tried.
+    Failed {
+        /// Why it failed.
+        reason: String,
+    },
+}
+
+/// A file: a blob, or a part of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Its path, such as `v/720p/seg_00001.m4s`.
+    pub path: String,
+    /// The blob with its bytes.
+    pub blob: BlobId,
+    /// Its first byte in the blob.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub length: u64,
+}

@@ -1,0 +1,65 @@
+//! What is there: the streams of a source, as far as they matter, and where its key frames are.
+
+use divvy::objects::Blob;
+use serde::{Deserialize, Serialize};
+
+use crate::FrameRate;
+
+/// A source that can be processed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// The source.
+    pub source: Blob,
+    /// What its container calls itself, such as `mov,mp4,m4a,3gp,3g2,mj2`.
+    pub format: String,
+    /// The picture.
+    pub video: VideoStream,
+    /// The sound, one entry per track.
+    pub audio: Vec<AudioStream>,
+}
+
+/// The picture of a source.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VideoStream {
+    /// Its number among all streams of the source.
+    pub index: u32,
+    /// Its codec, such as `h264`.
+    pub codec: String,
+    /// As it is shown: rotated, with square pixels.
+    pub width: u32,
+    /// As it is shown.
+    pub height: u32,
+    /// The pixel format, such as `yuv420p10le`.
+    pub pixel_format: String,
+    /// The output's grid.
+    pub rate: FrameRate,
+    /// How many frames the output has on that grid.
+    pub frames: u64,
+    /// How many packets the source has.
+    pub packets: u64,
+    /// When the first frame is shown, in microseconds of the source's clock; the grid begins there.
+    pub start_us: i64,
+    /// Whether frames are not at equal distances.
+    pub variable_rate: bool,
+    /// Whether it is interlaced.
+    pub interlaced: bool,
+    /// Whether brightness is coded for HDR (PQ or HLG).
+    pub hdr: bool,
+    /// The grid frame at or before which each key frame of the source is shown, in order, without repetition.
+    pub keyframes: Vec<u64>,
+}
+
+/// A sound track of a source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AudioStream {
+    /// Its number among all streams of the source.
+    pub index: u32,
+    /// Its codec.
+    pub codec: String,
+    /// Channels.
+    pub channels: u32,
+    /// Its language as the source says it (`und` if it does not).
+    pub language: String,
+    /// Its title, if it has one.
+    pub title: Option<String>,
+}

@@ -1,0 +1,156 @@
+//! What is never done twice: the results of tasks as records, and how they are looked up and committed.
+//!
+//! A result is written only after its blobs are stored, and only if there is none yet: of two attempts that did the
+//! same work, the first to record it is believed, and both return that.
+
+use divvy::objects::{Blob, BlobId, ObjectError, Objects};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::keys::Key;
+
+/// A chunk in one rung: fragments of an MP4 file that can be joined with those of its neighbours.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The beginning of the file, the same for all chunks of a rung.
+    pub init: Blob,
+    /// The fragments, one after the other, timed from the beginning of the video.
+    pub media: Blob,
+    /// Each fragment is a segment of the playlist.
+    pub fragments: Vec<Fragment>,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// A sound track: the same as a [`Piece`], for the whole length.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sound {
+    /// The beginning of the file.
+    pub init: Blob,
+    /// The fragments.
+    pub media: Blob,
+    /// Each fragment is a segment of the playlist.
+    pub fragments: Vec<Fragment>,
+    /// Samples per second.
+    pub sample_rate: u32,
+    /// Samples per channel that a player hears.
+    pub samples: u64,
+    /// The codec as a playlist says it, such as `mp4a.40.2`.
+    pub codec: String,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// Where a fragment is in its blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fragment {
+    /// Its first byte.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub length: u64,
+    /// Frames, or sound samples, that it holds.
+    pub samples: u64,
+}
+
+/// One thumbnail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Still {
+    /// When it is shown, in milliseconds from the beginning of the video.
+    pub at_ms: u64,
+    /// The picture, a JPEG.
+    pub picture: Blob,
+}
+
+/// The thumbnails.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stills {
+    /// All of them, in order; at least one.
+    pub stills: Vec<Still>,
+    /// What they cost.
+    pub cost: Cost,
+}
+
+/// The thumbnails on sheets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sprite {
+    /// The sheets, JPEGs.
+    pub sheets: Vec<Blob>,
+    /// Which picture is where, as WebVTT; it names the sheets `sprite_000.jpg` and so on.
+    pub index: Blob,
+    /// The picture to show before the video plays, a JPEG.
+    pub poster: Blob,
+    /// What they cost.
+    pub cost: Cost,
+}
+
+/// What the sound says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transcript {
+    /// Who heard it, such as `whisper tiny.en 1.2.1`.
+    pub provider: String,
+    /// The language.
+    pub language: String,
+    /// The subtitles as WebVTT.
+    pub subtitles: Blob,
+    /// How many cues they have.
+    pub cues: u32,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// What the frames show.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scan {
+    /// Who looked, such as `open_nsfw 0.1.0`.
+    pub provider: String,
+    /// Frames that were looked at.
+    pub frames: u32,
+    /// The highest score.
+    pub highest: f64,
+    /// The scores of all frames.
+    pub scores: Vec<Score>,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// What a scanner says about one frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Score {
+    /// When it is shown.
+    pub at_ms: u64,
+    /// What was looked for.
+    pub label: String,
+    /// From 0 to 1.
+    pub score: f64,
+}
+
+/// What a result cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Time on processors.
+    pub cpu_ms: u64,
+    /// Time on the clock.
+    pub wall_ms: u64,
+}
+
+/// The result under a key, if there is one.
+pub async fn find<T: DeserializeOwned>(
+    objects: &Objects,
+    source: BlobId,
+    key: &Key,
+) -> Result<Option<T>, ObjectError> {
+    Ok(objects.record(&key.record(source)).await?.map(|record| record.value))
+}
+
+/// Records a result whose blobs are stored; returns the one that holds, which is an earlier one if there is any.
+pub async fn commit<T: Serialize + DeserializeOwned>(
+    objects: &Objects,
+    source: BlobId,
+    key: &Key,
+    result: T,
+) -> Result<T, ObjectError> {
+    if objects.create_record(&key.record(source), &result).await? {
+        return Ok(result);
+    }
+    Ok(find(objects, source, key).await?.unwrap_or(result))
+}

@@ -1,0 +1,1 @@
+//! One chunk, one decode, all rungs.

@@ -1,0 +1,1 @@
+//! Sources from the web, by our own client, which refuses private addresses.

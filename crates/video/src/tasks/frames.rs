@@ -1,0 +1,1 @@
+//! Thumbnails at equal distances.

@@ -1,0 +1,1 @@
+//! One MP4 file per rung, by joining what was encoded.

@@ -1,0 +1,1 @@
+//! Playlists and the manifest.

@@ -1,0 +1,1 @@
+//! Sound for speech recognition.

@@ -1,0 +1,1 @@
+//! Decides what is to be done and spawns it.

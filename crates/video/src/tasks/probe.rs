@@ -1,0 +1,1 @@
+//! Finds out what a source holds, and refuses what cannot be processed.

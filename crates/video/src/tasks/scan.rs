@@ -1,0 +1,1 @@
+//! Lets a scanner look at the thumbnails.

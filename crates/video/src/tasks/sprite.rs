@@ -1,0 +1,1 @@
+//! Thumbnails on sheets, and the poster.

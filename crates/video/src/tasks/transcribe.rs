@@ -1,0 +1,1 @@
+//! Lets a recogniser listen, and writes subtitles.

@@ -1,0 +1,1 @@
+//! Checks the whole before anyone sees it.

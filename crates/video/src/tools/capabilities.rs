@@ -1,0 +1,1 @@
+//! What the tools of this machine can do, found out once at start.

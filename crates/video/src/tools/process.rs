@@ -1,0 +1,1 @@
+//! Runs a program: its process group, its limits, its output, its end.

@@ -1,0 +1,1 @@
+//! Reads what ffmpeg says about its progress.

@@ -1,0 +1,1 @@
+//! What a program may see and use.

@@ -1,0 +1,1 @@
+//! Subtitles and thumbnail indexes as WebVTT.
