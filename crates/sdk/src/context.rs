@@ -47,6 +47,11 @@ impl Context {
         self.inner.attempt.attempt
     }
 
+    /// Threads that it may use.
+    pub fn threads(&self) -> u32 {
+        self.inner.attempt.threads
+    }
+
     /// How the tasks that this one waited for ended.
     pub fn upstream(&self) -> &[Upstream] {
         &self.inner.attempt.upstream

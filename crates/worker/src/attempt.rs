@@ -24,6 +24,9 @@ pub struct Attempt {
     pub token: Token,
     /// Which attempt this is, from 1.
     pub attempt: u32,
+    /// Threads that it may use: its share of the tier's slots when it began, more than one when the server had too few
+    /// tasks to fill them.
+    pub threads: u32,
     /// How the dependencies ended.
     pub upstream: Arc<[Upstream]>,
     /// Whether there was more than can travel with a grant: rows or results of `upstream` are missing.
@@ -44,7 +47,11 @@ impl Attempt {
         let context = Arc::new(Context::new(task.id, token, None));
         let probe = AttemptProbe { context: Arc::clone(&context) };
         let (upstream_cut, resume_point) = (false, None);
-        (Self { task, token, attempt, upstream, upstream_cut, resume_point, context }, probe)
+        let threads = 1;
+        (
+            Self { task, token, attempt, threads, upstream, upstream_cut, resume_point, context },
+            probe,
+        )
     }
 
     /// Tells how far the attempt is; cheap to clone and to call often.

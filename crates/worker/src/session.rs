@@ -248,6 +248,7 @@ impl Connector {
             task,
             token,
             attempt: grant.attempt,
+            threads: 1,
             upstream,
             upstream_cut,
             resume_point: grant.checkpoint.map(saved_from_wire),

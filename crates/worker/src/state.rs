@@ -327,12 +327,15 @@ impl State {
     fn take_next(&mut self, tier: Tier) -> Option<Waiting> {
         let tier = &mut self.tiers[tier.index()];
         for line in &mut tier.lines {
-            while let Some(waiting) = line.pop_front() {
+            while let Some(mut waiting) = line.pop_front() {
                 tier.queued -= 1;
                 let key = (waiting.attempt.task.id, waiting.attempt.token);
                 // A stop or a recall may have ended it while it waited; its place in line stayed behind.
                 if let Some(held @ Held::Queued) = self.held.get_mut(&key) {
                     *held = Held::Running(Arc::clone(&waiting.attempt.context));
+                    // Every grant that could begin has a runner; slots beyond those are wanted by nothing.
+                    waiting.attempt.threads =
+                        u32::try_from(tier.slots / tier.active.max(1)).unwrap_or(u32::MAX).max(1);
                     return Some(waiting);
                 }
                 self.stale = self.stale.saturating_sub(1);
@@ -366,5 +369,29 @@ impl State {
         *held = Held::Ended(Box::new(Ended { outcome, log, saved }));
         self.outbox.push_back(key);
         self.outbox.len() == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use divvy_types::TaskSpec;
+
+    use super::*;
+
+    fn waiting(id: u128) -> (Tier, Waiting) {
+        let spec = TaskSpec::new(TaskId(id), "noop");
+        let (attempt, _) = Attempt::detached(spec, Token(1), 1, Arc::default());
+        let code = Code::Future(Arc::new(crate::builtin::Noop));
+        (Tier::Process, Waiting { attempt, code })
+    }
+
+    #[test]
+    fn an_attempt_may_use_the_slots_that_nothing_else_wants() {
+        for (tasks, threads) in [(1, 4), (2, 2), (3, 1), (4, 1), (9, 1)] {
+            let hold = Hold::new(Slots { async_: 0, blocking: 0, cpu: 0, process: 4 });
+            hold.enqueue((0..tasks).map(waiting).collect());
+            let first = hold.next(Tier::Process, None).unwrap();
+            assert_eq!(first.attempt.threads, threads, "{tasks} tasks on 4 slots");
+        }
     }
 }

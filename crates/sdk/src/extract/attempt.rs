@@ -15,6 +15,8 @@ pub struct Attempt {
     pub kind: Name,
     /// Which attempt this is, from 1.
     pub number: u32,
+    /// Threads that it may use: one, or more when there are fewer tasks than slots on its worker.
+    pub threads: u32,
     /// Greater than the token of any earlier attempt of this task.
     pub token: Token,
     /// The time before which it was not to run; for a task of a schedule, its tick.
@@ -30,6 +32,7 @@ impl Extract for Attempt {
             id: spec.id,
             kind: spec.kind.clone(),
             number: context.attempt(),
+            threads: context.threads(),
             token: context.token(),
             run_at: spec.run_at,
             deadline: spec.deadline,
