@@ -146,6 +146,7 @@ const DERIVED: &[&str] = &[
     "rotated",
     "late_video",
     "late_audio",
+    "edit_list",
     "many_streams",
     "truncated",
     "cut_off",
@@ -192,6 +193,11 @@ pub(crate) fn make(name: &str, folder: &Path) -> PathBuf {
             let copy = "-map 0:v -map 1:a -c copy";
             whole(&file, |file| delayed(copy, &from, file))
         }
+        // The first half second is there to decode the rest, and not shown.
+        "edit_list" => {
+            let from = base("cfr30");
+            whole(&file, |file| shortened(&from, file))
+        }
         // 33 streams, which is one more than is allowed.
         "many_streams" => {
             let from = base("cfr30");
@@ -237,6 +243,13 @@ fn run(command: &mut Command, file: &Path) {
     let output = command.arg(file).output().expect("ffmpeg is installed");
     let complaints = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {complaints}", file.display());
+}
+
+/// The clip from half a second on, without a key frame there.
+fn shortened(from: &Path, file: &Path) {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-nostdin", "-hide_banner", "-loglevel", "error", "-y", "-ss", "0.5", "-i"]);
+    run(command.arg(from).args(["-c", "copy"]), file);
 }
 
 /// The same clip twice, the second time half a second later.
