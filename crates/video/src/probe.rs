@@ -69,7 +69,7 @@ pub struct VideoStream {
     /// Whether brightness is coded for HDR (PQ or HLG).
     pub hdr: bool,
     /// The grid frame that shows each key frame of the source, in order, without repetition, at most
-    /// [`KEYFRAMES_MAX`] and not more than about one a second.
+    /// [`KEYFRAMES_MAX`] and not more than about two a second.
     pub keyframes: Vec<u64>,
 }
 

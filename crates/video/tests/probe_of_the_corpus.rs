@@ -99,7 +99,7 @@ const ACCEPTED: &[(&str, Expected)] = &[
     ("surround", Expected { languages: &["und"], ..SECOND }),
     ("portrait", Expected { size: (180, 320), ..SECOND }),
     ("odd_321x241", Expected { size: (321, 241), ..SECOND }),
-    ("tiny_1x1", Expected { size: (1, 1), ..SECOND }),
+    ("tiny_1x1", Expected { size: (1, 1), keyframes: &[0, 24], ..SECOND }),
     ("anamorphic", Expected { size: (427, 180), ..SECOND }),
     ("hdr10", Expected { hdr: true, ..SECOND }),
     (
@@ -119,13 +119,14 @@ const ACCEPTED: &[(&str, Expected)] = &[
         "long_gop",
         Expected { frames: 180, packets: 180, languages: &["und"], keyframes: &[0], ..USUAL },
     ),
-    ("all_intra", USUAL),
+    ("all_intra", Expected { keyframes: &[0, 15, 30, 45], ..USUAL }),
     (
         "matroska",
         Expected {
             rate: (24_000, 1_001),
             frames: 72,
             packets: 72,
+            start_us: 23_000,
             languages: &["und"],
             keyframes: &[0, 30, 60],
             ..USUAL
@@ -133,8 +134,20 @@ const ACCEPTED: &[(&str, Expected)] = &[
     ),
     ("webm", Expected { start_us: 7_000, languages: &["und"], keyframes: &[0], ..USUAL }),
     ("transport", Expected { start_us: 1_423_222, languages: &["und"], ..USUAL }),
-    ("avi", Expected { frames: 61, variable: true, languages: &["und"], keyframes: &[0], ..USUAL }),
-    ("speech", Expected { frames: 0, packets: 0, languages: &["und"], keyframes: &[], ..USUAL }),
+    (
+        "avi",
+        Expected {
+            frames: 61,
+            variable: true,
+            languages: &["und"],
+            keyframes: &[0, 25, 37, 49],
+            ..USUAL
+        },
+    ),
+    (
+        "speech",
+        Expected { frames: 90, packets: 90, languages: &["und"], keyframes: &[0, 30, 60], ..USUAL },
+    ),
     ("black", USUAL),
     ("static", USUAL),
     ("noise", SECOND),
@@ -142,7 +155,6 @@ const ACCEPTED: &[(&str, Expected)] = &[
     ("late_video", Expected { start_us: 500_000, ..FOUR_SECONDS }),
     ("late_audio", FOUR_SECONDS),
     ("edit_list", Expected { frames: 105, keyframes: &[0, 15, 45, 75], ..FOUR_SECONDS }),
-    ("cut_off", Expected { frames: 0, packets: 0, keyframes: &[], ..FOUR_SECONDS }),
 ];
 
 /// What a reason must say.
@@ -156,23 +168,33 @@ const REFUSED: &[(&str, &str)] = &[
     ("many_streams", "it has 33 streams; at most 32"),
 ];
 
+/// `folder` holds the corpus as far as it is made.
 async fn probe(name: &str, folder: &Path) -> Result<Probe, divvy::Failure> {
     // Blobs have no extension, which must not matter.
-    let file = folder.join(name);
-    std::fs::rename(corpus::make(name, folder), &file).unwrap();
-    let bytes = std::fs::read(&file).unwrap();
+    let work = tempfile::tempdir().unwrap();
+    let file = work.path().join("source");
+    let bytes = std::fs::read(corpus::make(name, folder)).unwrap();
+    std::fs::write(&file, &bytes).unwrap();
     let source = Blob { id: BlobId::of(&bytes), size: bytes.len() as u64 };
     let options = ToolOptions { allow_unconfined: true, ..ToolOptions::default() };
     let tools = Tools::find(&options).await.unwrap();
-    let work = tempfile::tempdir().unwrap();
     examine(&tools, source, &file, work.path(), &Cancel::never()).await
 }
 
 #[tokio::test]
-async fn every_clip_is_probed_or_refused_as_expected() {
+async fn clips_of_the_first_half_are_as_expected() {
+    check(&corpus::names()[..22]).await;
+}
+
+#[tokio::test]
+async fn clips_of_the_second_half_are_as_expected() {
+    check(&corpus::names()[22..]).await;
+}
+
+async fn check(names: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
     let mut wrong = Vec::new();
-    for name in corpus::names() {
-        let folder = tempfile::tempdir().unwrap();
+    for &name in names {
         let found = probe(name, folder.path()).await;
         let accepted =
             ACCEPTED.iter().find(|(clip, _)| *clip == name).map(|(_, expected)| expected);
@@ -180,6 +202,12 @@ async fn every_clip_is_probed_or_refused_as_expected() {
         wrong.extend(match (accepted, refused, found) {
             (Some(expected), None, Ok(probe)) => differences(name, &probe, expected),
             (None, Some(reason), Err(failure)) if failure.message().contains(reason) => None,
+            // How much of it is left depends on the encoder; the header says 120.
+            (None, None, Ok(probe)) if name == "cut_off" => {
+                let video = &probe.video;
+                let believed = video.frames == video.packets && (1..120).contains(&video.frames);
+                (!believed).then(|| format!("{name}: {video:?}"))
+            }
             (_, _, found) => Some(format!("{name}: {found:?}")),
         });
     }

@@ -85,12 +85,15 @@ impl Source<'_> {
             .collect()
     }
 
-    /// The segment with the shortest lead-in, up to `tolerance` away; of equal ones the nearest.
+    /// The segment that begins soonest after a key frame, up to `tolerance` away; of equal ones the nearest. Where no
+    /// key frame is near, going elsewhere would win nothing but unequal chunks.
     fn near(&self, ideal: u64, tolerance: u64) -> u64 {
         (ideal - tolerance..=ideal + tolerance)
             .filter(|start| start * self.segment < self.frames)
-            .min_by_key(|&start| (self.lead_in(start * self.segment), start.abs_diff(ideal)))
-            .unwrap_or(ideal)
+            .map(|start| (self.lead_in(start * self.segment), start.abs_diff(ideal), start))
+            .filter(|(lead_in, ..)| *lead_in < self.segment)
+            .min()
+            .map_or(ideal, |(.., start)| start)
     }
 
     /// Frames from the key frame at or before `frame`.

@@ -12,6 +12,9 @@ const PACKETS_MAX: u64 = HOURS_MAX * 3_600 * 240;
 /// No packet is described by a longer line.
 const LINE_BYTES_MAX: u64 = 4_096;
 
+/// Packets may be out of order by so many pictures, in sloppy files.
+const BACK_FRAMES_MAX: i64 = 16;
+
 /// The pictures of a source in the order in which they are shown, in units of its time base.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Timeline {
@@ -29,7 +32,7 @@ impl Timeline {
     /// Reads what ffprobe printed, one packet a line.
     pub(super) fn read(mut from: impl BufRead) -> Result<Self, ReadError> {
         let mut timeline = Self::default();
-        let mut last = None;
+        let (mut last, mut decoded) = (None, None);
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -43,6 +46,10 @@ impl Timeline {
                     "it has more than {PACKETS_MAX} pictures, which is more than {HOURS_MAX} hours hold"
                 )));
             }
+            if let (Some(now), Some(before)) = (packet.decoded, decoded) {
+                check_order(before, now, packet.duration, timeline.packets)?;
+            }
+            decoded = packet.decoded.or(decoded);
             timeline.add(&packet, &mut last);
         }
         timeline.last_duration = last.and_then(|(_, duration)| duration);
@@ -93,8 +100,26 @@ fn refused(reason: impl Into<String>) -> ReadError {
     ReadError::Refused(Refusal::new(reason))
 }
 
+/// Times that go back make places in the source ambiguous, as in files that were put together without care.
+fn check_order(
+    before: i64,
+    now: i64,
+    duration: Option<i64>,
+    packets: u64,
+) -> Result<(), ReadError> {
+    let tolerance = duration.unwrap_or(0).saturating_mul(BACK_FRAMES_MAX);
+    if before.saturating_sub(now) <= tolerance {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "its time stamps go back at picture {packets}, as if files had been put together; copy it to a new file with \
+         whole time stamps first"
+    )))
+}
+
 struct Packet {
     at: Option<i64>,
+    decoded: Option<i64>,
     duration: Option<i64>,
     key: bool,
     discarded: bool,
@@ -107,9 +132,11 @@ impl Packet {
         let mut fields = text.split(',');
         let (pts, dts) = (fields.next()?, fields.next()?);
         let (duration, flags) = (fields.next()?, fields.next()?);
+        let decoded = dts.parse().ok();
         Some(Self {
             // Old containers only say when a packet is decoded.
-            at: pts.parse().or_else(|_| dts.parse()).ok(),
+            at: pts.parse().ok().or(decoded),
+            decoded,
             duration: duration.parse().ok().filter(|&ticks| ticks > 0),
             key: flags.contains('K'),
             discarded: flags.contains('D'),
@@ -142,6 +169,16 @@ mod tests {
     fn what_an_edit_list_cuts_away_is_not_shown_but_decoded_from() {
         let timeline = Timeline::read(&b"-512,-512,512,KD\n0,0,512,__\n"[..]).unwrap();
         assert_eq!((timeline.shown, timeline.keys), (vec![0], vec![-512]));
+    }
+
+    #[test]
+    fn times_that_go_back_are_refused() {
+        let joined = "0,0,512,K_\n512000,512000,512,__\n0,0,512,K_\n";
+        let Err(ReadError::Refused(refusal)) = Timeline::read(joined.as_bytes()) else {
+            panic!("times go back")
+        };
+        assert!(refusal.0.contains("go back at picture 3"), "{refusal}");
+        assert!(Timeline::read(&b"0,0,512,K_\n1024,1024,512,__\n512,512,512,__\n"[..]).is_ok());
     }
 
     #[test]

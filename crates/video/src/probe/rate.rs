@@ -207,9 +207,9 @@ fn scaled(frames: u64, from: FrameRate, to: FrameRate) -> u64 {
     u64::try_from((of + unit / 2) / unit).unwrap_or(u64::MAX).max(1)
 }
 
-/// Leaves the first key frame of each second, or of each longer span if that is still too many.
+/// Leaves the first key frame of each half second, or of each longer span if that is still too many.
 fn thinned(mut keyframes: Vec<u64>, rate: FrameRate) -> Vec<u64> {
-    let mut span = u64::from(rate.frames_in_ms(1_000));
+    let mut span = u64::from(rate.frames_in_ms(500));
     loop {
         keyframes.dedup_by_key(|frame| *frame / span);
         if keyframes.len() <= KEYFRAMES_MAX {
@@ -277,10 +277,10 @@ mod tests {
     fn an_odd_rate_stays_if_it_is_a_choice_and_is_rounded_if_it_is_a_measurement() {
         let odd = grid(at(100, rate(173, 10), FINE), FINE, &[rate(173, 10)]);
         assert_eq!((odd.rate, odd.frames), (rate(173, 10), 100));
-        let measured = rate(1_498_711, 50_000);
+        let measured = rate(1_475_011, 50_000);
         let camera = grid(at(3_000, measured, FINE), FINE, &[measured]);
         assert_eq!((camera.rate, camera.variable), (rate(30, 1), false));
-        assert_eq!(camera.frames, 3_003);
+        assert_eq!(camera.frames, 3_051);
     }
 
     #[test]
@@ -315,10 +315,10 @@ mod tests {
         keys.insert(0, -400);
         let timeline = Timeline { packets: 90_000, shown, keys, last_duration: Some(40) };
         let grid = Grid::choose(&timeline, MILLIS, &[rate(25, 1)]).unwrap();
-        assert_eq!(grid.keyframes[..3], [0, 25, 50]);
-        assert_eq!(grid.keyframes.len(), 3_600);
+        assert_eq!(grid.keyframes[..3], [0, 13, 26]);
+        assert_eq!(grid.keyframes.len(), 90_000_usize.div_ceil(13));
         let many = thinned((0..12 * 3_600 * 25).collect(), rate(25, 1));
-        assert!(many.len() <= KEYFRAMES_MAX && many[1] == 100, "{}", many.len());
+        assert!(many.len() <= KEYFRAMES_MAX && many[1] == 104, "{}", many.len());
     }
 
     #[test]

@@ -130,7 +130,7 @@ const CLIPS: &[Clip] = &[
     Clip(
         "speech",
         "mp4",
-        "{picture}:r=30:d=6 -f lavfi -i flite=voice=slt:text='The~quick~brown~fox~jumps~over~the~lazy~dog' {x264} -c:a aac -shortest",
+        "{picture}:r=30:d=3 -f lavfi -i flite=voice=slt:text='The~quick~brown~fox~jumps~over~the~lazy~dog' {x264} -c:a aac",
     ),
     Clip("black", "mp4", "-f lavfi -i color=black:s=320x180:r=30:d=2 {x264}"),
     Clip("static", "mp4", "{picture}:r=30:d=2 -vf loop=loop=-1:size=1,trim=duration=2 {x264}"),
