@@ -171,13 +171,13 @@ const REFUSED: &[(&str, &str)] = &[
 /// `folder` holds the corpus as far as it is made.
 async fn probe(name: &str, folder: &Path) -> Result<Probe, divvy::Failure> {
     // Blobs have no extension, which must not matter.
-    let work = tempfile::tempdir().unwrap();
+    let work = tempfile::tempdir().expect("a folder to work in");
     let file = work.path().join("source");
-    let bytes = std::fs::read(corpus::make(name, folder)).unwrap();
-    std::fs::write(&file, &bytes).unwrap();
+    let bytes = std::fs::read(corpus::make(name, folder)).expect("the clip was made");
+    std::fs::write(&file, &bytes).expect("the folder can be written");
     let source = Blob { id: BlobId::of(&bytes), size: bytes.len() as u64 };
     let options = ToolOptions { allow_unconfined: true, ..ToolOptions::default() };
-    let tools = Tools::find(&options).await.unwrap();
+    let tools = Tools::find(&options).await.expect("ffmpeg is installed");
     examine(&tools, source, &file, work.path(), &Cancel::never()).await
 }
 
@@ -192,7 +192,7 @@ async fn clips_of_the_second_half_are_as_expected() {
 }
 
 async fn check(names: &[&str]) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder for the clips");
     let mut wrong = Vec::new();
     for &name in names {
         let found = probe(name, folder.path()).await;

@@ -47,7 +47,7 @@ pub async fn examine(
     let path = folder.join(PACKETS_FILE);
     let read = tokio::task::spawn_blocking(move || {
         let timeline = Timeline::read(BufReader::new(File::open(&path)?))?;
-        Ok(accepted.probe(source, &timeline).map_err(ReadError::Refused)?)
+        accepted.probe(source, &timeline).map_err(ReadError::Refused)
     });
     match read.await.map_err(Failure::retry)? {
         Ok(probe) => Ok(probe),
