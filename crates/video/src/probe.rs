@@ -1,7 +1,8 @@
 //! What is there: the streams of a source, as far as they matter, and where its key frames are.
 //!
 //! Decides what is refused, which picture counts, and the output's grid. Headers are believed about what a stream is,
-//! never about how long it is: that is what its packets say. Nothing is decoded here.
+//! never about how long it is: that is what its packets say. Whether all of it can be decoded
+//! is not known here.
 
 mod examine;
 mod packets;

@@ -162,6 +162,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("empty", "it is empty"),
     ("text", "it is no"),
     ("truncated", "its index is missing, because it is not complete"),
+    ("garbage", "its picture is of an unknown kind, or damaged"),
     ("playlist", "points to other files"),
     ("audio_only", "it has no picture"),
     ("audio_with_cover", "it has no picture"),
@@ -207,6 +208,13 @@ async fn check(names: &[&str]) {
                 let video = &probe.video;
                 let believed = video.frames == video.packets && (1..120).contains(&video.frames);
                 (!believed).then(|| format!("{name}: {video:?}"))
+            }
+            // How many packets are before the first key frame depends on the encoder.
+            (None, None, Ok(probe)) if name == "mid_gop" => {
+                let video = &probe.video;
+                let found = (video.frames, video.start_us, &video.keyframes[..]);
+                (found != (30, 2_423_222, &[0][..]) || video.packets <= 30)
+                    .then(|| format!("{name}: {video:?}"))
             }
             (_, _, found) => Some(format!("{name}: {found:?}")),
         });

@@ -1,4 +1,5 @@
-//! Asks ffprobe about a file: first for its headers, then for the packets of the picture that counts.
+//! Asks ffprobe about a file: first for its headers, then for the packets of the picture that counts. For the headers
+//! it decodes a picture where they do not tell all, so that what is damaged throughout has no pixel format.
 
 use std::ffi::OsString;
 use std::fs::File;

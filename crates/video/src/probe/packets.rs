@@ -20,7 +20,8 @@ const BACK_FRAMES_MAX: i64 = 16;
 pub(super) struct Timeline {
     /// How many packets there are.
     pub(super) packets: u64,
-    /// When each picture is shown; at least one. Packets that are only there to decode others are not in it.
+    /// When each picture is shown; at least one. Packets that are only there to decode others are not in it, nor are
+    /// pictures before the first key frame, which cannot be decoded.
     pub(super) shown: Vec<i64>,
     /// When each key frame is shown, those that are only there to decode others too.
     pub(super) keys: Vec<i64>,
@@ -32,7 +33,7 @@ impl Timeline {
     /// Reads what ffprobe printed, one packet a line.
     pub(super) fn read(mut from: impl BufRead) -> Result<Self, ReadError> {
         let mut timeline = Self::default();
-        let (mut last, mut decoded) = (None, None);
+        let (mut last, mut decoded, mut first_key) = (None, None, None);
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -50,9 +51,11 @@ impl Timeline {
                 check_order(before, now, packet.duration, timeline.packets)?;
             }
             decoded = packet.decoded.or(decoded);
-            timeline.add(&packet, &mut last);
+            timeline.add(&packet, &mut first_key, &mut last);
         }
         timeline.last_duration = last.and_then(|(_, duration)| duration);
+        // Pictures before the first key frame are there if a recording began in the middle of a broadcast.
+        timeline.shown.retain(|&at| first_key.is_none_or(|key| at >= key));
         timeline.shown.sort_unstable();
         timeline.shown.dedup();
         timeline.keys.sort_unstable();
@@ -65,11 +68,17 @@ impl Timeline {
         Ok(timeline)
     }
 
-    fn add(&mut self, packet: &Packet, last: &mut Option<(i64, Option<i64>)>) {
+    fn add(
+        &mut self,
+        packet: &Packet,
+        first_key: &mut Option<i64>,
+        last: &mut Option<(i64, Option<i64>)>,
+    ) {
         // A packet without times, such as the second field of a picture, is shown with the one before.
         let Some(at) = packet.at else { return };
         if packet.key {
             self.keys.push(at);
+            first_key.get_or_insert(at);
         }
         if packet.discarded {
             return;
@@ -107,7 +116,7 @@ fn check_order(
     duration: Option<i64>,
     packets: u64,
 ) -> Result<(), ReadError> {
-    let tolerance = duration.unwrap_or(0).saturating_mul(BACK_FRAMES_MAX);
+    let tolerance = duration.map_or(i64::MAX, |ticks| ticks.saturating_mul(BACK_FRAMES_MAX));
     if before.saturating_sub(now) <= tolerance {
         return Ok(());
     }
@@ -169,6 +178,15 @@ mod tests {
     fn what_an_edit_list_cuts_away_is_not_shown_but_decoded_from() {
         let timeline = Timeline::read(&b"-512,-512,512,KD\n0,0,512,__\n"[..]).unwrap();
         assert_eq!((timeline.shown, timeline.keys), (vec![0], vec![-512]));
+    }
+
+    #[test]
+    fn pictures_before_the_first_key_frame_are_not_shown() {
+        let text = "0,0,1,__\n1,1,1,__\n4,2,1,K_\n3,3,1,__\n5,4,1,__\n";
+        let timeline = Timeline::read(text.as_bytes()).unwrap();
+        assert_eq!(timeline.shown, [4, 5]);
+        let without = Timeline::read(&b"0,0,1,__\n1,1,1,__\n"[..]).unwrap();
+        assert_eq!(without.shown, [0, 1]);
     }
 
     #[test]

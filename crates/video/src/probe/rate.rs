@@ -231,12 +231,8 @@ mod tests {
     }
 
     fn grid(shown: Vec<i64>, base: TimeBase, declared: &[FrameRate]) -> Grid {
-        let timeline = Timeline {
-            packets: shown.len() as u64,
-            keys: shown.clone(),
-            shown,
-            last_duration: None,
-        };
+        let keys = shown.clone();
+        let timeline = Timeline { keys, shown, ..Timeline::default() };
         Grid::choose(&timeline, base, declared).unwrap()
     }
 
@@ -299,11 +295,20 @@ mod tests {
     }
 
     #[test]
+    fn one_lost_picture_does_not_change_the_rate_and_is_noticed() {
+        let mut shown = at(100, rate(24_000, 1_001), MILLIS);
+        shown.remove(50);
+        let grid = grid(shown, MILLIS, &[rate(24_000, 1_001)]);
+        assert_eq!((grid.rate, grid.frames, grid.variable), (rate(24_000, 1_001), 100, true));
+    }
+
+    #[test]
     fn a_grid_begins_at_the_first_picture_and_ends_with_the_last() {
         let shown: Vec<i64> = at(60, rate(30, 1), FINE).iter().map(|at| at + 128_090).collect();
         let grid = grid(shown, FINE, &[rate(30, 1)]);
         assert_eq!((grid.start_us, grid.frames), (1_423_222, 60));
-        let one = Timeline { packets: 1, shown: vec![-5], keys: vec![-5], last_duration: Some(7) };
+        let (shown, keys) = (vec![-5], vec![-5]);
+        let one = Timeline { shown, keys, last_duration: Some(7), ..Timeline::default() };
         let one = Grid::choose(&one, MILLIS, &[]).unwrap();
         assert_eq!((one.frames, one.start_us, one.keyframes), (1, -5_000, vec![0]));
     }
@@ -313,7 +318,7 @@ mod tests {
         let shown = at(90_000, rate(25, 1), MILLIS);
         let mut keys = shown.clone();
         keys.insert(0, -400);
-        let timeline = Timeline { packets: 90_000, shown, keys, last_duration: Some(40) };
+        let timeline = Timeline { shown, keys, ..Timeline::default() };
         let grid = Grid::choose(&timeline, MILLIS, &[rate(25, 1)]).unwrap();
         assert_eq!(grid.keyframes[..3], [0, 13, 26]);
         assert_eq!(grid.keyframes.len(), 90_000_usize.div_ceil(13));

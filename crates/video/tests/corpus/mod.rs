@@ -150,6 +150,8 @@ const DERIVED: &[&str] = &[
     "many_streams",
     "truncated",
     "cut_off",
+    "garbage",
+    "mid_gop",
     "empty",
     "text",
     "playlist",
@@ -208,6 +210,14 @@ pub(crate) fn make(name: &str, folder: &Path) -> PathBuf {
         "truncated" => beginning_of(&base("moov_at_end"), &file),
         // The first half of a file whose index is at the beginning, which promises more than there is.
         "cut_off" => beginning_of(&base("cfr30"), &file),
+        // A good index, and noise where the pictures should be.
+        "garbage" => written(&file, &spoilt(&base("moov_at_end"))),
+        // A recording that began in the middle of a broadcast: the first second cannot be decoded.
+        "mid_gop" => {
+            let bytes = fs::read(base("transport")).expect("the clip was made");
+            let packet = 188;
+            written(&file, &bytes[bytes.len() / 5 / packet * packet..])
+        }
         "empty" => written(&file, b""),
         "text" => written(&file, b"This is a letter and not a video.\n"),
         // What would be read if it were opened as what it is.
@@ -263,6 +273,18 @@ fn delayed(arguments: &str, from: &Path, file: &Path) {
 fn beginning_of(from: &Path, file: &Path) -> PathBuf {
     let bytes = fs::read(from).expect("the clip was made");
     written(file, &bytes[..bytes.len() / 2])
+}
+
+/// The clip with everything changed between the beginning of its data and its index.
+fn spoilt(from: &Path) -> Vec<u8> {
+    let mut bytes = fs::read(from).expect("the clip was made");
+    let place = |name: &[u8]| bytes.windows(4).position(|four| four == name);
+    let data = place(b"mdat").expect("the clip has data") + 4;
+    let index = place(b"moov").expect("the clip has an index") - 4;
+    bytes[data..index].iter_mut().zip(0_u32..).for_each(|(byte, at)| {
+        *byte = (at.wrapping_mul(2_654_435_761) >> 24) as u8;
+    });
+    bytes
 }
 
 fn written(file: &Path, bytes: &[u8]) -> PathBuf {
