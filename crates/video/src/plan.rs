@@ -202,6 +202,7 @@ struct Picture {
     index: u32,
     rate: FrameRate,
     start_us: i64,
+    variable_rate: bool,
     deinterlaced: bool,
     tone_mapped: bool,
 }
@@ -217,6 +218,7 @@ impl Keys<'_> {
             index: video.index,
             rate: video.rate,
             start_us: video.start_us,
+            variable_rate: video.variable_rate,
             deinterlaced: video.interlaced,
             tone_mapped: video.hdr,
         }

@@ -172,6 +172,7 @@ fn what_is_there_changes_the_keys_that_it_matters_to() {
     assert_eq!(of(|p| p.video.index = 3), picture);
     assert_eq!(of(|p| p.video.interlaced = true), picture);
     assert_eq!(of(|p| p.video.hdr = true), picture);
+    assert_eq!(of(|p| p.video.variable_rate = true), picture);
     assert_eq!(of(|p| p.video.start_us = 1), all);
     assert_eq!(of(|p| p.video.rate = FrameRate { frames: 30_000, seconds: 1_001 }), all);
     assert_eq!(of(|p| p.video.packets = 1), set(&[]));
