@@ -31,6 +31,20 @@ impl Span {
 }
 
 impl FrameRate {
+    /// The rate in its lowest terms; nothing if it is no rate.
+    pub fn new(frames: u32, seconds: u32) -> Option<Self> {
+        let divisor = greatest_common_divisor(frames, seconds);
+        (frames > 0 && seconds > 0)
+            .then(|| Self { frames: frames / divisor, seconds: seconds / divisor })
+    }
+
+    /// How many frames are in so many milliseconds, rounded, at least one.
+    pub fn frames_in_ms(self, ms: u32) -> u32 {
+        let frames = u64::from(ms) * u64::from(self.frames);
+        let unit = u64::from(self.seconds) * 1_000;
+        u32::try_from((frames + unit / 2) / unit).unwrap_or(u32::MAX).max(1)
+    }
+
     /// The units per second in which a track of this rate is timed, so that each frame has a whole number of them:
     /// see [`FrameRate::frame_ticks`].
     pub fn timescale(self) -> u32 {
@@ -60,6 +74,10 @@ impl FrameRate {
     }
 }
 
+fn greatest_common_divisor(one: u32, other: u32) -> u32 {
+    if other == 0 { one } else { greatest_common_divisor(other, one % other) }
+}
+
 impl fmt::Display for FrameRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.frames, self.seconds)
@@ -82,5 +100,15 @@ mod tests {
             assert_eq!((rate.timescale(), rate.frame_ticks()), (timescale, ticks));
         }
         assert_eq!(FrameRate { frames: 30_000, seconds: 1_001 }.micros(30_000), 1_001_000_000);
+    }
+
+    #[test]
+    fn rates_are_in_their_lowest_terms_and_spans_are_whole_frames() {
+        let ntsc = FrameRate::new(60_000, 2_002).unwrap();
+        assert_eq!(ntsc, FrameRate { frames: 30_000, seconds: 1_001 });
+        assert_eq!(ntsc.frames_in_ms(2_000), 60);
+        assert_eq!(ntsc.frames_in_ms(1), 1);
+        assert_eq!(FrameRate::new(0, 1), None);
+        assert_eq!(FrameRate::new(25, 0), None);
     }
 }

@@ -1,12 +1,36 @@
 //! What is to be done: rungs, chunks and tracks, decided once from probe and recipe, stored as a blob that every task
 //! of the video reads.
+//!
+//! Decides with nothing but its arguments, so that equal ones give equal plans on every machine. Does not know which
+//! results are there already.
+
+mod chunks;
+mod tracks;
 
 use serde::{Deserialize, Serialize};
 
+use crate::FrameRate;
 use crate::grid::Span;
 use crate::keys::Key;
+use crate::ladder;
 use crate::probe::Probe;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, RecipeError};
+use chunks::Length;
+
+/// Chunks are about so long …
+const CHUNK_MS: u32 = 25_000;
+/// … and a video shorter than this is one.
+const ALONE_MS: u32 = 40_000;
+
+/// Each goes up when the same task would make something else, so that old results are not taken for new ones.
+mod revision {
+    pub(super) const ENCODE: u32 = 1;
+    pub(super) const AUDIO: u32 = 1;
+    pub(super) const MP4: u32 = 1;
+    pub(super) const FRAMES: u32 = 1;
+    pub(super) const SUBTITLES: u32 = 1;
+    pub(super) const SCAN: u32 = 1;
+}
 
 /// All decisions about one video.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +55,15 @@ pub struct Plan {
     pub subtitles: Option<Key>,
     /// Where the scan's result is, if one is wanted.
     pub scan: Option<Key>,
+}
+
+/// Who does what ffmpeg does not: name and version, such as `whisper tiny.en 1.2.1`; nothing if there is nobody.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Providers {
+    /// Who recognises speech.
+    pub speech: Option<String>,
+    /// Who scans frames.
+    pub scanner: Option<String>,
 }
 
 /// One rendition.
@@ -71,3 +104,167 @@ pub struct Track {
     /// Where its result is.
     pub key: Key,
 }
+
+impl Plan {
+    /// Decides everything about a video.
+    ///
+    /// # Errors
+    /// If the recipe is not valid.
+    pub fn new(
+        probe: Probe,
+        recipe: &Recipe,
+        tools: &str,
+        providers: &Providers,
+    ) -> Result<Self, RecipeError> {
+        let recipe = recipe.canonical()?;
+        let segment_frames = probe.video.rate.frames_in_ms(recipe.segment_ms);
+        let keys = Keys { probe: &probe, recipe: &recipe, tools, segment_frames };
+        let video = &probe.video;
+        let sizes = ladder::sizes(video.width, video.height, video.rate, &recipe.ladder);
+        let chunks: Vec<Chunk> = cuts(&probe, &recipe, segment_frames)
+            .into_iter()
+            .map(|chunks::Cut { span, lead_in }| {
+                let keys = sizes.iter().map(|size| keys.encode(span, size)).collect();
+                Chunk { span, lead_in, keys }
+            })
+            .collect();
+        let named = tracks::names(&probe.audio);
+        let tracks: Vec<Track> = probe
+            .audio
+            .iter()
+            .zip(named)
+            .map(|(stream, (language, name))| {
+                let key = keys.audio(stream.index);
+                Track { index: stream.index, language, name, key }
+            })
+            .collect();
+        let rung = |(place, size): (usize, ladder::Size)| {
+            let mp4 = keys.mp4(&chunks, place, &tracks);
+            let ladder::Size { name, width, height, bitrate_max } = size;
+            Rung { name, width, height, bitrate_max, mp4 }
+        };
+        let rungs = sizes.into_iter().enumerate().map(rung).collect();
+        let frames = (recipe.thumbnails_ms > 0).then(|| keys.frames());
+        let scan = frames.as_ref().filter(|_| recipe.scan);
+        let scan = scan.map(|frames| keys.scan(frames, providers.scanner.as_deref()));
+        let subtitles = recipe.subtitles.as_deref().and_then(|language| {
+            let track = speech_track(&tracks, language)?;
+            Some(keys.subtitles(track.index, language, providers.speech.as_deref()))
+        });
+        let tools = tools.to_owned();
+        Ok(Self {
+            probe,
+            recipe,
+            tools,
+            rungs,
+            segment_frames,
+            chunks,
+            tracks,
+            frames,
+            subtitles,
+            scan,
+        })
+    }
+
+    /// The track that is transcribed, if subtitles are wanted: the first in their language, or else the first.
+    pub fn speech_track(&self) -> Option<&Track> {
+        speech_track(&self.tracks, self.recipe.subtitles.as_deref()?)
+    }
+}
+
+fn speech_track<'a>(tracks: &'a [Track], language: &str) -> Option<&'a Track> {
+    let base = |code: &str| code.split('-').next().map(str::to_owned);
+    tracks.iter().find(|track| base(&track.language) == base(language)).or_else(|| tracks.first())
+}
+
+fn cuts(probe: &Probe, recipe: &Recipe, segment_frames: u32) -> Vec<chunks::Cut> {
+    let video = &probe.video;
+    let in_ms = |ms| u64::from(video.rate.frames_in_ms(ms));
+    let length = match recipe.chunk_ms {
+        Some(given) => Length::Given(in_ms(given)),
+        None => Length::About { target: in_ms(CHUNK_MS), alone: in_ms(ALONE_MS) },
+    };
+    chunks::cut(video.frames, u64::from(segment_frames), length, &video.keyframes)
+}
+
+/// Makes the keys of a plan. Each is made of everything that matters to its result, and of nothing else: two plans
+/// share what they have in common.
+struct Keys<'a> {
+    probe: &'a Probe,
+    recipe: &'a Recipe,
+    tools: &'a str,
+    segment_frames: u32,
+}
+
+/// What everything that is made from the picture depends on.
+#[derive(Serialize)]
+struct Picture {
+    index: u32,
+    rate: FrameRate,
+    start_us: i64,
+    variable_rate: bool,
+    deinterlaced: bool,
+    tone_mapped: bool,
+}
+
+impl Keys<'_> {
+    fn of(&self, kind: &str, parts: &impl Serialize) -> Key {
+        Key::of(kind, self.probe.source.id, &(self.tools, parts))
+    }
+
+    fn picture(&self) -> Picture {
+        let video = &self.probe.video;
+        Picture {
+            index: video.index,
+            rate: video.rate,
+            start_us: video.start_us,
+            variable_rate: video.variable_rate,
+            deinterlaced: video.interlaced,
+            tone_mapped: video.hdr,
+        }
+    }
+
+    fn encode(&self, span: Span, size: &ladder::Size) -> Key {
+        let Recipe { preset, crf, .. } = self.recipe;
+        let size = (size.width, size.height, size.bitrate_max);
+        let parts =
+            (revision::ENCODE, self.picture(), span, size, self.segment_frames, preset, crf);
+        self.of("encode", &parts)
+    }
+
+    fn audio(&self, index: u32) -> Key {
+        let bitrate = self.recipe.audio_bitrate;
+        self.of("audio", &(revision::AUDIO, index, self.length(), self.segment_frames, bitrate))
+    }
+
+    /// What the length of the picture depends on, to which sound is padded or trimmed.
+    fn length(&self) -> (i64, FrameRate, u64) {
+        let video = &self.probe.video;
+        (video.start_us, video.rate, video.frames)
+    }
+
+    fn mp4(&self, chunks: &[Chunk], rung: usize, tracks: &[Track]) -> Key {
+        let chunks: Vec<&Key> = chunks.iter().map(|chunk| &chunk.keys[rung]).collect();
+        self.of("mp4", &(revision::MP4, chunks, tracks))
+    }
+
+    fn frames(&self) -> Key {
+        let video = &self.probe.video;
+        let size = (video.width, video.height);
+        let distance = self.recipe.thumbnails_ms;
+        self.of("frames", &(revision::FRAMES, self.picture(), video.frames, size, distance))
+    }
+
+    fn subtitles(&self, index: u32, language: &str, provider: Option<&str>) -> Key {
+        let parts = (revision::SUBTITLES, index, self.length(), language, provider);
+        self.of("subtitles", &parts)
+    }
+
+    /// The threshold is not in it: scores are recorded, and judged later.
+    fn scan(&self, frames: &Key, provider: Option<&str>) -> Key {
+        self.of("scan", &(revision::SCAN, frames, provider))
+    }
+}
+
+#[cfg(test)]
+mod tests;

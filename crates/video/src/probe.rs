@@ -1,9 +1,33 @@
 //! What is there: the streams of a source, as far as they matter, and where its key frames are.
+//!
+//! Decides what is refused, which picture counts, and the output's grid. Headers are believed about what a stream is,
+//! never about how long it is: that is what its packets say. Whether all of it can be decoded
+//! is not known here.
+
+mod examine;
+mod packets;
+mod rate;
+mod streams;
+
+use std::fmt;
 
 use divvy::objects::Blob;
 use serde::{Deserialize, Serialize};
 
 use crate::FrameRate;
+
+pub use examine::examine;
+
+/// A source may have so many pixels …
+pub const PIXELS_MAX: u64 = 8_192 * 4_320;
+/// … and on each side so many.
+pub const SIDE_MAX: u32 = 16_384;
+/// A source may last so many hours.
+pub const HOURS_MAX: u64 = 12;
+/// A source may have so many streams.
+pub const STREAMS_MAX: usize = 32;
+/// Of a source, so many key frames are remembered; of more, those at larger distances.
+pub const KEYFRAMES_MAX: usize = 16_384;
 
 /// A source that can be processed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,7 +69,8 @@ pub struct VideoStream {
     pub interlaced: bool,
     /// Whether brightness is coded for HDR (PQ or HLG).
     pub hdr: bool,
-    /// The grid frame at or before which each key frame of the source is shown, in order, without repetition.
+    /// The grid frame that shows each key frame of the source, in order, without repetition, at most
+    /// [`KEYFRAMES_MAX`] and not more than about two a second.
     pub keyframes: Vec<u64>,
 }
 
@@ -62,4 +87,20 @@ pub struct AudioStream {
     pub language: String,
     /// Its title, if it has one.
     pub title: Option<String>,
+}
+
+/// Why a source is refused, for the one who gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal(pub(crate) String);
+
+impl Refusal {
+    pub(crate) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }

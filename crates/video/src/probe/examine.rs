@@ -1,0 +1,147 @@
+//! Asks ffprobe about a file: first for its headers, then for the packets of the picture that counts. For the headers
+//! it decodes a picture where they do not tell all, so that what is damaged throughout has no pixel format.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::time::Duration;
+
+use divvy::extract::Cancel;
+use divvy::objects::Blob;
+use divvy::prelude::*;
+
+use super::packets::{self, ReadError, Timeline};
+use super::streams::{self, Headers};
+use super::{Probe, Refusal};
+use crate::tools::{Finished, Invocation, Limits, RunError, Tools};
+
+const PACKETS_FILE: &str = "packets.csv";
+/// A slow disk reads so many bytes per second.
+const BYTES_PER_SECOND_MIN: u64 = 5_000_000;
+const MEMORY_BYTES_MAX: u64 = 2 << 30;
+const QUOTE_CHARS_MAX: usize = 200;
+
+/// Finds out what `file` holds, which is `source`. Works in `folder`.
+///
+/// # Errors
+/// A dead failure with a reason for the one who gave the file if it cannot be processed, another if the machine is at
+/// fault.
+pub async fn examine(
+    tools: &Tools,
+    source: Blob,
+    file: &Path,
+    folder: &Path,
+    cancel: &Cancel,
+) -> Outcome<Probe> {
+    if source.size == 0 {
+        return Err(Failure::dead("the file is refused: it is empty"));
+    }
+    let arguments = words(&["-show_entries", streams::ENTRIES, "-of", "json", "-i"]);
+    let headers = run(tools, source, file, folder, arguments, cancel).await?.output;
+    let accepted = Headers::parse(&headers).and_then(Headers::accept).map_err(refused)?;
+    let stream = accepted.index().to_string();
+    // To a file, because what the packets of hours say does not fit in memory well.
+    let mut arguments = words(&["-select_streams", &stream, "-show_entries", packets::ENTRIES]);
+    arguments.extend(words(&["-of", "csv=p=0", "-o", PACKETS_FILE, "-i"]));
+    run(tools, source, file, folder, arguments, cancel).await?;
+    let path = folder.join(PACKETS_FILE);
+    let read = tokio::task::spawn_blocking(move || {
+        let timeline = Timeline::read(BufReader::new(File::open(&path)?))?;
+        accepted.probe(source, &timeline).map_err(ReadError::Refused)
+    });
+    match read.await.map_err(Failure::retry)? {
+        Ok(probe) => Ok(probe),
+        Err(ReadError::Refused(refusal)) => Err(refused(refusal)),
+        Err(ReadError::File(error)) => {
+            Err(Failure::retry(format_args!("what ffprobe wrote cannot be read: {error}")))
+        }
+    }
+}
+
+async fn run(
+    tools: &Tools,
+    source: Blob,
+    file: &Path,
+    folder: &Path,
+    mut arguments: Vec<OsString>,
+    cancel: &Cancel,
+) -> Outcome<Finished> {
+    arguments.push(file.into());
+    let wall = Duration::from_secs(120 + source.size / BYTES_PER_SECOND_MIN);
+    // ffprobe tells no progress, so that it never stalls before its time is over.
+    let limits = Limits { wall, cpu: wall, memory_bytes: MEMORY_BYTES_MAX, stall: wall };
+    let readable = vec![file.to_owned()];
+    let invocation = Invocation { readable, limits, ..tools.ffprobe(folder, arguments) };
+    tools.run(invocation, cancel, |_| ()).await.map_err(|error| match error {
+        RunError::Cancelled => Failure::cancelled(),
+        // Only an exit of its own says something about the file; a signal may be the machine's doing.
+        RunError::Failed { status, complaints, .. } if !status.contains("signal") => {
+            refused(unreadable(&complaints, file))
+        }
+        other => Failure::retry(other),
+    })
+}
+
+fn words(words: &[&str]) -> Vec<OsString> {
+    words.iter().map(OsString::from).collect()
+}
+
+fn refused(refusal: Refusal) -> Failure {
+    Failure::dead(format_args!("the file is refused: {refusal}"))
+}
+
+/// Why ffprobe would not read a file, in words that help, with its own quoted.
+fn unreadable(complaints: &str, file: &Path) -> Refusal {
+    let reason = if complaints.contains("whitelist") || complaints.contains("[hls") {
+        "it is no video file but one that points to other files, or of a kind that is not opened; give MP4, MOV, MKV, \
+         WebM, TS, AVI or FLV"
+    } else if complaints.contains("moov atom not found") {
+        "its index is missing, because it is not complete or no video; give the whole file"
+    } else {
+        "it cannot be read as a video: it is none, or it is damaged or not complete"
+    };
+    Refusal::new(format!("{reason} (ffprobe says: {})", quote(complaints, file)))
+}
+
+/// The complaints without addresses and paths, briefly.
+fn quote(complaints: &str, file: &Path) -> String {
+    let path = format!("{}: ", file.display());
+    let mut lines: Vec<&str> = Vec::new();
+    for line in complaints.lines().map(str::trim) {
+        let line =
+            line.strip_prefix('[').and_then(|rest| rest.split_once("] ")).map_or(line, |(_, l)| l);
+        let line = line.strip_prefix(path.as_str()).unwrap_or(line);
+        if !line.is_empty() && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let text = lines.join("; ").replace(path.trim_end_matches(": "), "the file");
+    if text.is_empty() {
+        "nothing".to_owned()
+    } else {
+        text.chars().take(QUOTE_CHARS_MAX).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tools_words_are_quoted_without_addresses_and_paths() {
+        let file = Path::new("/data/blobs/ab");
+        let said = "[mov,mp4,m4a,3gp,3g2,mj2 @ 0x5596bacf61c0] moov atom not found\n\
+                    /data/blobs/ab: Invalid data found when processing input\n";
+        let refusal = unreadable(said, file).0;
+        assert_eq!(
+            refusal,
+            "its index is missing, because it is not complete or no video; give the whole file (ffprobe says: moov \
+             atom not found; Invalid data found when processing input)"
+        );
+        let list = "[hls @ 0x55] Format not on whitelist 'mov'\n/data/blobs/ab: Invalid argument";
+        assert!(unreadable(list, file).0.contains("points to other files"));
+        assert!(unreadable("", file).0.ends_with("(ffprobe says: nothing)"));
+        assert!(quote(&"word ".repeat(1_000), file).len() <= QUOTE_CHARS_MAX);
+    }
+}
