@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, Command};
 
@@ -147,7 +148,8 @@ impl Launcher {
         if code == Some(sandbox::SECOND_STAGE_FAILED) || complaints.starts_with("bwrap: ") {
             return Err(RunError::Start { program, problem: complaints });
         }
-        if cpu >= cpu_limit {
+        // The kernel counts by ticks and may be early; ffmpeg takes its signal for a wish to end and exits by itself.
+        if signal == Some(Signal::SIGXCPU as i32) || cpu >= cpu_limit.mul_f64(0.9) {
             let problem = format!("it used more than {} of processor time", seconds(cpu_limit));
             return Err(RunError::Stopped { program, problem });
         }
@@ -317,6 +319,7 @@ fn seconds(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tools::{ToolOptions, processes};
 
     #[test]
     fn the_report_is_told_from_the_complaints() {
@@ -329,6 +332,33 @@ mod tests {
         let mut tail = Tail::default();
         tail.push(b"no report");
         assert_eq!(tail.split_report(), ("no report".to_owned(), None));
+    }
+
+    #[tokio::test]
+    async fn an_order_to_stop_ends_the_program_before_the_run_returns() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = ToolOptions::default();
+        let command = crate::tools::find_launcher(&options).expect("it is built with the tests");
+        for level in [Level::Bwrap, Level::Landlock, Level::None] {
+            let bwrap = find_program("bwrap".as_ref());
+            let launcher = Launcher { command: command.clone(), bwrap, level };
+            let script = "echo $$ > running; exec sleep 86000";
+            let arguments = vec!["-c".into(), script.into()];
+            let shell =
+                crate::tools::invocation("bash".as_ref(), folder.path(), arguments, Vec::new());
+            let running = folder.path().join("running");
+            let begun = async {
+                while !running.exists() {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            let ended = launcher.run(shell, begun, |_| {}).await;
+            assert_eq!(ended, Err(RunError::Cancelled), "{level}");
+            let own = std::process::id().cast_signed();
+            let left = processes::all().into_iter().filter(|process| process.parent == own);
+            assert_eq!(left.count(), 0, "{level}");
+            std::fs::remove_file(&running).expect("the program ran");
+        }
     }
 
     #[test]

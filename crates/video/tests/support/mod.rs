@@ -9,22 +9,22 @@ use divvy::extract::Cancel;
 use divvy_video::tools::sandbox::Level;
 use divvy_video::tools::{Finished, Invocation, Limits, RunError, ToolOptions, Tools};
 
-pub const LEVELS: [Level; 2] = [Level::Bwrap, Level::Landlock];
+pub(crate) const LEVELS: [Level; 2] = [Level::Bwrap, Level::Landlock];
 
 /// The tools of this machine, with the launcher of this build.
-pub async fn tools() -> Tools {
+pub(crate) async fn tools() -> Tools {
     let launcher = vec![OsString::from(env!("CARGO_BIN_EXE_divvy-confine"))];
     let options = ToolOptions { launcher, ..ToolOptions::default() };
     Tools::find(&options).await.expect("ffmpeg and bubblewrap are installed for tests")
 }
 
 /// A folder to work in.
-pub fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
 /// A run of a shell.
-pub fn shell(folder: &Path, script: &str) -> Invocation {
+pub(crate) fn shell(folder: &Path, script: &str) -> Invocation {
     Invocation {
         program: "/bin/bash".into(),
         arguments: vec!["-c".into(), script.into()],
@@ -41,22 +41,22 @@ pub fn shell(folder: &Path, script: &str) -> Invocation {
 }
 
 /// Words as arguments.
-pub fn words(text: &str) -> Vec<OsString> {
+pub(crate) fn words(text: &str) -> Vec<OsString> {
     text.split_whitespace().map(OsString::from).collect()
 }
 
 /// Runs without progress and without an order to stop.
-pub async fn run(tools: &Tools, invocation: Invocation) -> Result<Finished, RunError> {
+pub(crate) async fn run(tools: &Tools, invocation: Invocation) -> Result<Finished, RunError> {
     tools.run(invocation, &Cancel::never(), |_| {}).await
 }
 
 /// A time to sleep that no other program of this machine sleeps, so that it is found again.
-pub fn unique_sleep() -> String {
+pub(crate) fn unique_sleep() -> String {
     format!("86000.{}", uuid::Uuid::now_v7().as_u128() % 1_000_000_000_000)
 }
 
 /// Processes whose command line holds a word.
-pub fn processes_with(word: &str) -> Vec<(i32, PathBuf)> {
+pub(crate) fn processes_with(word: &str) -> Vec<(i32, PathBuf)> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
     let found = entries.flatten().filter_map(|entry| {
         let id: i32 = entry.file_name().to_str()?.parse().ok()?;
@@ -68,7 +68,7 @@ pub fn processes_with(word: &str) -> Vec<(i32, PathBuf)> {
 }
 
 /// Waits until something is so.
-pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut so: impl FnMut() -> bool) {
     let wait = async {
         while !so() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -78,7 +78,7 @@ pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 /// The complaints of a program that failed.
-pub fn complaints(result: Result<Finished, RunError>) -> String {
+pub(crate) fn complaints(result: Result<Finished, RunError>) -> String {
     match result {
         Err(RunError::Failed { complaints, .. }) => complaints,
         other => panic!("should have failed: {other:?}"),
