@@ -4,12 +4,13 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use divvy::extract::Cancel;
 
 use super::process::Launcher;
 use super::sandbox::Level;
-use super::{Finished, Invocation, RunError, Tools, invocation};
+use super::{Invocation, RunError, Tools, invocation};
 
 /// Encoders and filters that tasks may ask for.
 const ENCODERS: [&str; 10] = [
@@ -44,6 +45,8 @@ const FILTERS: [&str; 16] = [
 ];
 /// Characters of a build, so that the capability stays within its limit.
 const BUILD_CHARACTERS_MAX: usize = 96;
+/// How long a trial may take, on a machine that is very busy.
+const TRIAL_MAX: Duration = Duration::from_secs(60);
 /// What x264 writes into every stream, before its build.
 const X264_MARK: &[u8] = b"x264 - core ";
 
@@ -56,12 +59,12 @@ pub(super) struct Found {
     pub(super) capabilities: Vec<String>,
 }
 
-/// The first level at which the program starts at all, of those that may be used.
+/// The first level at which the program starts at all, of those that may be used, and what it says about its version.
 pub(super) async fn choose_level(
     launcher: &Launcher,
     ffmpeg: &Path,
     allow_unconfined: bool,
-) -> Result<Level, RunError> {
+) -> Result<(Level, String), RunError> {
     let mut problems = Vec::new();
     if launcher.bwrap.is_none() {
         problems.push("bubblewrap: `bwrap` is not on the path".to_owned());
@@ -71,36 +74,33 @@ pub(super) async fn choose_level(
             continue;
         }
         match ask(&Launcher { level, ..launcher.clone() }, ffmpeg, "-version").await {
-            Ok(_) => return Ok(level),
+            Ok(version) => return Ok((level, version)),
             Err(error) => problems.push(format!("{level}: {error}")),
         }
     }
     // If it does not even run alone, the sandbox is not to blame.
-    ask(&Launcher { level: Level::None, ..launcher.clone() }, ffmpeg, "-version")
-        .await
-        .map_err(broken)?;
+    let level = Level::None;
+    let alone = ask(&Launcher { level, ..launcher.clone() }, ffmpeg, "-version").await;
+    let version = alone.map_err(broken)?;
     if allow_unconfined {
-        return Ok(Level::None);
+        return Ok((level, version));
     }
     Err(RunError::Unconfined { problem: problems.join("; ") })
 }
 
 /// Asks ffmpeg what it has, and has it encode a few frames.
-pub(super) async fn explore(tools: &Tools) -> Result<Found, RunError> {
-    let ask = async |question| {
-        let answer = ask(&tools.launcher, &tools.ffmpeg, question).await.map_err(broken)?;
-        Ok::<_, RunError>(String::from_utf8_lossy(&answer.output).into_owned())
-    };
-    let version = version(&ask("-version").await?);
-    let encoders = names(&ask("-encoders").await?);
-    let filters = names(&ask("-filters").await?);
+pub(super) async fn explore(tools: &Tools, version_text: &str) -> Result<Found, RunError> {
+    let ask = |question| ask(&tools.launcher, &tools.ffmpeg, question);
+    let lists = tokio::try_join!(ask("-encoders"), ask("-filters"));
+    let (encoders, filters) = lists.map_err(broken)?;
+    let (encoders, filters) = (names(&encoders), names(&filters));
     let has_x264 = encoders.iter().any(|name| name == "libx264");
     let picture = encode_some(tools, if has_x264 { "libx264" } else { "mpeg4" }).await?;
     let has = |names: &[String], wanted: &str| names.iter().any(|name| name == wanted);
     let encoders = ENCODERS.iter().filter(|name| has(&encoders, name));
     let filters = FILTERS.iter().filter(|name| has(&filters, name));
     Ok(Found {
-        build: build(&version, x264(&picture).as_deref()),
+        build: build(version(version_text), x264(&picture).as_deref()),
         capabilities: encoders
             .map(|name| format!("encoder.{name}"))
             .chain(filters.map(|name| format!("filter.{name}")))
@@ -108,11 +108,13 @@ pub(super) async fn explore(tools: &Tools) -> Result<Found, RunError> {
     })
 }
 
-async fn ask(launcher: &Launcher, ffmpeg: &Path, question: &str) -> Result<Finished, RunError> {
+async fn ask(launcher: &Launcher, ffmpeg: &Path, question: &str) -> Result<String, RunError> {
     let folder = folder()?;
     let arguments = vec![OsString::from("-hide_banner"), question.into()];
-    let invocation = invocation(ffmpeg, folder.path(), arguments, Vec::new());
-    launcher.run(invocation, std::future::pending(), |_| {}).await
+    let mut invocation = invocation(ffmpeg, folder.path(), arguments, Vec::new());
+    invocation.limits.wall = TRIAL_MAX;
+    let answer = launcher.run(invocation, std::future::pending(), |_| {}).await?;
+    Ok(String::from_utf8_lossy(&answer.output).into_owned())
 }
 
 /// Encodes a generated picture with everything in place that real tasks have, reads it back with ffprobe, and gives
@@ -123,7 +125,8 @@ async fn encode_some(tools: &Tools, encoder: &str) -> Result<Vec<u8>, RunError> 
     let made = format!(
         "-f lavfi -i testsrc2=size=64x64:rate=10:duration=0.5 -c:v {encoder} -pix_fmt yuv420p trial.mp4"
     );
-    let run = async |invocation: Invocation| {
+    let run = async |mut invocation: Invocation| {
+        invocation.limits.wall = TRIAL_MAX;
         tools.run(invocation, &Cancel::never(), |_| {}).await.map_err(broken)
     };
     run(tools.ffmpeg(folder.path(), words(&made))).await?;
@@ -150,9 +153,9 @@ fn broken(error: RunError) -> RunError {
 }
 
 /// The version in `ffmpeg version 5.1.9-0+deb12u1 Copyright …`.
-fn version(text: &str) -> String {
+fn version(text: &str) -> &str {
     let word = text.split_whitespace().skip_while(|word| *word != "version").nth(1);
-    word.unwrap_or("unknown").to_owned()
+    word.unwrap_or("unknown")
 }
 
 /// The names in a list of encoders or filters: the second word of each line behind a word of flags.
@@ -193,8 +196,8 @@ mod tests {
         let text = "ffmpeg version 5.1.9-0+deb12u1 Copyright (c) 2000-2026 the FFmpeg developers\n";
         let stream = [b"\0\0\x01".as_slice(), b"x264 - core 164 r3095 baee400 - H.264".as_slice()];
         let x264 = x264(&stream.concat());
-        assert_eq!(build(&version(text), x264.as_deref()), "5.1.9-0.deb12u1-x264.164r3095");
-        assert_eq!(build(&version("nonsense"), None), "unknown");
+        assert_eq!(build(version(text), x264.as_deref()), "5.1.9-0.deb12u1-x264.164r3095");
+        assert_eq!(build(version("nonsense"), None), "unknown");
     }
 
     #[test]

@@ -24,6 +24,9 @@ use sandbox::Level;
 /// The launcher that is looked for if none is named.
 const LAUNCHER: &str = "divvy-confine";
 
+/// Address space of a program whose caller has no opinion: three rungs of the largest source that is accepted.
+const MEMORY_BYTES: u64 = 8 << 30;
+
 /// One run of a program.
 #[derive(Clone, Debug)]
 pub struct Invocation {
@@ -174,12 +177,13 @@ impl Tools {
             bwrap: process::find_program("bwrap".as_ref()),
             level: Level::None,
         };
-        launcher.level =
-            capabilities::choose_level(&launcher, &ffmpeg, options.allow_unconfined).await?;
+        let allowed = options.allow_unconfined;
+        let (level, version) = capabilities::choose_level(&launcher, &ffmpeg, allowed).await?;
+        launcher.level = level;
         let ffprobe = find_ffprobe(&ffmpeg)?;
         let (build, capabilities) = (String::new(), Vec::new());
         let mut tools = Self { ffmpeg, ffprobe, build, capabilities, launcher };
-        let found = capabilities::explore(&tools).await?;
+        let found = capabilities::explore(&tools, &version).await?;
         tools.build = found.build;
         tools.capabilities = found.capabilities;
         Ok(tools)
@@ -287,8 +291,8 @@ fn invocation(
     readable: Vec<PathBuf>,
 ) -> Invocation {
     let day = Duration::from_secs(86_400);
-    let limits =
-        Limits { wall: day, cpu: day, memory_bytes: 4 << 30, stall: Duration::from_secs(60) };
+    let stall = Duration::from_secs(60);
+    let limits = Limits { wall: day, cpu: day, memory_bytes: MEMORY_BYTES, stall };
     Invocation {
         program: program.to_owned(),
         arguments,
