@@ -133,9 +133,9 @@ async fn memory_and_processor_time_are_limited() {
     let work = folder();
     for level in LEVELS {
         let tools = tools.clone().confined_by(level);
-        let mut eat = shell(work.path(), "exec dd if=/dev/zero of=/dev/null bs=200M count=1");
+        let mut eat = shell(work.path(), "exec dd if=/dev/zero of=/dev/null bs=100M count=1");
         run(&tools, eat.clone()).await.expect("enough memory");
-        eat.limits.memory_bytes = 100 << 20;
+        eat.limits.memory_bytes = 64 << 20;
         assert!(complaints(run(&tools, eat).await).contains("memory"), "{level}");
         let mut spin = shell(work.path(), "while :; do :; done");
         spin.limits.cpu = Duration::from_secs(1);

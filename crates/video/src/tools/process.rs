@@ -104,8 +104,7 @@ impl Launcher {
             bwrap: self.bwrap.clone(),
             folder: invocation.folder.clone(),
             readable: invocation.readable.clone(),
-            cpu_s: invocation.limits.cpu.as_secs()
-                + u64::from(invocation.limits.cpu.subsec_nanos() > 0),
+            cpu_s: whole_seconds(invocation.limits.cpu),
             memory_bytes: invocation.limits.memory_bytes,
             input_bytes,
             keeper: None,
@@ -310,6 +309,11 @@ pub(super) fn find_program(name: &Path) -> Option<PathBuf> {
 
 fn name_of(program: &Path) -> String {
     program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
+}
+
+/// Limits are in whole seconds; a part of one counts as one.
+fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
 }
 
 fn seconds(time: Duration) -> String {

@@ -86,7 +86,7 @@ fn die_with_the_keeper(orders: &Orders) -> Result<(), ConfineError> {
 fn limit(orders: &Orders) -> Result<(), ConfineError> {
     let cpu_s = orders.cpu_s.max(1);
     let limits = [
-        (Resource::RLIMIT_CPU, cpu_s, cpu_s + CPU_GRACE_S, "processor time"),
+        (Resource::RLIMIT_CPU, cpu_s, cpu_s.saturating_add(CPU_GRACE_S), "processor time"),
         (Resource::RLIMIT_AS, orders.memory_bytes, orders.memory_bytes, "memory"),
         (Resource::RLIMIT_FSIZE, FILE_BYTES_MAX, FILE_BYTES_MAX, "size of files"),
         (Resource::RLIMIT_NOFILE, OPEN_FILES_MAX, OPEN_FILES_MAX, "open files"),
