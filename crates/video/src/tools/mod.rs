@@ -1,16 +1,31 @@
 //! How ffmpeg and other programs are run: found and probed at start, in a sandbox, with limits, watched.
+//!
+//! Reading order: [`sandbox`] (what a program may see), `process` (a run), `watchdog` and `progress` (what is watched),
+//! `arguments` (what every ffmpeg gets), `capabilities` (what is tried at start), [`provider`] (speech and scan).
 
+mod arguments;
 mod capabilities;
 mod process;
+mod processes;
 mod progress;
 pub mod provider;
 pub mod sandbox;
+mod watchdog;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use divvy::extract::Cancel;
+
+use process::Launcher;
+use sandbox::Level;
+
+/// The launcher that is looked for if none is named.
+const LAUNCHER: &str = "divvy-confine";
+
+/// Address space of a program whose caller has no opinion: three rungs of the largest source that is accepted.
+const MEMORY_BYTES: u64 = 8 << 30;
 
 /// One run of a program.
 #[derive(Clone, Debug)]
@@ -85,6 +100,31 @@ pub enum RunError {
         /// Which limit it met.
         problem: String,
     },
+    /// A program that is needed is not installed.
+    #[error("{program} is not installed: {cure}")]
+    Missing {
+        /// The program.
+        program: String,
+        /// How to get it.
+        cure: String,
+    },
+    /// The ffmpeg of this machine does not do what it should.
+    #[error(
+        "the ffmpeg of this machine does not work: {problem}; install it anew (`apt-get install ffmpeg`)"
+    )]
+    Broken {
+        /// What went wrong in a trial.
+        problem: String,
+    },
+    /// No sandbox works on this machine.
+    #[error(
+        "no sandbox works here, and media from strangers must not be opened without one ({problem}); \
+         install bubblewrap (`apt-get install bubblewrap`), or allow programs to run unconfined"
+    )]
+    Unconfined {
+        /// What was tried, with its result.
+        problem: String,
+    },
     /// The attempt shall stop.
     #[error("stopped because the task was asked to stop")]
     Cancelled,
@@ -96,7 +136,7 @@ pub struct ToolOptions {
     /// The ffmpeg to use instead of the first one on the path; its ffprobe is looked for beside it, then on the path.
     pub ffmpeg: Option<PathBuf>,
     /// The program, and its first arguments, that confines itself and then becomes the program that is named behind
-    /// `--`; see [`sandbox`]. Without it nothing runs.
+    /// the orders; see [`sandbox::enter`]. Without it, `divvy-confine` beside this program or on the path.
     pub launcher: Vec<OsString>,
     /// Whether programs may run without a sandbox where neither bubblewrap nor Landlock works.
     pub allow_unconfined: bool,
@@ -112,6 +152,8 @@ pub struct Tools {
     ffmpeg: PathBuf,
     ffprobe: PathBuf,
     build: String,
+    capabilities: Vec<String>,
+    launcher: Launcher,
 }
 
 /// What ffmpeg says while it runs.
@@ -124,19 +166,46 @@ pub struct Step {
 }
 
 impl Tools {
-    /// Finds the tools and tries them out.
+    /// Finds the tools and tries them out, by encoding a few frames in the best sandbox that works here.
     ///
     /// # Errors
     /// If one is missing or does not work, with the cure.
     pub async fn find(options: &ToolOptions) -> Result<Self, RunError> {
-        let ffmpeg = options.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
-        Ok(Self { ffprobe: "ffprobe".into(), ffmpeg, build: "5.1.9".to_owned() })
+        let ffmpeg = find_ffmpeg(options)?;
+        let mut launcher = Launcher {
+            command: find_launcher(options)?,
+            bwrap: process::find_program("bwrap".as_ref()),
+            level: Level::None,
+        };
+        let allowed = options.allow_unconfined;
+        let (level, version) = capabilities::choose_level(&launcher, &ffmpeg, allowed).await?;
+        launcher.level = level;
+        let ffprobe = find_ffprobe(&ffmpeg)?;
+        let (build, capabilities) = (String::new(), Vec::new());
+        let mut tools = Self { ffmpeg, ffprobe, build, capabilities, launcher };
+        let found = capabilities::explore(&tools, &version).await?;
+        tools.build = found.build;
+        tools.capabilities = found.capabilities;
+        Ok(tools)
     }
 
-    /// What a worker with these tools offers, such as `ffmpeg=5.1.9`, `encoder.libx264`, `filter.zscale`,
+    /// The same tools, confined in another way; whether that works here is not tried.
+    pub fn confined_by(mut self, level: Level) -> Self {
+        self.launcher.level = level;
+        self
+    }
+
+    /// How programs are confined.
+    pub fn sandbox(&self) -> Level {
+        self.launcher.level
+    }
+
+    /// What a worker with these tools offers, such as `ffmpeg=5.1.9-x264.164r3095`, `encoder.libx264`, `filter.zscale`,
     /// `sandbox=bwrap`, `speech=whisper`.
     pub fn capabilities(&self) -> Vec<String> {
-        Vec::new()
+        let mut all = vec![format!("ffmpeg={}", self.build), format!("sandbox={}", self.sandbox())];
+        all.extend(self.capabilities.iter().cloned());
+        all
     }
 
     /// The build of ffmpeg: the value of the capability `ffmpeg`.
@@ -144,77 +213,90 @@ impl Tools {
         &self.build
     }
 
-    /// A run of ffmpeg. Arguments that every run gets (no standard input, quiet, whitelists of protocols and formats,
-    /// progress) are added; `arguments` begin with what concerns the input.
+    /// A run of ffmpeg. What every run gets (no standard input, quiet, progress, and before each `-i` the protocols and
+    /// formats that it may be opened with) is added, and inputs by absolute path may be read. An input that is not one
+    /// of the usual containers needs its format named with `-f`; a list of files, or pictures by a pattern, needs what
+    /// it leads to among [`Invocation::readable`], unless that is in `folder`.
     pub fn ffmpeg(&self, folder: &Path, arguments: Vec<OsString>) -> Invocation {
-        let common = [
-            "-nostdin",
-            "-hide_banner",
-            "-loglevel",
-            "error",
-            "-progress",
-            "pipe:1",
-            "-nostats",
-            "-y",
-        ];
-        invocation(
-            &self.ffmpeg,
-            folder,
-            common.map(OsString::from).into_iter().chain(arguments).collect(),
-        )
+        let prepared = arguments::ffmpeg(arguments);
+        invocation(&self.ffmpeg, folder, prepared.arguments, prepared.readable)
     }
 
-    /// A run of ffprobe, likewise.
+    /// A run of ffprobe, likewise. Without an `-i` its last argument is the input.
     pub fn ffprobe(&self, folder: &Path, arguments: Vec<OsString>) -> Invocation {
-        let common = ["-hide_banner", "-loglevel", "error"];
-        invocation(
-            &self.ffprobe,
-            folder,
-            common.map(OsString::from).into_iter().chain(arguments).collect(),
-        )
+        let prepared = arguments::ffprobe(arguments);
+        invocation(&self.ffprobe, folder, prepared.arguments, prepared.readable)
     }
 
-    /// Runs a program to its end. What ffmpeg says about its progress is told to `progress`.
+    /// Runs a program to its end, in the sandbox. What ffmpeg says about its progress is told to `progress`, at most
+    /// once a second, and the last of it always. When the future is dropped the program is ended.
+    ///
+    /// # Errors
+    /// If it cannot be started, fails, meets a limit, or shall stop.
     pub async fn run(
         &self,
         invocation: Invocation,
         cancel: &Cancel,
-        mut progress: impl FnMut(Step) + Send,
+        progress: impl FnMut(Step) + Send,
     ) -> Result<Finished, RunError> {
-        let program = invocation.program.display().to_string();
-        let start = |error: std::io::Error| RunError::Start {
-            program: program.clone(),
-            problem: error.to_string(),
-        };
-        let began = std::time::Instant::now();
-        let mut command = tokio::process::Command::new(&invocation.program);
-        command.args(&invocation.arguments).current_dir(&invocation.folder).kill_on_drop(true);
-        let output = tokio::select! {
-            output = command.output() => output.map_err(start)?,
-            () = cancel.cancelled() => return Err(RunError::Cancelled),
-        };
-        progress(Step::default());
-        let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
-        if !output.status.success() {
-            return Err(RunError::Failed {
-                program,
-                status: output.status.to_string(),
-                complaints,
-            });
+        if cancel.is_cancelled() {
+            return Err(RunError::Cancelled);
         }
-        let wall = began.elapsed();
-        Ok(Finished { output: output.stdout, complaints, cpu: wall, wall })
+        self.launcher.run(invocation, cancel.cancelled(), progress).await
     }
 }
 
-fn invocation(program: &Path, folder: &Path, arguments: Vec<OsString>) -> Invocation {
+fn find_ffmpeg(options: &ToolOptions) -> Result<PathBuf, RunError> {
+    let named = options.ffmpeg.as_deref();
+    let wanted = named.unwrap_or_else(|| Path::new("ffmpeg"));
+    process::find_program(wanted).ok_or_else(|| RunError::Missing {
+        program: wanted.display().to_string(),
+        cure: match named {
+            Some(_) => "give the path of a program that can be executed, or none".to_owned(),
+            None => "install it with `apt-get install ffmpeg`, or give its path".to_owned(),
+        },
+    })
+}
+
+fn find_ffprobe(ffmpeg: &Path) -> Result<PathBuf, RunError> {
+    let beside = ffmpeg.with_file_name("ffprobe");
+    let found = process::find_program(&beside);
+    found.or_else(|| process::find_program("ffprobe".as_ref())).ok_or_else(|| RunError::Missing {
+        program: "ffprobe".to_owned(),
+        cure: "it comes with ffmpeg: install it with `apt-get install ffmpeg`".to_owned(),
+    })
+}
+
+/// The launcher that is named, or the one that was built with this library: beside this program, or one folder above
+/// (programs that test the library lie in a folder of their own), or on the path.
+fn find_launcher(options: &ToolOptions) -> Result<Vec<OsString>, RunError> {
+    if !options.launcher.is_empty() {
+        return Ok(options.launcher.clone());
+    }
+    let own = std::env::current_exe().ok();
+    let near = own.iter().flat_map(|own| own.ancestors().skip(1).take(2));
+    let found =
+        near.map(|folder| folder.join(LAUNCHER)).find_map(|path| process::find_program(&path));
+    let found = found.or_else(|| process::find_program(LAUNCHER.as_ref()));
+    found.map(|path| vec![path.into()]).ok_or_else(|| RunError::Missing {
+        program: LAUNCHER.to_owned(),
+        cure: "name a launcher, or put this one beside the program".to_owned(),
+    })
+}
+
+fn invocation(
+    program: &Path,
+    folder: &Path,
+    arguments: Vec<OsString>,
+    readable: Vec<PathBuf>,
+) -> Invocation {
     let day = Duration::from_secs(86_400);
-    let limits =
-        Limits { wall: day, cpu: day, memory_bytes: 4 << 30, stall: Duration::from_secs(60) };
+    let stall = Duration::from_secs(60);
+    let limits = Limits { wall: day, cpu: day, memory_bytes: MEMORY_BYTES, stall };
     Invocation {
         program: program.to_owned(),
         arguments,
-        readable: Vec::new(),
+        readable,
         folder: folder.to_owned(),
         input: Vec::new(),
         limits,

@@ -1,1 +1,0 @@
-//! What a program may see and use.
