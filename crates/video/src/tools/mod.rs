@@ -8,9 +8,11 @@ pub mod sandbox;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use divvy::extract::Cancel;
+use tokio::io::AsyncWriteExt as _;
 
 /// One run of a program.
 #[derive(Clone, Debug)]
@@ -112,6 +114,7 @@ pub struct Tools {
     ffmpeg: PathBuf,
     ffprobe: PathBuf,
     build: String,
+    providers: provider::Providers,
 }
 
 /// What ffmpeg says while it runs.
@@ -130,13 +133,17 @@ impl Tools {
     /// If one is missing or does not work, with the cure.
     pub async fn find(options: &ToolOptions) -> Result<Self, RunError> {
         let ffmpeg = options.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
-        Ok(Self { ffprobe: "ffprobe".into(), ffmpeg, build: "5.1.9".to_owned() })
+        let providers = provider::Providers::default();
+        let mut tools =
+            Self { ffprobe: "ffprobe".into(), ffmpeg, build: "5.1.9".to_owned(), providers };
+        tools.providers = provider::Providers::open(&tools, options).await?;
+        Ok(tools)
     }
 
     /// What a worker with these tools offers, such as `ffmpeg=5.1.9`, `encoder.libx264`, `filter.zscale`,
     /// `sandbox=bwrap`, `speech=whisper`.
     pub fn capabilities(&self) -> Vec<String> {
-        Vec::new()
+        self.providers.capabilities()
     }
 
     /// The build of ffmpeg: the value of the capability `ffmpeg`.
@@ -189,8 +196,15 @@ impl Tools {
         let began = std::time::Instant::now();
         let mut command = tokio::process::Command::new(&invocation.program);
         command.args(&invocation.arguments).current_dir(&invocation.folder).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(start)?;
+        let mut stdin = child.stdin.take().expect("standard input is a pipe");
+        let output = async move {
+            let input = async move { stdin.write_all(&invocation.input).await };
+            tokio::join!(child.wait_with_output(), input).0
+        };
         let output = tokio::select! {
-            output = command.output() => output.map_err(start)?,
+            output = output => output.map_err(start)?,
             () = cancel.cancelled() => return Err(RunError::Cancelled),
         };
         progress(Step::default());
