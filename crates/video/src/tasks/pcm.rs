@@ -1,1 +1,130 @@
-//! Sound for speech recognition.
+//! Sound for speech recognition: 16 kHz, one channel, 16 bits, beginning and ending with the picture.
+//!
+//! Decides which track is listened to: the first in the language that is wanted, else the first.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use divvy::prelude::*;
+
+use super::frames::{made, run, spent};
+use super::{Made, Pcm};
+use crate::keys::Key;
+use crate::plan::Plan;
+use crate::probe::AudioStream;
+use crate::results;
+use crate::studio::{Studio, failure};
+
+/// Samples per second that recognisers want.
+pub(super) const RATE: u32 = 16_000;
+/// Bytes before the samples of a WAV file as it is written here.
+const HEADER_BYTES: u64 = 44;
+
+/// Languages as people write them, with what else containers call them.
+const LANGUAGES: [(&str, &[&str]); 32] = [
+    ("ar", &["ara"]),
+    ("bg", &["bul"]),
+    ("ca", &["cat"]),
+    ("cs", &["ces", "cze"]),
+    ("da", &["dan"]),
+    ("de", &["deu", "ger"]),
+    ("el", &["ell", "gre"]),
+    ("en", &["eng"]),
+    ("es", &["spa"]),
+    ("et", &["est"]),
+    ("fa", &["fas", "per"]),
+    ("fi", &["fin"]),
+    ("fr", &["fra", "fre"]),
+    ("he", &["heb"]),
+    ("hi", &["hin"]),
+    ("hr", &["hrv"]),
+    ("hu", &["hun"]),
+    ("id", &["ind"]),
+    ("it", &["ita"]),
+    ("ja", &["jpn"]),
+    ("ko", &["kor"]),
+    ("nl", &["nld", "dut"]),
+    ("no", &["nor", "nob", "nno"]),
+    ("pl", &["pol"]),
+    ("pt", &["por"]),
+    ("ro", &["ron", "rum"]),
+    ("ru", &["rus"]),
+    ("sv", &["swe"]),
+    ("tr", &["tur"]),
+    ("uk", &["ukr"]),
+    ("vi", &["vie"]),
+    ("zh", &["zho", "chi"]),
+];
+
+/// Where the result is, if the plan has subtitles.
+pub(crate) fn key(plan: &Plan) -> Option<Key> {
+    let (track, video) = (track(plan)?, &plan.probe.video);
+    let length = video.rate.micros(video.frames);
+    Some(Key::of("pcm", plan.probe.source.id, &(track.index, video.start_us, length, RATE)))
+}
+
+pub(crate) async fn pcm(task: Pcm, State(studio): State<Studio>, cancel: Cancel) -> Outcome<Made> {
+    let plan = studio.plan(task.plan).await?;
+    extract(&studio, &plan, &cancel).await
+}
+
+/// Extracts the sound of a plan, unless that was done.
+pub(super) async fn extract(studio: &Studio, plan: &Plan, cancel: &Cancel) -> Outcome<Made> {
+    let source = plan.probe.source.id;
+    let (Some(track), Some(key)) = (track(plan), key(plan)) else {
+        return Err(Failure::dead("the plan has no subtitles, or the source no sound"));
+    };
+    let units = |samples: u64| usize::try_from(samples).unwrap_or(usize::MAX);
+    if let Some(known) =
+        results::find::<results::Pcm>(studio.objects(), source, &key).await.map_err(failure)?
+    {
+        return Ok(made(units(known.samples), known.sound.size, None));
+    }
+    let folder = studio.folder()?;
+    let file = studio.objects().local_file(source).await.map_err(failure)?;
+    let arguments = arguments(file.path(), plan, track);
+    let finished = run(studio.tools(), folder.path(), file.path(), arguments, cancel).await?;
+    let sound =
+        studio.objects().put_file(&folder.path().join("sound.wav")).await.map_err(failure)?;
+    let cost = spent(&finished);
+    let samples = sound.size.saturating_sub(HEADER_BYTES) / 2;
+    let pcm = results::Pcm { sound, samples, cost };
+    results::commit(studio.objects(), source, &key, pcm).await.map_err(failure)?;
+    Ok(made(units(samples), sound.size, Some(cost)))
+}
+
+/// The track that is listened to.
+fn track(plan: &Plan) -> Option<&AudioStream> {
+    let wanted = plan.recipe.subtitles.as_deref()?;
+    let tracks = &plan.probe.audio;
+    tracks.iter().find(|track| is_same(&track.language, wanted)).or_else(|| tracks.first())
+}
+
+/// Whether two names, such as `eng` and `en-GB`, mean one language.
+fn is_same(one: &str, other: &str) -> bool {
+    let plain = |name: &str| {
+        let main = name.split(['-', '_']).next().unwrap_or_default().to_ascii_lowercase();
+        let known = LANGUAGES.iter().find(|(_, longer)| longer.contains(&main.as_str()));
+        known.map_or(main, |(short, _)| (*short).to_owned())
+    };
+    plain(one) == plain(other)
+}
+
+fn arguments(source: &Path, plan: &Plan, track: &AudioStream) -> Vec<OsString> {
+    let video = &plan.probe.video;
+    // Times stay those of the source, so that sound which begins before or after the picture is cut or filled with
+    // silence there, and gaps in it too.
+    let filters = format!(
+        "asetpts=PTS-({start}/1000000)/TB,aresample={RATE}:async=1:first_pts=0,\
+         aformat=sample_fmts=s16:channel_layouts=mono,atrim=end={length}us",
+        start = video.start_us,
+        length = video.rate.micros(video.frames),
+    );
+    let stream = format!("0:{}", track.index);
+    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+    let mut arguments = words(&["-threads", "1", "-copyts", "-i"]);
+    arguments.push(source.into());
+    arguments.extend(words(&["-map", &stream, "-af", &filters, "-c:a", "pcm_s16le"]));
+    arguments.extend(words(&["-bitexact", "-map_metadata", "-1", "-f", "wav", "sound.wav"]));
+    arguments
+}

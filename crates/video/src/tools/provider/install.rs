@@ -65,13 +65,17 @@ pub enum InstallError {
         problem: String,
     },
     /// Python cannot make virtual environments.
-    #[error("python3 cannot make a virtual environment; apt-get install python3-venv; it says: {words}")]
+    #[error(
+        "python3 cannot make a virtual environment; apt-get install python3-venv; it says: {words}"
+    )]
     Venv {
         /// What Python says.
         words: String,
     },
     /// The packages could not be had.
-    #[error("cannot install the packages of `{name}`; check the network and pip's settings, then try again; pip says: {words}")]
+    #[error(
+        "cannot install the packages of `{name}`; check the network and pip's settings, then try again; pip says: {words}"
+    )]
     Packages {
         /// The provider.
         name: &'static str,
@@ -137,7 +141,8 @@ pub fn root() -> PathBuf {
         return folder.into();
     }
     let data = variable("XDG_DATA_HOME").map(PathBuf::from);
-    let home = || PathBuf::from(variable("HOME").unwrap_or_else(|| ".".into())).join(".local/share");
+    let home =
+        || PathBuf::from(variable("HOME").unwrap_or_else(|| ".".into())).join(".local/share");
     data.unwrap_or_else(home).join("divvy/providers")
 }
 
@@ -248,7 +253,8 @@ async fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, String> {
         return Ok(output.stdout);
     }
     // Some tools, venv among them, say what is wrong on standard output.
-    let all = [output.stderr, output.stdout].map(|words| String::from_utf8_lossy(&words).into_owned());
+    let all =
+        [output.stderr, output.stdout].map(|words| String::from_utf8_lossy(&words).into_owned());
     let words = all.join("\n").trim().to_owned();
     let skip = words.chars().count().saturating_sub(WORDS_MAX);
     let words: String = words.chars().skip(skip).collect();
@@ -295,7 +301,10 @@ mod tests {
     fn every_package_is_pinned() {
         for ready in READY {
             for line in ready.requirements.lines() {
-                assert!(line.split_once("==").is_some_and(|(_, version)| !version.is_empty()), "{line}");
+                assert!(
+                    line.split_once("==").is_some_and(|(_, version)| !version.is_empty()),
+                    "{line}"
+                );
             }
         }
     }

@@ -109,7 +109,10 @@ impl Providers {
         let offer = |name: &str, provider: &Option<Provider>| {
             provider.as_ref().map(|provider| format!("{name}={}", provider.about.identity()))
         };
-        [offer("speech", &self.speech), offer("scan", &self.scanner)].into_iter().flatten().collect()
+        [offer("speech", &self.speech), offer("scan", &self.scanner)]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 
@@ -128,10 +131,16 @@ impl Tools {
 /// A provider that has said who it is.
 #[derive(Clone, Debug)]
 pub struct Provider {
+    command: Command,
+    about: About,
+}
+
+/// How a provider is run.
+#[derive(Clone, Debug)]
+struct Command {
     program: PathBuf,
     arguments: Vec<OsString>,
     readable: Vec<PathBuf>,
-    about: About,
 }
 
 /// Why a provider does not work.
@@ -145,7 +154,9 @@ pub enum ProviderError {
         known: String,
     },
     /// A ready-made one that is not installed.
-    #[error("it is not installed in {folder}, or not in this version; divvy video provider install {name}")]
+    #[error(
+        "it is not installed in {folder}, or not in this version; divvy video provider install {name}"
+    )]
     NotInstalled {
         /// Its name.
         name: String,
@@ -202,7 +213,11 @@ impl Provider {
     ///
     /// # Errors
     /// The same as of [`Provider::open`].
-    pub async fn in_folder(tools: &Tools, name: &str, folder: &Path) -> Result<Self, ProviderError> {
+    pub async fn in_folder(
+        tools: &Tools,
+        name: &str,
+        folder: &Path,
+    ) -> Result<Self, ProviderError> {
         let (program, arguments) = ready(name, folder)?;
         Self::of(tools, program, arguments).await
     }
@@ -224,7 +239,7 @@ impl Provider {
         let request = Request::Transcribe { audio: sound.0.to_owned(), language };
         let limit = START + sound.1 * SOUND_FACTOR;
         let (answers, finished) =
-            self.ask(tools, work, &request, &[sound.0.to_owned()], limit, cancel).await?;
+            self.command.ask(tools, work, &request, &[sound.0.to_owned()], limit, cancel).await?;
         Ok(found(answers.about, answers.segments, &finished))
     }
 
@@ -238,7 +253,7 @@ impl Provider {
     ) -> Result<Found<Score>, ProviderError> {
         let limit = START + FRAME * u32::try_from(frames.len()).unwrap_or(u32::MAX);
         let (answers, finished) =
-            self.ask(tools, work, &Request::Scan { frames }, &[], limit, cancel).await?;
+            self.command.ask(tools, work, &Request::Scan { frames }, &[], limit, cancel).await?;
         Ok(found(answers.about, answers.scores, &finished))
     }
 
@@ -247,25 +262,20 @@ impl Provider {
         program: PathBuf,
         arguments: Vec<OsString>,
     ) -> Result<Self, ProviderError> {
-        let readable = readable(&program, &arguments);
-        let nobody = || String::new();
-        let about = About {
-            provider: nobody(),
-            version: nobody(),
-            model: nobody(),
-            languages: Vec::new(),
-        };
-        let mut provider = Self { program, arguments, readable, about };
         let work = tempfile::tempdir().map_err(|error| RunError::Start {
-            program: provider.program.display().to_string(),
+            program: program.display().to_string(),
             problem: error.to_string(),
         })?;
+        let readable = readable(&program, &arguments);
+        let command = Command { program, arguments, readable };
         let cancel = Cancel::never();
-        let asked = provider.ask(tools, work.path(), &Request::Describe, &[], START, &cancel);
-        provider.about = asked.await?.0.about;
-        Ok(provider)
+        let asked = command.ask(tools, work.path(), &Request::Describe, &[], START, &cancel);
+        let about = asked.await?.0.about;
+        Ok(Self { command, about })
     }
+}
 
+impl Command {
     async fn ask(
         &self,
         tools: &Tools,
@@ -287,7 +297,8 @@ impl Provider {
         let finished = tools.run(invocation, cancel, |_| ()).await?;
         let answers = request.read(&finished.output).map_err(|problem| {
             let words = finished.complaints.trim();
-            let words = if words.is_empty() { String::new() } else { format!("; it says: {words}") };
+            let words =
+                if words.is_empty() { String::new() } else { format!("; it says: {words}") };
             ProviderError::Answer { problem, words }
         })?;
         Ok((answers, finished))

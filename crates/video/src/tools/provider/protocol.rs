@@ -268,7 +268,10 @@ mod tests {
         );
         let answers = hear.read(said.as_bytes()).unwrap();
         assert_eq!(answers.segments.len(), 1);
-        assert_eq!((answers.segments[0].text.as_str(), answers.segments[0].confidence), ("hi", None));
+        assert_eq!(
+            (answers.segments[0].text.as_str(), answers.segments[0].confidence),
+            ("hi", None)
+        );
         let said = format!(
             "{ABOUT}\n{{\"at_ms\":10000,\"label\":\"x\",\"score\":1}}\n{{\"at_ms\":0,\"label\":\"x\",\"score\":0.25}}\n{{\"done\":true}}"
         );
@@ -307,7 +310,8 @@ mod tests {
 
     #[test]
     fn a_scan_must_cover_every_frame_that_was_asked_for_and_no_other() {
-        let score = |at_ms, score| format!("{{\"at_ms\":{at_ms},\"label\":\"x\",\"score\":{score}}}");
+        let score =
+            |at_ms, score| format!("{{\"at_ms\":{at_ms},\"label\":\"x\",\"score\":{score}}}");
         let frames = frames();
         for (lines, reason) in [
             (vec![score(0, "0.1")], "no score for the frame at 10000 ms"),
