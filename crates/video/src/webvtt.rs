@@ -184,13 +184,13 @@ mod tests {
 00:00:00.000 --> 00:00:02.500
 Tom &amp; Jerry say: 1 &lt; 2 --&gt; true
 
-00:00:02.500 --> 00:00:05.933
+00:00:02.500 --> 00:00:06.261
 The old lighthouse stands on a small
 rock at the edge of the harbour, and
 
-00:00:05.933 --> 00:00:09.500
-every evening the keeper climbs ninety
-steps to light the lamp.
+00:00:06.261 --> 00:00:09.500
+every evening the keeper climbs
+ninety steps to light the lamp.
 
 01:00:00.000 --> 01:00:01.000
 Late

@@ -128,3 +128,73 @@ fn arguments(source: &Path, plan: &Plan, track: &AudioStream) -> Vec<OsString> {
     arguments.extend(words(&["-bitexact", "-map_metadata", "-1", "-f", "wav", "sound.wav"]));
     arguments
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{ENCODE, Fixture, track};
+    use super::*;
+
+    /// Whether each tenth of a second of the sound is loud.
+    async fn loud(fixture: &Fixture, plan: &Plan) -> Vec<bool> {
+        extract(&fixture.studio, plan, &Cancel::never()).await.unwrap();
+        let objects = fixture.studio.objects();
+        let key = key(plan).unwrap();
+        let found = results::find::<results::Pcm>(objects, plan.probe.source.id, &key).await;
+        let pcm = found.unwrap().unwrap();
+        let wav = objects.get(pcm.sound.id).await.unwrap();
+        assert_eq!((&wav[0..4], &wav[36..40]), (&b"RIFF"[..], &b"data"[..]));
+        // One channel, 16000 samples in a second, 16 bits.
+        assert_eq!((&wav[22..28], &wav[34..36]), (&[1, 0, 0x80, 0x3e, 0, 0][..], &[16, 0][..]));
+        let samples: Vec<i16> =
+            wav[44..].chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
+        assert_eq!(samples.len() as u64, pcm.samples);
+        samples.chunks(1_600).map(|tenth| tenth.iter().any(|sample| *sample > 1_000)).collect()
+    }
+
+    #[tokio::test]
+    async fn the_sound_begins_and_ends_with_the_picture() {
+        let fixture = Fixture::new().await;
+        let tone = "sine=f=440:sample_rate=44100:d=1";
+        let picture = ["-f", "lavfi", "-i", "color=red:s=320x180:r=10:d=3"];
+        for (name, offset, start_us, silent, tenths) in [
+            ("late.mkv", "2", 0, 20, 30),
+            ("late.ts", "2", 1_600_000, 20, 30),
+            ("long.mkv", "0.5", 0, 5, 30),
+        ] {
+            let late = ["-itsoffset", offset, "-f", "lavfi", "-i", tone];
+            let ends = ["-c:a", "aac", "-ac", "2"];
+            let arguments = [&picture[..], &late, &ENCODE, &ends].concat();
+            let mut plan = fixture.clip(name, &arguments, 30).await;
+            plan.probe.video.start_us = start_us;
+            plan.probe.audio = vec![track(1, "und")];
+            plan.recipe.subtitles = Some("en".into());
+            let loud = loud(&fixture, &plan).await;
+            let first = loud.iter().position(|loud| *loud).unwrap();
+            assert!((silent - 1..=silent + 1).contains(&first), "{name}: {loud:?}");
+            assert!(loud.len() <= tenths, "{name}: {loud:?}");
+            let again = extract(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+            assert!(again.known);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_track_in_the_wanted_language_is_listened_to() {
+        let fixture = Fixture::new().await;
+        let arguments = ["-f", "lavfi", "-i", "color=red:s=320x180:r=10:d=1"];
+        let mut plan = fixture.clip("silent.mp4", &arguments, 10).await;
+        assert_eq!(track_of(&plan), None);
+        plan.probe.audio = vec![track(1, "ger"), track(2, "eng"), track(3, "en-GB")];
+        for (wanted, index) in [("en", 2), ("de", 1), ("en-US", 2), ("fr", 1), ("xx", 1)] {
+            plan.recipe.subtitles = Some(wanted.into());
+            assert_eq!(track_of(&plan), Some(index), "{wanted}");
+        }
+        plan.probe.audio.clear();
+        assert_eq!(track_of(&plan), None);
+        let refused = extract(&fixture.studio, &plan, &Cancel::never()).await.unwrap_err();
+        assert!(refused.message().contains("no sound"));
+    }
+
+    fn track_of(plan: &Plan) -> Option<u32> {
+        super::track(plan).map(|track| track.index)
+    }
+}

@@ -75,3 +75,71 @@ fn highest(scores: Vec<Score>) -> Vec<Score> {
     }
     best.into_values().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixtures::{ENCODE, Fixture, installed};
+    use super::super::frames;
+    use super::*;
+    use crate::tools::provider::Choice;
+
+    /// Three seconds of a moving picture, with thumbnails.
+    async fn clip(fixture: &Fixture) -> Plan {
+        let picture = ["-f", "lavfi", "-i", "testsrc2=s=320x180:r=10:d=3"];
+        let plan = fixture.clip("clip.mp4", &[&picture[..], &ENCODE].concat(), 30).await;
+        frames::take(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap();
+        plan
+    }
+
+    async fn scan(fixture: &Fixture, plan: &Plan) -> Option<Scan> {
+        let (objects, key) = (fixture.studio.objects(), plan.scan.as_ref().unwrap());
+        results::find(objects, plan.probe.source.id, key).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn harmless_pictures_are_scored_low_and_each_of_them_is() {
+        let fixture = Fixture::with(Choice::Nobody, installed("open_nsfw")).await;
+        let plan = clip(&fixture).await;
+        let made = look(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+        assert_eq!((made.units, made.known), (3, false));
+        let scan = scan(&fixture, &plan).await.unwrap();
+        assert!(scan.provider.starts_with("open_nsfw "), "{}", scan.provider);
+        let at: Vec<u64> = scan.scores.iter().map(|score| score.at_ms).collect();
+        assert_eq!((scan.frames, at), (3, vec![0, 1_000, 2_000]));
+        assert!(scan.highest > 0.0 && scan.highest < 0.8, "{scan:?}");
+        assert!(look(&fixture.studio, &plan, &Cancel::never()).await.unwrap().known);
+    }
+
+    #[tokio::test]
+    async fn what_nobody_scanned_has_no_result() {
+        let fixture = Fixture::new().await;
+        let plan = clip(&fixture).await;
+        let failed = look(&fixture.studio, &plan, &Cancel::never()).await.unwrap_err();
+        assert_eq!(failed.message(), "this worker has no provider for scans");
+        assert_eq!(scan(&fixture, &plan).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_scanner_that_leaves_frames_out_fails_with_its_words_and_records_nothing() {
+        let script = r#"echo '{"provider":"eye","version":"1","model":"m"}'
+            read request
+            case $request in *scan*) echo 'bad day' >&2; echo '{"at_ms":0,"label":"x","score":0}';; esac
+            echo '{"done":true}'"#;
+        let choice = Choice::Exec(["sh", "-c", script].map(str::to_owned).to_vec());
+        let fixture = Fixture::with(Choice::Nobody, choice).await;
+        let plan = clip(&fixture).await;
+        let failed = look(&fixture.studio, &plan, &Cancel::never()).await.unwrap_err();
+        assert_eq!(
+            failed.message(),
+            "the provider failed: it gave no score for the frame at 1000 ms; it says: bad day"
+        );
+        assert_eq!(scan(&fixture, &plan).await, None);
+    }
+
+    #[test]
+    fn the_highest_score_of_a_frame_is_kept() {
+        let score = |at_ms, label: &str, score| Score { at_ms, label: label.into(), score };
+        let kept = highest(vec![score(9, "a", 0.1), score(0, "a", 0.5), score(0, "b", 0.7)]);
+        assert_eq!(kept, [score(0, "b", 0.7), score(9, "a", 0.1)]);
+    }
+}
