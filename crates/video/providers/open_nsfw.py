@@ -10,6 +10,7 @@ import sys
 # What libraries print must not come between the answers.
 answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)
+os.environ.update(OMP_NUM_THREADS="1", ORT_DISABLE_TELEMETRY="1")
 
 
 def say(**answer):

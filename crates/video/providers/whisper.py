@@ -13,7 +13,9 @@ import wave
 # What libraries print must not come between the answers.
 answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
 os.dup2(2, 1)
-os.environ.update(HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+os.environ.update(
+    HF_HUB_OFFLINE="1", OMP_NUM_THREADS="1", ORT_DISABLE_TELEMETRY="1", TOKENIZERS_PARALLELISM="false"
+)
 
 MODEL_SHA256 = "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a"
 RATE = 16_000

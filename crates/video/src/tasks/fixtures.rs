@@ -28,7 +28,7 @@ impl Fixture {
 
     pub(super) async fn with(speech: Choice, scanner: Choice) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let tools = tools(&ToolOptions { speech, scanner, ..ToolOptions::default() }).await;
+        let tools = Tools::find(&ToolOptions { speech, scanner, ..options() }).await.unwrap();
         let objects = Objects::in_folder(Folder::open(folder.path().join("objects")).unwrap());
         let scratch = folder.path().join("scratch");
         std::fs::create_dir(&scratch).unwrap();
@@ -94,8 +94,12 @@ pub(super) fn track(index: u32, language: &str) -> AudioStream {
     AudioStream { index, codec: "aac".into(), channels: 1, language, title: None }
 }
 
-pub(super) async fn tools(options: &ToolOptions) -> Tools {
-    Tools::find(options).await.unwrap()
+/// Options of tools, with the launcher of this build where there is one.
+pub(crate) fn options() -> ToolOptions {
+    let test = std::env::current_exe().unwrap();
+    let launcher = test.ancestors().nth(2).unwrap().join("divvy-confine");
+    let launcher = launcher.exists().then(|| launcher.into_os_string()).into_iter().collect();
+    ToolOptions { launcher, ..ToolOptions::default() }
 }
 
 /// A provider as `scripts/providers` has installed it for tests.

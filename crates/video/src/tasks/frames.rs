@@ -23,8 +23,10 @@ use crate::tools::{Finished, RunError, Tools};
 const STILLS_MAX: u64 = 5_000;
 /// The longer side of a thumbnail. A scanner looks at it too, and wants at least 224.
 const LONG_SIDE: u32 = 320;
-/// Places of the source that one run of ffmpeg opens at once: each has a decoder with its memory.
-const SHOTS_MAX: usize = 8;
+/// Places of the source that one run of ffmpeg opens at once, and pixels of a frame of all of them together: each has a
+/// decoder with its memory.
+const SHOTS_MAX: u64 = 8;
+const PIXELS_MAX: u64 = SHOTS_MAX * 1_920 * 1_080;
 /// Thumbnails of one place.
 const STILLS_PER_SHOT_MAX: usize = 64;
 /// What opening a place costs, in decoded frames.
@@ -68,7 +70,7 @@ pub(super) async fn take(
     let shots = shots(&moments, &plan.probe.video.keyframes);
     let file = studio.objects().local_file(source).await.map_err(failure)?;
     let (mut stills, mut cost) = (Vec::new(), Cost::default());
-    for batch in shots.chunks(SHOTS_MAX) {
+    for batch in shots.chunks(at_once(&plan.probe.video)) {
         let folder = studio.folder()?;
         let arguments = arguments(file.path(), &plan.probe.video, batch);
         let finished = run(studio.tools(), folder.path(), file.path(), arguments, cancel).await?;
@@ -121,6 +123,13 @@ fn shots(moments: &[Moment], keyframes: &[u64]) -> Vec<Vec<Moment>> {
         }
     }
     shots
+}
+
+/// How many places are opened at once.
+fn at_once(video: &VideoStream) -> usize {
+    let pixels = u64::from(video.width) * u64::from(video.height);
+    let fitting = PIXELS_MAX / pixels.max(1);
+    usize::try_from(fitting.clamp(1, SHOTS_MAX)).unwrap_or(1)
 }
 
 fn arguments(source: &Path, video: &VideoStream, shots: &[Vec<Moment>]) -> Vec<OsString> {

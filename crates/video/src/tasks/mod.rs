@@ -6,7 +6,7 @@ mod audio;
 mod encode;
 mod fetch;
 #[cfg(test)]
-mod fixtures;
+pub(crate) mod fixtures;
 mod frames;
 mod mux;
 mod package;

@@ -1,7 +1,8 @@
 //! Ready-made providers: Python programs that come with this one, and the packages that they need, which do not.
 //!
 //! Decides where they are and when one is whole: the last thing that an installation writes is a mark with the hash of
-//! what was installed, so that one that was broken off, or is of another version, is seen and made anew.
+//! what was installed, so that one that was broken off, or is of another version, is seen and mended: only the program
+//! if its packages are still the same, everything otherwise.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -18,6 +19,8 @@ const WORDS_MAX: usize = 800;
 /// The file that says that an installation is whole.
 const MARK: &str = "installed";
 const SCRIPT: &str = "provider.py";
+/// The file that says which packages are there.
+const REQUIREMENTS: &str = "requirements.txt";
 
 /// A provider that comes with this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,8 +181,10 @@ pub async fn install(
         }
         Ok(about) => Ok(about),
         Err(problem) => {
-            // The next try shall not believe the mark.
-            let _ = tokio::fs::remove_file(folder.join(MARK)).await;
+            // The next try shall not believe what these say, and make all of it anew.
+            for mark in [MARK, REQUIREMENTS] {
+                let _ = tokio::fs::remove_file(folder.join(mark)).await;
+            }
             Err(InstallError::Broken { name: ready.name, problem })
         }
     }
@@ -190,6 +195,12 @@ async fn put(
     folder: &Path,
     progress: &mut (impl FnMut(&str) + Send),
 ) -> Result<(), InstallError> {
+    let packages = tokio::fs::read_to_string(folder.join(REQUIREMENTS)).await;
+    if packages.is_ok_and(|packages| packages == ready.requirements)
+        && ready.python(folder).exists()
+    {
+        return write(&folder.join(SCRIPT), ready.script).await;
+    }
     let python = find_python().await?;
     if folder.exists() {
         tokio::fs::remove_dir_all(folder).await.map_err(io("remove", folder))?;
@@ -200,15 +211,17 @@ async fn put(
     venv.args(["-m", "venv"]).arg(folder.join("venv"));
     run(venv, b"").await.map_err(|words| InstallError::Venv { words })?;
     progress("installing packages, which takes a minute");
-    let requirements = folder.join("requirements.txt");
-    write(&requirements, ready.requirements).await?;
+    let wanted = folder.join("requirements.new");
+    write(&wanted, ready.requirements).await?;
     let mut pip = Command::new(ready.python(folder));
     // All packages are pinned, those that others need too; none is compiled here.
     pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps"])
         .args(["--disable-pip-version-check", "--only-binary", ":all:", "-r"])
-        .arg(&requirements);
-    let packages = |words| InstallError::Packages { name: ready.name, words };
-    run(pip, b"").await.map_err(packages)?;
+        .arg(&wanted);
+    let failed = |words| InstallError::Packages { name: ready.name, words };
+    run(pip, b"").await.map_err(failed)?;
+    let installed = folder.join(REQUIREMENTS);
+    tokio::fs::rename(&wanted, &installed).await.map_err(io("rename", &wanted))?;
     write(&folder.join(SCRIPT), ready.script).await
 }
 

@@ -371,12 +371,13 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
+    use crate::tasks::fixtures::options;
 
     const ABOUT: &str = r#"echo '{"provider":"p","version":"1","model":"m"}'"#;
     const DONE: &str = r#"echo '{"done":true}'"#;
 
     async fn tools() -> Tools {
-        Tools::find(&ToolOptions::default()).await.unwrap()
+        Tools::find(&options()).await.unwrap()
     }
 
     /// A provider that answers a request for work by running `body`, and its folder.
@@ -470,13 +471,12 @@ mod tests {
     async fn what_tools_offer_names_provider_and_model() {
         let script = format!("{ABOUT}; {DONE}");
         let exec = Choice::Exec(["sh", "-c", &script].map(str::to_owned).to_vec());
-        let options = ToolOptions { speech: exec, ..ToolOptions::default() };
+        let options = ToolOptions { speech: exec, ..options() };
         let tools = Tools::find(&options).await.unwrap();
         assert!(tools.capabilities().contains(&"speech=p-m-1".to_owned()));
         assert!(tools.speech().is_some() && tools.scanner().is_none());
         let scanner = Choice::Exec(vec!["false".into()]);
-        let error =
-            Tools::find(&ToolOptions { scanner, ..ToolOptions::default() }).await.unwrap_err();
+        let error = Tools::find(&ToolOptions { scanner, ..options() }).await.unwrap_err();
         assert!(error.to_string().starts_with("cannot start the provider `exec:false`"), "{error}");
     }
 
