@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use divvy::objects::Objects;
+use divvy::objects::{BlobId, Objects};
 use divvy_objects::Folder;
 
 use crate::grid::FrameRate;
 use crate::keys::Key;
-use crate::plan::Plan;
-use crate::probe::{AudioStream, Probe, VideoStream};
+use crate::plan::{Plan, Track};
+use crate::probe::{Probe, VideoStream};
 use crate::recipe::Recipe;
 use crate::studio::Studio;
 use crate::tools::provider::Choice;
@@ -75,12 +75,12 @@ impl Fixture {
     }
 
     /// A blob as text.
-    pub(super) async fn text(&self, id: divvy::objects::BlobId) -> String {
+    pub(super) async fn text(&self, id: BlobId) -> String {
         String::from_utf8(self.studio.objects().get(id).await.unwrap()).unwrap()
     }
 
     /// The mean colour of a part of a stored picture, `width:height:x:y`, as red, green and blue.
-    pub(super) async fn colour(&self, id: divvy::objects::BlobId, part: &str) -> [i32; 3] {
+    pub(super) async fn colour(&self, id: BlobId, part: &str) -> [i32; 3] {
         let file = self.studio.objects().local_file(id).await.unwrap();
         let filters = format!("crop={part},scale=1:1:flags=area,format=rgb24");
         let input = file.path().to_str().unwrap();
@@ -89,9 +89,10 @@ impl Fixture {
     }
 }
 
-pub(super) fn track(index: u32, language: &str) -> AudioStream {
-    let language = language.to_owned();
-    AudioStream { index, codec: "aac".into(), channels: 1, language, title: None }
+/// A sound track of a plan.
+pub(super) fn track(index: u32, language: &str) -> Track {
+    let key = Key::of("audio", BlobId::of(b"source"), &index);
+    Track { index, language: language.to_owned(), name: language.to_owned(), key }
 }
 
 /// Options of tools, with the launcher of this build where there is one.

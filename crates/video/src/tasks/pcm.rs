@@ -10,8 +10,7 @@ use divvy::prelude::*;
 use super::frames::{made, run, spent};
 use super::{Made, Pcm};
 use crate::keys::Key;
-use crate::plan::Plan;
-use crate::probe::AudioStream;
+use crate::plan::{Plan, Track};
 use crate::results;
 use crate::studio::{Studio, failure};
 
@@ -19,42 +18,6 @@ use crate::studio::{Studio, failure};
 pub(super) const RATE: u32 = 16_000;
 /// Bytes before the samples of a WAV file as it is written here.
 const HEADER_BYTES: u64 = 44;
-
-/// Languages as people write them, with what else containers call them.
-const LANGUAGES: [(&str, &[&str]); 32] = [
-    ("ar", &["ara"]),
-    ("bg", &["bul"]),
-    ("ca", &["cat"]),
-    ("cs", &["ces", "cze"]),
-    ("da", &["dan"]),
-    ("de", &["deu", "ger"]),
-    ("el", &["ell", "gre"]),
-    ("en", &["eng"]),
-    ("es", &["spa"]),
-    ("et", &["est"]),
-    ("fa", &["fas", "per"]),
-    ("fi", &["fin"]),
-    ("fr", &["fra", "fre"]),
-    ("he", &["heb"]),
-    ("hi", &["hin"]),
-    ("hr", &["hrv"]),
-    ("hu", &["hun"]),
-    ("id", &["ind"]),
-    ("it", &["ita"]),
-    ("ja", &["jpn"]),
-    ("ko", &["kor"]),
-    ("nl", &["nld", "dut"]),
-    ("no", &["nor", "nob", "nno"]),
-    ("pl", &["pol"]),
-    ("pt", &["por"]),
-    ("ro", &["ron", "rum"]),
-    ("ru", &["rus"]),
-    ("sv", &["swe"]),
-    ("tr", &["tur"]),
-    ("uk", &["ukr"]),
-    ("vi", &["vie"]),
-    ("zh", &["zho", "chi"]),
-];
 
 /// Where the result is, if the plan has subtitles.
 pub(crate) fn key(plan: &Plan) -> Option<Key> {
@@ -94,23 +57,14 @@ pub(super) async fn extract(studio: &Studio, plan: &Plan, cancel: &Cancel) -> Ou
 }
 
 /// The track that is listened to.
-fn track(plan: &Plan) -> Option<&AudioStream> {
-    let wanted = plan.recipe.subtitles.as_deref()?;
-    let tracks = &plan.probe.audio;
-    tracks.iter().find(|track| is_same(&track.language, wanted)).or_else(|| tracks.first())
+fn track(plan: &Plan) -> Option<&Track> {
+    let main = |language: &str| language.split('-').next().map(str::to_ascii_lowercase);
+    let wanted = main(plan.recipe.subtitles.as_deref()?);
+    let fits = |track: &&Track| main(&track.language) == wanted;
+    plan.tracks.iter().find(fits).or_else(|| plan.tracks.first())
 }
 
-/// Whether two names, such as `eng` and `en-GB`, mean one language.
-fn is_same(one: &str, other: &str) -> bool {
-    let plain = |name: &str| {
-        let main = name.split(['-', '_']).next().unwrap_or_default().to_ascii_lowercase();
-        let known = LANGUAGES.iter().find(|(_, longer)| longer.contains(&main.as_str()));
-        known.map_or(main, |(short, _)| (*short).to_owned())
-    };
-    plain(one) == plain(other)
-}
-
-fn arguments(source: &Path, plan: &Plan, track: &AudioStream) -> Vec<OsString> {
+fn arguments(source: &Path, plan: &Plan, track: &Track) -> Vec<OsString> {
     let video = &plan.probe.video;
     // Times stay those of the source, so that sound which begins before or after the picture is cut or filled with
     // silence there, and gaps in it too.
@@ -166,7 +120,7 @@ mod tests {
             let arguments = [&picture[..], &late, &ENCODE, &ends].concat();
             let mut plan = fixture.clip(name, &arguments, 30).await;
             plan.probe.video.start_us = start_us;
-            plan.probe.audio = vec![track(1, "und")];
+            plan.tracks = vec![track(1, "und")];
             plan.recipe.subtitles = Some("en".into());
             let loud = loud(&fixture, &plan).await;
             let first = loud.iter().position(|loud| *loud).unwrap();
@@ -183,12 +137,12 @@ mod tests {
         let arguments = ["-f", "lavfi", "-i", "color=red:s=320x180:r=10:d=1"];
         let mut plan = fixture.clip("silent.mp4", &arguments, 10).await;
         assert_eq!(track_of(&plan), None);
-        plan.probe.audio = vec![track(1, "ger"), track(2, "eng"), track(3, "en-GB")];
+        plan.tracks = vec![track(1, "de"), track(2, "en"), track(3, "en-GB")];
         for (wanted, index) in [("en", 2), ("de", 1), ("en-US", 2), ("fr", 1), ("xx", 1)] {
             plan.recipe.subtitles = Some(wanted.into());
             assert_eq!(track_of(&plan), Some(index), "{wanted}");
         }
-        plan.probe.audio.clear();
+        plan.tracks.clear();
         assert_eq!(track_of(&plan), None);
         let refused = extract(&fixture.studio, &plan, &Cancel::never()).await.unwrap_err();
         assert!(refused.message().contains("no sound"));

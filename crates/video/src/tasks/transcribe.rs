@@ -111,7 +111,7 @@ mod tests {
         let late = ["-itsoffset", "2", "-i", voice, "-c:a", "aac", "-b:a", "96k"];
         let mut plan =
             fixture.clip("spoken.mp4", &[&picture[..], &late, &ENCODE].concat(), 240).await;
-        plan.probe.audio = vec![track(1, "eng")];
+        plan.tracks = vec![track(1, "en")];
         plan.recipe.subtitles = Some("en".into());
         pcm::extract(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
         plan
