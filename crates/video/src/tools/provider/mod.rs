@@ -432,7 +432,7 @@ mod tests {
             (format!("{ABOUT}; echo 'lost the thread' >&2"), "before it was done; it says: lost"),
             (format!("echo hello; {DONE}"), "no answer: hello"),
             (DONE.to_owned(), "does not say who it is"),
-            (format!("{ABOUT}; {DONE}; kill -9 $$"), "signal: 9"),
+            (format!("{ABOUT}; {DONE}; kill -9 $$"), "signal"),
             (
                 format!(r#"{ABOUT}; echo '{{"at_ms":0,"label":"x","score":1}}'; {DONE}"#),
                 "no answer to",
@@ -471,8 +471,8 @@ mod tests {
     async fn what_tools_offer_names_provider_and_model() {
         let script = format!("{ABOUT}; {DONE}");
         let exec = Choice::Exec(["sh", "-c", &script].map(str::to_owned).to_vec());
-        let options = ToolOptions { speech: exec, ..options() };
-        let tools = Tools::find(&options).await.unwrap();
+        let with_speech = ToolOptions { speech: exec, ..options() };
+        let tools = Tools::find(&with_speech).await.unwrap();
         assert!(tools.capabilities().contains(&"speech=p-m-1".to_owned()));
         assert!(tools.speech().is_some() && tools.scanner().is_none());
         let scanner = Choice::Exec(vec!["false".into()]);
