@@ -83,6 +83,17 @@ pub struct Sprite {
     pub cost: Cost,
 }
 
+/// Sound for speech recognition.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pcm {
+    /// A WAV file with 16 kHz, one channel and 16 bits; it begins with the picture.
+    pub sound: Blob,
+    /// Its samples.
+    pub samples: u64,
+    /// What it cost.
+    pub cost: Cost,
+}
+
 /// What the sound says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Transcript {

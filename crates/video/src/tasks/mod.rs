@@ -5,6 +5,8 @@
 mod audio;
 mod encode;
 mod fetch;
+#[cfg(test)]
+pub(crate) mod fixtures;
 mod frames;
 mod mux;
 mod package;

@@ -154,6 +154,7 @@ pub struct Tools {
     build: String,
     capabilities: Vec<String>,
     launcher: Launcher,
+    providers: provider::Providers,
 }
 
 /// What ffmpeg says while it runs.
@@ -182,10 +183,12 @@ impl Tools {
         launcher.level = level;
         let ffprobe = find_ffprobe(&ffmpeg)?;
         let (build, capabilities) = (String::new(), Vec::new());
-        let mut tools = Self { ffmpeg, ffprobe, build, capabilities, launcher };
+        let providers = provider::Providers::default();
+        let mut tools = Self { ffmpeg, ffprobe, build, capabilities, launcher, providers };
         let found = capabilities::explore(&tools, &version).await?;
         tools.build = found.build;
         tools.capabilities = found.capabilities;
+        tools.providers = provider::Providers::open(&tools, options).await?;
         Ok(tools)
     }
 
@@ -205,6 +208,7 @@ impl Tools {
     pub fn capabilities(&self) -> Vec<String> {
         let mut all = vec![format!("ffmpeg={}", self.build), format!("sandbox={}", self.sandbox())];
         all.extend(self.capabilities.iter().cloned());
+        all.extend(self.providers.capabilities());
         all
     }
 

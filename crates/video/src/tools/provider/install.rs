@@ -1,0 +1,324 @@
+//! Ready-made providers: Python programs that come with this one, and the packages that they need, which do not.
+//!
+//! Decides where they are and when one is whole: the last thing that an installation writes is a mark with the hash of
+//! what was installed, so that one that was broken off, or is of another version, is seen and mended: only the program
+//! if its packages are still the same, everything otherwise.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use super::protocol::{About, Request};
+
+/// The oldest Python for which the packages are made.
+const PYTHON_MIN: (u32, u32) = (3, 11);
+/// Characters of a program's words in an error.
+const WORDS_MAX: usize = 800;
+/// The file that says that an installation is whole.
+const MARK: &str = "installed";
+const SCRIPT: &str = "provider.py";
+/// The file that says which packages are there.
+const REQUIREMENTS: &str = "requirements.txt";
+
+/// A provider that comes with this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ready {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    script: &'static str,
+    requirements: &'static str,
+}
+
+/// All of them.
+pub const READY: [Ready; 2] = [
+    Ready {
+        name: "whisper",
+        about: "speech recognition: Whisper tiny.en in faster-whisper, English only (540 MB)",
+        script: include_str!("../../../providers/whisper.py"),
+        requirements: include_str!("../../../providers/whisper.txt"),
+    },
+    Ready {
+        name: "open_nsfw",
+        about: "content scan: open_nsfw by ONNX, a pre-filter for people who review (220 MB)",
+        script: include_str!("../../../providers/open_nsfw.py"),
+        requirements: include_str!("../../../providers/open_nsfw.txt"),
+    },
+];
+
+/// Why a provider could not be installed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InstallError {
+    /// There is no such provider.
+    #[error("there is no ready-made provider `{name}`; there are {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Which there are.
+        known: String,
+    },
+    /// No Python, or none that will do.
+    #[error("providers need Python {}.{} or later: {problem}; apt-get install python3 python3-venv", PYTHON_MIN.0, PYTHON_MIN.1)]
+    Python {
+        /// What was found.
+        problem: String,
+    },
+    /// Python cannot make virtual environments.
+    #[error(
+        "python3 cannot make a virtual environment; apt-get install python3-venv; it says: {words}"
+    )]
+    Venv {
+        /// What Python says.
+        words: String,
+    },
+    /// The packages could not be had.
+    #[error(
+        "cannot install the packages of `{name}`; check the network and pip's settings, then try again; pip says: {words}"
+    )]
+    Packages {
+        /// The provider.
+        name: &'static str,
+        /// What pip says.
+        words: String,
+    },
+    /// It is there but does not work.
+    #[error("`{name}` was installed but does not work: {problem}")]
+    Broken {
+        /// The provider.
+        name: &'static str,
+        /// What it says.
+        problem: String,
+    },
+    /// The folder.
+    #[error("cannot {act} {path}: {source}")]
+    Io {
+        /// What was tried.
+        act: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+}
+
+impl Ready {
+    /// The provider of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        READY.into_iter().find(|ready| ready.name == name)
+    }
+
+    /// Whether it is installed in this folder, whole and in this program's version.
+    pub fn is_in(&self, folder: &Path) -> bool {
+        std::fs::read_to_string(folder.join(MARK)).is_ok_and(|mark| mark == self.fingerprint())
+            && self.python(folder).exists()
+    }
+
+    /// The interpreter and the arguments that run it.
+    pub(super) fn command(&self, folder: &Path) -> (PathBuf, Vec<std::ffi::OsString>) {
+        let script = folder.join(SCRIPT).into_os_string();
+        (self.python(folder), vec!["-I".into(), "-B".into(), script])
+    }
+
+    fn python(&self, folder: &Path) -> PathBuf {
+        folder.join("venv/bin/python")
+    }
+
+    fn fingerprint(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for part in [self.script, self.requirements] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.finalize().to_hex()[..16].to_owned()
+    }
+}
+
+/// Where ready-made providers are installed: `DIVVY_PROVIDERS`, or `divvy/providers` where this user's data is.
+pub fn root() -> PathBuf {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(folder) = variable("DIVVY_PROVIDERS") {
+        return folder.into();
+    }
+    let data = variable("XDG_DATA_HOME").map(PathBuf::from);
+    let home =
+        || PathBuf::from(variable("HOME").unwrap_or_else(|| ".".into())).join(".local/share");
+    data.unwrap_or_else(home).join("divvy/providers")
+}
+
+/// Where a ready-made provider is installed, or would be.
+pub fn folder(name: &str) -> PathBuf {
+    root().join(name)
+}
+
+/// Installs a ready-made provider in `folder`, unless it is there already, and asks it who it is. What is being done is
+/// told to `progress`, in words.
+///
+/// # Errors
+/// With the cure. What was broken off is made anew at the next try.
+pub async fn install(
+    name: &str,
+    folder: &Path,
+    mut progress: impl FnMut(&str) + Send,
+) -> Result<About, InstallError> {
+    let Some(ready) = Ready::named(name) else {
+        let known = READY.map(|ready| ready.name).join(", ");
+        return Err(InstallError::Unknown { name: name.to_owned(), known });
+    };
+    let folder = std::path::absolute(folder).map_err(io("find", folder))?;
+    let fresh = !ready.is_in(&folder);
+    if fresh {
+        put(&ready, &folder, &mut progress).await?;
+    }
+    progress("trying it out");
+    match describe(&ready, &folder).await {
+        Ok(about) if fresh => {
+            write(&folder.join(MARK), &ready.fingerprint()).await?;
+            Ok(about)
+        }
+        Ok(about) => Ok(about),
+        Err(problem) => {
+            // The next try shall not believe what these say, and make all of it anew.
+            for mark in [MARK, REQUIREMENTS] {
+                let _ = tokio::fs::remove_file(folder.join(mark)).await;
+            }
+            Err(InstallError::Broken { name: ready.name, problem })
+        }
+    }
+}
+
+async fn put(
+    ready: &Ready,
+    folder: &Path,
+    progress: &mut (impl FnMut(&str) + Send),
+) -> Result<(), InstallError> {
+    let packages = tokio::fs::read_to_string(folder.join(REQUIREMENTS)).await;
+    if packages.is_ok_and(|packages| packages == ready.requirements)
+        && ready.python(folder).exists()
+    {
+        return write(&folder.join(SCRIPT), ready.script).await;
+    }
+    let python = find_python().await?;
+    if folder.exists() {
+        tokio::fs::remove_dir_all(folder).await.map_err(io("remove", folder))?;
+    }
+    tokio::fs::create_dir_all(folder).await.map_err(io("create", folder))?;
+    progress("making a virtual environment");
+    let mut venv = Command::new(python);
+    venv.args(["-m", "venv"]).arg(folder.join("venv"));
+    run(venv, b"").await.map_err(|words| InstallError::Venv { words })?;
+    progress("installing packages, which takes a minute");
+    let wanted = folder.join("requirements.new");
+    write(&wanted, ready.requirements).await?;
+    let mut pip = Command::new(ready.python(folder));
+    // All packages are pinned, those that others need too; none is compiled here.
+    pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps"])
+        .args(["--disable-pip-version-check", "--only-binary", ":all:", "-r"])
+        .arg(&wanted);
+    let failed = |words| InstallError::Packages { name: ready.name, words };
+    run(pip, b"").await.map_err(failed)?;
+    let installed = folder.join(REQUIREMENTS);
+    tokio::fs::rename(&wanted, &installed).await.map_err(io("rename", &wanted))?;
+    write(&folder.join(SCRIPT), ready.script).await
+}
+
+/// The first Python on the path that is new enough.
+async fn find_python() -> Result<&'static str, InstallError> {
+    let mut problem = "there is no python3 on the path".to_owned();
+    for python in ["python3", "python3.13", "python3.12", "python3.11"] {
+        let mut ask = Command::new(python);
+        ask.args(["-c", "import sys; print(sys.version_info[0], sys.version_info[1])"]);
+        let Ok(said) = run(ask, b"").await else { continue };
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        let version = said.split_once(' ').and_then(|(major, minor)| {
+            Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+        });
+        if version.is_some_and(|version| version >= PYTHON_MIN) {
+            return Ok(python);
+        }
+        problem = format!("{python} is version {}", said.replace(' ', "."));
+    }
+    Err(InstallError::Python { problem })
+}
+
+/// Asks an installed provider who it is. It is not confined here: its packages were installed by this user just so.
+async fn describe(ready: &Ready, folder: &Path) -> Result<About, String> {
+    let (program, arguments) = ready.command(folder);
+    let mut ask = Command::new(program);
+    ask.args(arguments).current_dir(folder);
+    let said = run(ask, &Request::Describe.line()).await?;
+    Request::Describe.read(&said).map(|answers| answers.about)
+}
+
+/// Runs a program to its end; otherwise the end of its words.
+async fn run(mut command: Command, input: &[u8]) -> Result<Vec<u8>, String> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that does not read its input says so by how it ends.
+        let _ = stdin.write_all(input).await;
+    }
+    let output = child.wait_with_output().await.map_err(|error| error.to_string())?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    // Some tools, venv among them, say what is wrong on standard output.
+    let all =
+        [output.stderr, output.stdout].map(|words| String::from_utf8_lossy(&words).into_owned());
+    let words = all.join("\n").trim().to_owned();
+    let skip = words.chars().count().saturating_sub(WORDS_MAX);
+    let words: String = words.chars().skip(skip).collect();
+    Err(if words.is_empty() { output.status.to_string() } else { words })
+}
+
+async fn write(path: &Path, text: &str) -> Result<(), InstallError> {
+    tokio::fs::write(path, text).await.map_err(io("write", path))
+}
+
+fn io(act: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> InstallError {
+    move |source| InstallError::Io { act, path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_unknown_name_is_refused_with_those_that_there_are() {
+        let place = tempfile::tempdir().unwrap();
+        let error = install("vosk", &place.path().join("vosk"), |_| ()).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "there is no ready-made provider `vosk`; there are whisper, open_nsfw"
+        );
+        assert!(!place.path().join("vosk").exists());
+    }
+
+    #[test]
+    fn an_installation_that_was_broken_off_or_is_old_does_not_count() {
+        let place = tempfile::tempdir().unwrap();
+        let ready = Ready::named("whisper").unwrap();
+        std::fs::create_dir_all(place.path().join("venv/bin")).unwrap();
+        std::fs::write(ready.python(place.path()), "").unwrap();
+        assert!(!ready.is_in(place.path()));
+        std::fs::write(place.path().join(MARK), "another").unwrap();
+        assert!(!ready.is_in(place.path()));
+        std::fs::write(place.path().join(MARK), ready.fingerprint()).unwrap();
+        assert!(ready.is_in(place.path()));
+    }
+
+    #[test]
+    fn every_package_is_pinned() {
+        for ready in READY {
+            for line in ready.requirements.lines() {
+                assert!(
+                    line.split_once("==").is_some_and(|(_, version)| !version.is_empty()),
+                    "{line}"
+                );
+            }
+        }
+    }
+}
