@@ -71,3 +71,54 @@ pub struct Track {
     /// Where its result is.
     pub key: Key,
 }
+
+impl Plan {
+    /// A stand-in until the planner is merged: all rungs below the source's height, chunks of 24 seconds.
+    pub fn new(
+        probe: Probe,
+        recipe: &Recipe,
+        tools: &str,
+        speech: Option<&str>,
+        scanner: Option<&str>,
+    ) -> Self {
+        let source = probe.source.id;
+        let rate = probe.video.rate;
+        let segment_frames = (rate.per_second() * f64::from(recipe.segment_ms) / 1_000.0) as u32;
+        let rungs: Vec<Rung> = recipe
+            .ladder
+            .iter()
+            .filter(|height| **height <= probe.video.height)
+            .map(|height| Rung {
+                name: format!("{height}p"),
+                width: height * 16 / 9 / 2 * 2,
+                height: *height,
+                bitrate_max: 1_000_000,
+                mp4: Key::of("mp4", source, &(height, &recipe.preset)),
+            })
+            .collect();
+        let step = u64::from(segment_frames) * 12;
+        let chunks = (0..probe.video.frames.div_ceil(step)).map(|place| {
+            let (from, to) = (place * step, ((place + 1) * step).min(probe.video.frames));
+            let keys = rungs.iter().map(|rung| Key::of("encode", source, &(from, to, rung.height)));
+            Chunk { span: Span { from, to }, lead_in: 0, keys: keys.collect() }
+        });
+        let tracks = probe.audio.iter().map(|stream| Track {
+            index: stream.index,
+            language: stream.language.clone(),
+            name: stream.language.clone(),
+            key: Key::of("audio", source, &stream.index),
+        });
+        Self {
+            chunks: chunks.collect(),
+            tracks: tracks.collect(),
+            segment_frames,
+            tools: tools.to_owned(),
+            frames: (recipe.thumbnails_ms > 0).then(|| Key::of("frames", source, &recipe.thumbnails_ms)),
+            subtitles: speech.filter(|_| recipe.subtitles.is_some()).map(|by| Key::of("subtitles", source, &by)),
+            scan: scanner.filter(|_| recipe.scan).map(|by| Key::of("scan", source, &by)),
+            recipe: recipe.clone(),
+            rungs,
+            probe,
+        }
+    }
+}
