@@ -31,9 +31,8 @@ impl Fleet {
             None => Self::default(),
         };
         let own = studio.tools().capabilities();
-        let has = |name: &str| {
-            own.iter().map(|text| capability(text)).find(|(found, _)| *found == name)
-        };
+        let has =
+            |name: &str| own.iter().map(|text| capability(text)).find(|(found, _)| *found == name);
         if fleet.build.is_empty() {
             fleet.build = studio.tools().build().to_owned();
         }
@@ -45,7 +44,8 @@ impl Fleet {
     /// What these workers can do.
     pub(crate) fn of(workers: &[WorkerView]) -> Self {
         let usable: Vec<&WorkerView> = workers.iter().filter(|worker| !worker.draining).collect();
-        let encoders = usable.iter().filter(|worker| worker.kinds.iter().any(|kind| kind == Encode::KIND));
+        let encoders =
+            usable.iter().filter(|worker| worker.kinds.iter().any(|kind| kind == Encode::KIND));
         let slots = encoders.fold(0, |sum: u32, worker| sum.saturating_add(slots_of(worker)));
         Self {
             build: most_common(&usable, "ffmpeg").unwrap_or_default(),

@@ -113,8 +113,11 @@ impl Plan {
             tracks: tracks.collect(),
             segment_frames,
             tools: tools.to_owned(),
-            frames: (recipe.thumbnails_ms > 0).then(|| Key::of("frames", source, &recipe.thumbnails_ms)),
-            subtitles: speech.filter(|_| recipe.subtitles.is_some()).map(|by| Key::of("subtitles", source, &by)),
+            frames: (recipe.thumbnails_ms > 0)
+                .then(|| Key::of("frames", source, &recipe.thumbnails_ms)),
+            subtitles: speech
+                .filter(|_| recipe.subtitles.is_some())
+                .map(|by| Key::of("subtitles", source, &by)),
             scan: scanner.filter(|_| recipe.scan).map(|by| Key::of("scan", source, &by)),
             recipe: recipe.clone(),
             rungs,

@@ -16,7 +16,7 @@ impl Client {
     /// How a workflow stands: its counts, its first failures and the tasks that run at its end.
     ///
     /// # Errors
-    /// With the code `not_found` if the server does not know it.
+    /// With the code `no_such_workflow` if the server does not know it.
     pub async fn workflow(&self, id: WorkflowId) -> Result<WorkflowView, Error> {
         self.http().get(&format!("/workflows/{id}")).await
     }

@@ -177,7 +177,7 @@ impl Wanted {
 
     fn video(&self, id: VideoId, source: Option<Blob>) -> Video {
         let added_at = now();
-        let workflow = workflow_id(&key(&id, added_at)).to_string();
+        let workflow = workflow_of(&id, added_at).to_string();
         Video {
             id,
             title: self.title.clone(),
@@ -209,9 +209,11 @@ fn workflow(video: &Video) -> Workflow {
     let id = &video.id;
     let probe = ProbeSource { video: id.clone(), source: video.source };
     let plan = PlanVideo { video: id.clone() };
-    let fetched = video.url.clone().filter(|_| video.source.is_none()).map(|url| {
-        workflow.add_with(Fetch { video: id.clone(), url }, urgent(video))
-    });
+    let fetched = video
+        .url
+        .clone()
+        .filter(|_| video.source.is_none())
+        .map(|url| workflow.add_with(Fetch { video: id.clone(), url }, urgent(video)));
     let probed = workflow.add_with(probe, urgent(video));
     if let Some(fetched) = fetched {
         workflow.wait_for(probed, fetched);
@@ -227,9 +229,9 @@ fn key(id: &VideoId, added_at: u64) -> String {
     format!("video/{}/{added_at}", id.0)
 }
 
-/// The id that a workflow with this key has.
-fn workflow_id(key: &str) -> WorkflowId {
-    WorkflowId(TaskId::from_key(key).0)
+/// The id that the workflow of this addition has.
+pub(super) fn workflow_of(id: &VideoId, added_at: u64) -> WorkflowId {
+    WorkflowId(TaskId::from_key(&key(id, added_at)).0)
 }
 
 fn check_url(url: &str) -> Result<String, LibraryError> {
@@ -284,7 +286,8 @@ mod tests {
     use super::*;
 
     fn new() -> NewVideo {
-        serde_json::from_value(serde_json::json!({ "url": "https://example.com/a/clip.mp4" })).unwrap()
+        serde_json::from_value(serde_json::json!({ "url": "https://example.com/a/clip.mp4" }))
+            .unwrap()
     }
 
     fn problem(new: NewVideo) -> String {
@@ -316,7 +319,7 @@ mod tests {
     fn equal_recipes_meet_and_others_do_not() {
         let claim = |recipe: Recipe| Wanted::check(NewVideo { recipe, ..new() }).unwrap().claim();
         let usual = Recipe::default();
-        let same = Recipe { ladder: vec![480, 720, 1080, 480], flag_at: 0.5, ..usual.clone() };
+        let same = Recipe { ladder: vec![480, 720, 1080], ..usual.clone() };
         assert_eq!(claim(usual.clone()), claim(same));
         let other = Recipe { crf: 22, ..usual.clone() };
         assert_ne!(claim(usual), claim(other));
@@ -328,14 +331,16 @@ mod tests {
         let url = |url: &str| NewVideo { url: Some(url.into()), ..new() };
         assert_eq!(Wanted::check(url("https://example.com/")).unwrap().title, "example.com");
         let (one, two) = (fresh_id(), fresh_id());
-        assert!(one != two && one.0.len() == 12 && one.0.bytes().all(|b| b.is_ascii_alphanumeric()));
+        assert!(
+            one != two && one.0.len() == 12 && one.0.bytes().all(|b| b.is_ascii_alphanumeric())
+        );
     }
 
     #[test]
     fn the_workflow_follows_from_the_record_alone() {
         let video = Wanted::check(new()).unwrap().video(fresh_id(), None);
         assert_eq!(workflow(&video).len(), 4, "fetch, probe, plan, close");
-        assert_eq!(video.workflow_id(), Some(workflow_id(&key(&video.id, video.added_at))));
+        assert_eq!(video.workflow_id(), Some(workflow_of(&video.id, video.added_at)));
         let uploaded = Video { source: Some(Blob { id: BlobId::of(b"1"), size: 1 }), ..video };
         assert_eq!(workflow(&uploaded).len(), 3, "nothing is fetched that is here");
     }

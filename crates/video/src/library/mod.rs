@@ -7,6 +7,8 @@
 mod add;
 pub(crate) mod records;
 mod remove;
+#[cfg(test)]
+mod tests;
 mod view;
 
 use std::sync::{Arc, Mutex};
@@ -243,7 +245,12 @@ impl Library {
                 match video.state {
                     VideoState::Cancelled => return Ok(()),
                     VideoState::Processing => (),
-                    other => return Err(bad("video", format!("is {} and has no tasks to stop", other.as_str()))),
+                    other => {
+                        return Err(bad(
+                            "video",
+                            format!("is {} and has no tasks to stop", other.as_str()),
+                        ));
+                    }
                 }
                 video.state = VideoState::Cancelled;
                 video.reason = Some("someone cancelled it".to_owned());
@@ -288,7 +295,8 @@ impl Library {
             };
             let mut after = before.clone();
             change(&mut after)?;
-            if after == before || self.objects.replace_record(&id.record(), version, &after).await? {
+            if after == before || self.objects.replace_record(&id.record(), version, &after).await?
+            {
                 return Ok((after, before));
             }
         }

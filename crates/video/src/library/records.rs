@@ -49,7 +49,9 @@ pub(crate) async fn current(
     let record = read(objects, id).await.map_err(failure)?;
     match record.map(|record| record.value) {
         Some(video) if is_of(&video, workflow) => Ok(video),
-        Some(_) => Err(Failure::dead(format_args!("video {} is not made by this workflow any more", id.0))),
+        Some(_) => {
+            Err(Failure::dead(format_args!("video {} is not made by this workflow any more", id.0)))
+        }
         None => Err(Failure::dead(format_args!("video {} was removed", id.0))),
     }
 }
@@ -76,11 +78,7 @@ pub(crate) async fn change(
 }
 
 /// Makes a video that was fetched known by its content too, if no other one is.
-pub(crate) async fn claim_content(
-    objects: &Objects,
-    source: BlobId,
-    video: &Video,
-) -> Outcome<()> {
+pub(crate) async fn claim_content(objects: &Objects, source: BlobId, video: &Video) -> Outcome<()> {
     let name = content_record(source, &video.recipe);
     objects.create_record(&name, &Claim { video: video.id.clone() }).await.map_err(failure)?;
     Ok(())

@@ -94,7 +94,8 @@ impl Library {
         video: &Video,
         others: &[Video],
     ) -> Result<(BTreeSet<BlobId>, Vec<Value>), LibraryError> {
-        let mut mine: BTreeSet<BlobId> = [video.plan, video.manifest].into_iter().flatten().collect();
+        let mut mine: BTreeSet<BlobId> =
+            [video.plan, video.manifest].into_iter().flatten().collect();
         let Some(source) = video.source else { return Ok((mine, Vec::new())) };
         mine.insert(source.id);
         let of_source = |other: &&Video| other.source.is_some_and(|other| other.id == source.id);

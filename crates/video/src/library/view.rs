@@ -83,7 +83,11 @@ impl Library {
         self.view_of(video, &tasks).await
     }
 
-    async fn view_of(&self, video: Video, tasks: &[TaskSummary]) -> Result<VideoView, LibraryError> {
+    async fn view_of(
+        &self,
+        video: Video,
+        tasks: &[TaskSummary],
+    ) -> Result<VideoView, LibraryError> {
         let plan = match video.plan {
             Some(id) => self.plan(id).await?,
             None => None,
@@ -150,9 +154,8 @@ impl Library {
 
     /// What the finished chunks took, compared with what was expected.
     async fn correction(&self, weights: &Weights, tasks: &[TaskSummary]) -> f64 {
-        let finished = tasks
-            .iter()
-            .filter(|task| task.kind == Encode::KIND && task.state == TaskState::Done);
+        let finished =
+            tasks.iter().filter(|task| task.kind == Encode::KIND && task.state == TaskState::Done);
         let (mut took, mut expected) = (0.0, 0.0);
         for task in finished.take(SAMPLES_MAX) {
             if let Some(cpu) = self.took(task.id).await {
@@ -244,7 +247,8 @@ impl Weights {
             *if task.kind == Encode::KIND { &mut chunks } else { &mut rest } += expected;
             seconds.insert(task.id, expected);
         }
-        let expected = expected_ms.map_or(chunks + rest, |ms| Duration::from_millis(ms).as_secs_f64());
+        let expected =
+            expected_ms.map_or(chunks + rest, |ms| Duration::from_millis(ms).as_secs_f64());
         if chunks > 0.0 && expected > rest {
             let scale = ((expected - rest) / chunks).clamp(0.01, 10.0);
             for task in tasks.iter().filter(|task| task.kind == Encode::KIND) {

@@ -44,7 +44,7 @@ pub(crate) async fn fetch(
     let path = folder.path().join("source");
     let download = Download::open(&task.url, studio.fetch_rules(), &path).await?;
     tokio::select! {
-        done = download.run(&progress) => done?,
+        done = download.run(|received, total| progress.set(received, total)) => done?,
         () = cancel.cancelled() => return Err(Failure::cancelled()),
     }
     let blob = studio.objects().put_file(&path).await.map_err(failure)?;
@@ -82,11 +82,11 @@ impl Download {
     }
 
     /// Receives the whole file.
-    async fn run(mut self, progress: &Progress) -> Outcome<()> {
+    async fn run(mut self, progress: impl Fn(u64, u64)) -> Outcome<()> {
         let mut breaks = 0;
         loop {
             let before = self.received;
-            let problem = match self.connection(progress).await? {
+            let problem = match self.connection(&progress).await? {
                 End::Whole => break,
                 End::Broken(problem) => problem,
             };
@@ -104,7 +104,7 @@ impl Download {
     }
 
     /// Receives as much as one connection gives.
-    async fn connection(&mut self, progress: &Progress) -> Outcome<End> {
+    async fn connection(&mut self, progress: &impl Fn(u64, u64)) -> Outcome<End> {
         let mut response = match self.answer().await? {
             Ok(response) => response,
             Err(problem) => return Ok(End::Broken(problem)),
@@ -128,7 +128,7 @@ impl Download {
             self.check_size(self.received.saturating_add(chunk.len() as u64))?;
             self.file.write_all(&chunk).await?;
             self.received += chunk.len() as u64;
-            progress.set(self.received, total);
+            progress(self.received, total);
         }
     }
 
@@ -221,4 +221,116 @@ fn causes(error: &reqwest::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use tokio::io::{AsyncBufReadExt, BufReader};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// A server that gives these answers, one per connection, and then closes it; it keeps what it was asked.
+    async fn server(answers: Vec<Vec<u8>>) -> (String, Arc<Mutex<Vec<String>>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/clip.mp4", listener.local_addr().unwrap());
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let keep = asked.clone();
+        tokio::spawn(async move {
+            for answer in answers {
+                let (stream, _) = listener.accept().await.unwrap();
+                let mut stream = BufReader::new(stream);
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") {
+                    stream.read_line(&mut head).await.unwrap();
+                }
+                keep.lock().unwrap().push(head.to_ascii_lowercase());
+                stream.write_all(&answer).await.unwrap();
+                stream.shutdown().await.unwrap();
+            }
+        });
+        (url, asked)
+    }
+
+    fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
+        format!("HTTP/1.1 {status}\r\nConnection: close\r\n{headers}\r\n\r\n{body}").into_bytes()
+    }
+
+    async fn fetched(url: &str, rules: FetchRules) -> Outcome<String> {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("source");
+        Download::open(url, rules, &path).await?.run(|_, _| ()).await?;
+        Ok(std::fs::read_to_string(path).unwrap())
+    }
+
+    const OPEN: FetchRules = FetchRules { allow_private: true, bytes_max: 100 };
+
+    #[tokio::test]
+    async fn a_broken_connection_goes_on_where_it_broke() {
+        let headers = "Content-Length: 10\r\nETag: \"1\"";
+        let rest = "Content-Length: 6\r\nContent-Range: bytes 4-9/10";
+        let (url, asked) = server(vec![
+            answer("200 OK", headers, "0123"),
+            answer("206 Partial Content", rest, "456789"),
+        ])
+        .await;
+        assert_eq!(fetched(&url, OPEN).await.unwrap(), "0123456789");
+        let asked = asked.lock().unwrap();
+        assert!(!asked[0].contains("range:"), "{asked:?}");
+        assert!(asked[1].contains("range: bytes=4-") && asked[1].contains("if-range: \"1\""));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_has_changed_or_has_no_tag_is_fetched_anew() {
+        for tag in ["ETag: \"1\"", "ETag: W/\"1\"", "X-Nothing: 1"] {
+            let first = answer("200 OK", &format!("Content-Length: 10\r\n{tag}"), "0123");
+            let second = answer("200 OK", "Content-Length: 3\r\nETag: \"2\"", "new");
+            let (url, asked) = server(vec![first, second]).await;
+            assert_eq!(fetched(&url, OPEN).await.unwrap(), "new");
+            let ranged = asked.lock().unwrap()[1].contains("range:");
+            assert_eq!(ranged, tag == "ETag: \"1\"", "{tag}");
+        }
+    }
+
+    #[tokio::test]
+    async fn private_addresses_are_refused_at_every_hop() {
+        let strict = FetchRules { allow_private: false, ..OPEN };
+        for url in ["http://127.0.0.1:1/a", "http://[::1]:1/a", "http://localhost:1/a", "ftp://a/b"]
+        {
+            let failure = fetched(url, strict).await.unwrap_err();
+            assert_eq!(failure.verdict(), divvy::types::FailureVerdict::Dead, "{url}: {failure}");
+        }
+        let (url, _) = server(vec![answer("302 Found", "Location: file:///etc/passwd", "")]).await;
+        let failure = fetched(&url, OPEN).await.unwrap_err();
+        assert!(failure.message().contains("is not http or https"), "{failure}");
+    }
+
+    #[tokio::test]
+    async fn what_is_too_large_or_missing_or_empty_is_dead_at_once() {
+        let cases = [
+            (answer("200 OK", "Content-Length: 101", ""), "more than 100 bytes"),
+            (answer("200 OK", "X-Length: none", &"x".repeat(101)), "more than 100 bytes"),
+            (answer("404 Not Found", "Content-Length: 0", ""), "answered 404"),
+            (answer("200 OK", "Content-Length: 0", ""), "is an empty file"),
+        ];
+        for (answer, expected) in cases {
+            let (url, _) = server(vec![answer]).await;
+            let failure = fetched(&url, OPEN).await.unwrap_err();
+            assert!(failure.message().contains(expected), "{failure}");
+            assert_eq!(failure.verdict(), divvy::types::FailureVerdict::Dead);
+        }
+    }
+
+    #[tokio::test]
+    async fn redirects_are_followed_but_not_for_ever() {
+        let hop = || answer("302 Found", "Location: /again", "");
+        let (url, asked) = server(vec![hop(), answer("200 OK", "Content-Length: 2", "ok")]).await;
+        assert_eq!(fetched(&url, OPEN).await.unwrap(), "ok");
+        assert!(asked.lock().unwrap()[1].starts_with("get /again"));
+        let (url, _) = server((0..6).map(|_| hop()).collect()).await;
+        let failure = fetched(&url, OPEN).await.unwrap_err();
+        assert!(failure.message().contains("more than 5 redirects"), "{failure}");
+    }
 }

@@ -51,8 +51,13 @@ pub fn registry(studio: Studio) -> Result<divvy::Registry, divvy::WorkerError> {
     worker(studio).into_registry()
 }
 
-/// Those that run programs are on the process tier, one per slot; the rest only moves data and records.
+/// Those that run programs are on the process tier, one per slot.
 fn worker(studio: Studio) -> Worker {
+    bookkeeping(studio)
+}
+
+/// Those that only move data and records.
+pub(crate) fn bookkeeping(studio: Studio) -> Worker {
     Worker::new("video")
         .state(studio)
         .on(fetch::fetch)
@@ -78,8 +83,7 @@ pub struct Made {
 /// What every video task has in common. A worker that fails is benched by the server, so a retry is likely to run
 /// elsewhere, and need not wait long.
 fn options(needs: &[&'static str], minutes: u64) -> TaskOptions {
-    let policy =
-        RetryPolicy { limit: 3, base_ms: 2_000, cap_ms: 60_000, ..RetryPolicy::default() };
+    let policy = RetryPolicy { limit: 3, base_ms: 2_000, cap_ms: 60_000, ..RetryPolicy::default() };
     TaskOptions::new()
         .queue(QUEUE)
         .needs(needs.iter().copied())

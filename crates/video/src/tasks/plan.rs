@@ -154,7 +154,8 @@ impl Terms<'_> {
         let mut batch = Spawned { terms: self, spawner, cpu: Duration::ZERO };
         let mut optional = Vec::new();
         if missing.subtitles {
-            let pcm = batch.add("pcm", 0, Pcm { video: video.clone(), plan }, &Size::pcm(self.plan), &[]);
+            let pcm =
+                batch.add("pcm", 0, Pcm { video: video.clone(), plan }, &Size::pcm(self.plan), &[]);
             let task = Transcribe { video: video.clone(), plan };
             let needs = self.fleet.speech_need();
             optional.push(batch.add_with(
@@ -226,7 +227,8 @@ impl Spawned<'_> {
                 (Size::encode(plan, &plan.chunks[*chunk as usize], rungs), *chunk, rungs)
             })
             .collect();
-        encodes.sort_by_key(|(size, chunk, _)| (std::cmp::Reverse(estimates.expected(size)), *chunk));
+        encodes
+            .sort_by_key(|(size, chunk, _)| (std::cmp::Reverse(estimates.expected(size)), *chunk));
         for (size, chunk, rungs) in encodes {
             let rungs = rungs.clone();
             let task = Encode { video: self.terms.id(), plan: plan_id, chunk, rungs };
