@@ -7,6 +7,7 @@ use divvy::prelude::*;
 use divvy::types::need::capability;
 use divvy::types::view::WorkerView;
 
+use crate::plan::Providers;
 use crate::studio::Studio;
 use crate::tasks::{Encode, PROCESS_SLOTS, SCANNER, SPEECH};
 
@@ -15,10 +16,8 @@ use crate::tasks::{Encode, PROCESS_SLOTS, SCANNER, SPEECH};
 pub(crate) struct Fleet {
     /// The build of ffmpeg that the most slots have.
     pub(crate) build: String,
-    /// The speech recogniser, if anyone has one.
-    pub(crate) speech: Option<String>,
-    /// The scanner, if anyone has one.
-    pub(crate) scanner: Option<String>,
+    /// Who recognises speech and who scans, if anyone does.
+    pub(crate) providers: Providers,
     /// Programs that run at once.
     pub(crate) slots: u32,
 }
@@ -36,8 +35,9 @@ impl Fleet {
         if fleet.build.is_empty() {
             fleet.build = studio.tools().build().to_owned();
         }
-        fleet.speech = fleet.speech.or_else(|| has(SPEECH).map(|(_, value)| value.to_owned()));
-        fleet.scanner = fleet.scanner.or_else(|| has(SCANNER).map(|(_, value)| value.to_owned()));
+        let Providers { speech, scanner } = &mut fleet.providers;
+        *speech = speech.take().or_else(|| has(SPEECH).map(|(_, value)| value.to_owned()));
+        *scanner = scanner.take().or_else(|| has(SCANNER).map(|(_, value)| value.to_owned()));
         Ok(fleet)
     }
 
@@ -49,8 +49,10 @@ impl Fleet {
         let slots = encoders.fold(0, |sum: u32, worker| sum.saturating_add(slots_of(worker)));
         Self {
             build: most_common(&usable, "ffmpeg").unwrap_or_default(),
-            speech: most_common(&usable, SPEECH),
-            scanner: most_common(&usable, SCANNER),
+            providers: Providers {
+                speech: most_common(&usable, SPEECH),
+                scanner: most_common(&usable, SCANNER),
+            },
             slots,
         }
     }
@@ -62,12 +64,12 @@ impl Fleet {
 
     /// What speech recognition needs.
     pub(crate) fn speech_need(&self) -> String {
-        need(SPEECH, self.speech.as_deref().unwrap_or_default())
+        need(SPEECH, self.providers.speech.as_deref().unwrap_or_default())
     }
 
     /// What a scan needs.
     pub(crate) fn scanner_need(&self) -> String {
-        need(SCANNER, self.scanner.as_deref().unwrap_or_default())
+        need(SCANNER, self.providers.scanner.as_deref().unwrap_or_default())
     }
 }
 
@@ -98,4 +100,37 @@ fn most_common(workers: &[&WorkerView], name: &str) -> Option<String> {
     }
     let most = counts.into_iter().max_by_key(|(value, count)| (*count, *value));
     most.map(|(value, _)| value.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(capabilities: &[&str], kinds: &[&str]) -> WorkerView {
+        serde_json::from_value(serde_json::json!({
+            "name": "w", "key": 1, "queues": [], "kinds": kinds, "capabilities": capabilities,
+            "credit": 40, "leased": 0, "draining": false, "connected_at": "2026-01-01T00:00:00Z", "seen_at": "2026-01-01T00:00:00Z",
+            "finished": 0, "failed": 0, "slots": 34,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_build_of_most_slots_counts_and_who_drains_does_not() {
+        let encodes = [Encode::KIND];
+        let mut leaving = worker(&["ffmpeg=7", "process_slots=99"], &encodes);
+        leaving.draining = true;
+        let fleet = Fleet::of(&[
+            worker(&["ffmpeg=6"], &encodes),
+            worker(&["ffmpeg=5.1", "process_slots=4", "speech=tiny"], &encodes),
+            worker(&["ffmpeg=6", "process_slots=nonsense"], &encodes),
+            worker(&["scan=nsfw", "process_slots=8"], &["video.scan"]),
+            leaving,
+        ]);
+        assert_eq!((fleet.build.as_str(), fleet.slots), ("5.1", 6));
+        assert_eq!(fleet.ffmpeg_need(), "ffmpeg=5.1");
+        assert_eq!(fleet.speech_need(), "speech=tiny");
+        assert_eq!(fleet.providers.scanner.as_deref(), Some("nsfw"));
+        assert_eq!(Fleet::of(&[]), Fleet::default());
+    }
 }

@@ -4,11 +4,14 @@
 //! workflow. The workflow follows from the record alone and has a key, so that it may be started twice: whoever finds a
 //! record without its workflow, because a process died in between, starts it.
 
+use std::collections::BTreeSet;
+
 use divvy::objects::{Blob, BlobId};
 use divvy::prelude::*;
 use divvy::types::{TaskId, WorkflowId};
 
 use super::records::{self, Claim, address_record, content_record};
+use super::remove::LEFT_OVER;
 use super::{
     Added, Library, LibraryError, NO_WORKFLOW, NewVideo, Video, VideoId, VideoState, bad, now,
 };
@@ -50,7 +53,7 @@ impl Library {
                 }
             };
             if let Some((video, known)) = self.settle(id, &wanted, source).await? {
-                let estimated_ms = self.expected_ms(&video).await;
+                let estimated_ms = self.expected_ms(&video, known).await;
                 return Ok(Added { video, known, estimated_ms });
             }
         }
@@ -75,6 +78,7 @@ impl Library {
                 if !self.objects.replace_record(&name, found.version, &fresh).await? {
                     return Ok(None);
                 }
+                self.leave(&found.value).await?;
                 Ok(Some((self.begin(fresh).await?, false)))
             }
             VideoState::Processing => {
@@ -83,6 +87,14 @@ impl Library {
             }
             _ => Ok(Some((found.value, true))),
         }
+    }
+
+    /// Remembers what the former try stored. If the new one does not use it, the next removal takes it.
+    async fn leave(&self, former: &Video) -> Result<(), LibraryError> {
+        let blobs = [former.source.map(|source| source.id), former.plan, former.manifest];
+        let remember = |left: &mut BTreeSet<BlobId>| left.extend(blobs.into_iter().flatten());
+        self.objects.update_record(LEFT_OVER, remember).await?;
+        Ok(())
     }
 
     /// Starts the workflow of a video that was just recorded. If that fails the record says so, and the next addition
@@ -118,10 +130,13 @@ impl Library {
         Ok(())
     }
 
-    /// How long a new video is expected to take, by the size of its source.
-    async fn expected_ms(&self, video: &Video) -> Option<u64> {
+    /// How long a video is expected to take: a new one by the size of its source.
+    async fn expected_ms(&self, video: &Video, known: bool) -> Option<u64> {
         if video.state.is_final() {
             return Some(0);
+        }
+        if known && let Ok(view) = self.view(&video.id).await {
+            return view.remaining_ms;
         }
         let size = Size::source(video.source?.size, &video.recipe);
         let cpu = self.estimates().await.expected(&size);

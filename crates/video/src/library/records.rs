@@ -84,6 +84,9 @@ pub(crate) async fn claim_content(objects: &Objects, source: BlobId, video: &Vid
     Ok(())
 }
 
+/// A video that failed is still its workflow's: people may resume that. One that was cancelled is nobody's.
 fn is_of(video: &Video, workflow: Option<WorkflowId>) -> bool {
-    video.state == VideoState::Processing && workflow.is_some() && video.workflow_id() == workflow
+    matches!(video.state, VideoState::Processing | VideoState::Failed)
+        && workflow.is_some()
+        && video.workflow_id() == workflow
 }

@@ -18,7 +18,7 @@ use crate::keys::results_of;
 /// Blobs that were written so recently stay while a video is being made.
 const FRESH: Duration = Duration::from_secs(600);
 /// The record of blobs that nobody used when they were last looked at.
-const LEFT_OVER: &str = "video/left_over";
+pub(super) const LEFT_OVER: &str = "video/left_over";
 
 impl Library {
     /// Removes it with everything that no other video uses; returns how many bytes that were. Its tasks are stopped

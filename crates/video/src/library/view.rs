@@ -13,7 +13,7 @@ use divvy::prelude::*;
 use divvy::types::view::TaskSummary;
 use divvy::types::{TaskId, TaskState, WorkflowId};
 
-use super::{Library, LibraryError, Stage, Video, VideoId, VideoState, VideoView};
+use super::{Library, LibraryError, Stage, Video, VideoId, VideoState, VideoView, now};
 use crate::estimate::{self, Estimates, Size};
 use crate::fleet::Fleet;
 use crate::plan::Plan;
@@ -83,11 +83,37 @@ impl Library {
         self.view_of(video, &tasks).await
     }
 
+    /// A video whose tasks have all ended without anyone having recorded that: someone cancelled its workflow as a
+    /// whole, or even the task that records failures failed.
+    async fn settled(&self, video: Video, tasks: &[TaskSummary]) -> Result<Video, LibraryError> {
+        let open = tasks.is_empty() || tasks.iter().any(|task| !task.state.is_final());
+        if video.state.is_final() || open {
+            return Ok(video);
+        }
+        let dead = tasks.iter().find(|task| task.state == TaskState::Dead);
+        let ended = |current: &mut Video| {
+            // Publishing and closing record before they end, so what is not recorded by now will not be.
+            if current.state == VideoState::Processing && current.workflow == video.workflow {
+                let state = if dead.is_some() { VideoState::Failed } else { VideoState::Cancelled };
+                let error = dead.and_then(|task| task.error.as_ref());
+                let reason = error.map_or_else(
+                    || "its workflow was cancelled".to_owned(),
+                    |error| error.message.to_string(),
+                );
+                (current.state, current.reason) = (state, Some(reason));
+                current.ended_at = Some(now());
+            }
+            Ok(())
+        };
+        Ok(self.transit(&video.id, ended).await?.0)
+    }
+
     async fn view_of(
         &self,
         video: Video,
         tasks: &[TaskSummary],
     ) -> Result<VideoView, LibraryError> {
+        let video = self.settled(video, tasks).await?;
         let plan = match video.plan {
             Some(id) => self.plan(id).await?,
             None => None,

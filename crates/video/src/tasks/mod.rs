@@ -38,7 +38,7 @@ pub const QUEUE: &str = "video";
 pub const SPEECH: &str = "speech";
 
 /// The capability of workers that scan frames; its value names the provider and its model.
-pub const SCANNER: &str = "scanner";
+pub const SCANNER: &str = "scan";
 
 /// The capability that says how many programs a worker runs at once.
 pub const PROCESS_SLOTS: &str = "process_slots";
@@ -53,7 +53,7 @@ pub fn registry(studio: Studio) -> Result<divvy::Registry, divvy::WorkerError> {
 
 /// Those that run programs are on the process tier, one per slot.
 fn worker(studio: Studio) -> Worker {
-    bookkeeping(studio)
+    bookkeeping(studio).on_process(probe::probe_source)
 }
 
 /// Those that only move data and records.
@@ -182,7 +182,7 @@ task!(
 );
 task!(
     /// Lets a scanner look at the thumbnails.
-    ScanFrames, "video.scan", Made, ["scanner"], 720, {
+    ScanFrames, "video.scan", Made, ["scan"], 720, {
         /// The video.
         video: VideoId,
         /// Its plan.

@@ -36,13 +36,8 @@ pub(crate) async fn plan_video(
     let video = records::current(objects, &task.video, attempt.workflow).await?;
     let fleet = Fleet::look(&studio).await?;
     let source = probe.source;
-    let plan = Plan::new(
-        probe,
-        &video.recipe,
-        &fleet.build,
-        fleet.speech.as_deref(),
-        fleet.scanner.as_deref(),
-    );
+    let plan =
+        Plan::new(probe, &video.recipe, &fleet.build, &fleet.providers).map_err(Failure::dead)?;
     let made = objects.record_names(&results_of(source.id)).await.map_err(failure)?;
     let made: BTreeSet<String> = made.into_iter().map(String::from).collect();
     let estimates = objects.record::<Estimates>(estimate::RECORD).await.map_err(failure)?;

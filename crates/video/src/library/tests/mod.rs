@@ -140,6 +140,25 @@ async fn progress_grows_with_chunks_and_a_cancelled_video_stops() {
 }
 
 #[tokio::test]
+async fn a_video_whose_workflow_was_cancelled_from_outside_is_seen_as_cancelled() {
+    let theatre = Theatre::open().await;
+    theatre.stage.hold_encodes();
+    let source = theatre.upload(b"unlucky").await;
+    let new = new_video(source, ladder(&[480]));
+    let video = theatre.library.add(new.clone()).await.unwrap().video;
+    theatre.planned(&video).await;
+    theatre.stage.encode_begun().await;
+    let known = theatre.library.add(new).await.unwrap();
+    assert!(known.known && known.estimated_ms > Some(0));
+    theatre.client.cancel_workflow(video.workflow_id().unwrap(), None).await.unwrap();
+    theatre.ended(&video).await;
+    let view = theatre.library.view(&video.id).await.unwrap();
+    assert_eq!(view.video.state, VideoState::Cancelled);
+    assert!(view.video.reason.is_some() && view.video.ended_at.is_some());
+    theatre.close().await;
+}
+
+#[tokio::test]
 async fn removing_keeps_what_others_use_and_nothing_else() {
     let theatre = Theatre::open().await;
     let library = &theatre.library;

@@ -171,6 +171,14 @@ impl Theatre {
         self.library.view(&video.id).await.unwrap()
     }
 
+    /// Waits until no task of a video waits or runs.
+    pub(super) async fn ended(&self, video: &Video) {
+        for task in self.client.workflow_tasks(video.workflow_id().unwrap()).await.unwrap() {
+            // How it ended does not matter here.
+            let _ = within(self.client.task(task.id).wait()).await;
+        }
+    }
+
     /// The chunks that were encoded, in order.
     pub(super) fn encodes(&self) -> Vec<Encode> {
         self.stage.encodes.lock().unwrap().clone()
