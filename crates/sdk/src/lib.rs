@@ -38,6 +38,7 @@ mod context;
 pub mod extract;
 mod failure;
 mod handler;
+pub mod net;
 pub mod objects;
 mod options;
 pub mod prelude;

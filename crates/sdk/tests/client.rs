@@ -87,6 +87,38 @@ async fn results_come_back_typed_and_failures_as_what_they_are() {
 }
 
 #[tokio::test]
+async fn workers_and_workflows_of_others_can_be_looked_at() {
+    let server = TestServer::start().await;
+    let client = Client::connect(server.url()).await.unwrap();
+    assert!(client.workers().await.unwrap().is_empty());
+    let worker = TestWorker::start(&server.url());
+    let mut workflow = Workflow::new("pair");
+    let (good, bad) = (workflow.add(Double(1)), workflow.add(Double(13)));
+    let later = workflow.add_with(Double(2), |options| options.delay(Duration::from_secs(3_600)));
+    let run = client.start(workflow).await.unwrap();
+    within(run.task(good).wait()).await.unwrap();
+    within(run.task(bad).wait()).await.unwrap_err();
+
+    let workers = client.workers().await.unwrap();
+    assert_eq!(workers.len(), 1);
+    assert!(workers[0].name == "w" && workers[0].kinds.iter().any(|kind| kind == "double"));
+    let view = client.workflow(run.id()).await.unwrap();
+    assert_eq!((view.total, view.counts.done, view.counts.dead), (3, 1, 1));
+    assert_eq!(view.failed[0].error.as_ref().unwrap().message, "unlucky");
+    assert_eq!(client.workflow_tasks(run.id()).await.unwrap().len(), 3);
+    assert_eq!(client.cancel_workflow(run.id(), Some("enough")).await.unwrap(), 1);
+    let error = within(run.task(later).wait()).await.unwrap_err();
+    assert!(matches!(&error, WaitError::Cancelled { reason, .. } if reason == "enough"), "{error}");
+
+    let unknown = divvy::types::WorkflowId(7);
+    let error = client.workflow(unknown).await.unwrap_err();
+    assert_eq!(error.code(), "no_such_workflow");
+    assert!(client.workflow_tasks(unknown).await.unwrap().is_empty());
+    worker.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn concurrent_submissions_all_arrive_and_a_bad_one_hurts_nobody_else() {
     let server = TestServer::start().await;
     let client = Client::connect(server.url()).await.unwrap();

@@ -27,6 +27,7 @@ pub mod tasks;
 pub mod tools;
 pub mod web;
 
+mod fleet;
 mod fmp4;
 mod hls;
 mod ladder;
@@ -34,4 +35,4 @@ mod webvtt;
 
 pub use grid::FrameRate;
 pub use recipe::Recipe;
-pub use studio::Studio;
+pub use studio::{FetchRules, Studio};

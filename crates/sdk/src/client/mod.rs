@@ -9,6 +9,7 @@ mod error;
 pub(crate) mod events;
 mod handle;
 mod http;
+mod look;
 mod schedules;
 
 use std::fmt;

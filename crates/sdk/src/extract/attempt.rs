@@ -1,6 +1,6 @@
 //! Who this attempt is.
 
-use divvy_types::{Name, TaskId, Timestamp, Token};
+use divvy_types::{Name, TaskId, Timestamp, Token, WorkflowId};
 
 use super::Extract;
 use crate::context::Context;
@@ -23,6 +23,8 @@ pub struct Attempt {
     pub run_at: Option<Timestamp>,
     /// When the task should be done, if somebody said so.
     pub deadline: Option<Timestamp>,
+    /// The workflow that the task belongs to.
+    pub workflow: Option<WorkflowId>,
 }
 
 impl Extract for Attempt {
@@ -36,6 +38,7 @@ impl Extract for Attempt {
             token: context.token(),
             run_at: spec.run_at,
             deadline: spec.deadline,
+            workflow: spec.workflow.as_ref().map(|workflow| workflow.id),
         })
     }
 }

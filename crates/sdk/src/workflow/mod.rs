@@ -14,6 +14,7 @@ use divvy_types::{Dependency, Name, TaskId, TaskSpec, Timestamp, WorkflowId, Wor
 pub use node::{Node, Nodes};
 pub use run::{Run, RunSummary, UnfinishedRun};
 pub use watch::RunProgress;
+pub(crate) use watch::tasks_of;
 
 use crate::client::Error;
 use crate::task::{Task, TaskOptions};

@@ -1,6 +1,9 @@
 //! Who does it: the tasks of a video and their handlers, one file each.
 //!
 //! Every handler looks for its result first and returns it if there is one, so that a task that runs again costs nothing.
+//!
+//! A workflow begins with [`Fetch`] (if there is an address), [`ProbeSource`] and [`PlanVideo`], which spawns the rest;
+//! [`Close`] runs if one of them fails.
 
 mod audio;
 mod encode;
@@ -19,15 +22,52 @@ mod sprite;
 mod transcribe;
 mod verify;
 
+pub(crate) use plan::{planned, urgency};
+
 use divvy::objects::{Blob, BlobId};
 use divvy::prelude::*;
+use divvy::types::RetryPolicy;
 
 use crate::library::VideoId;
 use crate::probe::Probe;
 use crate::results::Cost;
+use crate::studio::Studio;
 
 /// The queue of all video tasks.
 pub const QUEUE: &str = "video";
+
+/// The capability of workers that recognise speech; its value names the provider and its model.
+pub const SPEECH: &str = "speech";
+
+/// The capability of workers that scan frames; its value names the provider and its model.
+pub const SCANNER: &str = "scan";
+
+/// The capability that says how many programs a worker runs at once.
+pub const PROCESS_SLOTS: &str = "process_slots";
+
+/// All handlers of a worker that makes videos.
+///
+/// # Errors
+/// Never in practice: only a kind that is registered twice would be one.
+pub fn registry(studio: Studio) -> Result<divvy::Registry, divvy::WorkerError> {
+    worker(studio).into_registry()
+}
+
+/// Those that run programs are on the process tier, one per slot.
+fn worker(studio: Studio) -> Worker {
+    bookkeeping(studio).on_process(probe::probe_source)
+}
+
+/// Those that only move data and records.
+pub(crate) fn bookkeeping(studio: Studio) -> Worker {
+    Worker::new("video")
+        .state(studio)
+        .on(fetch::fetch)
+        .on(plan::plan_video)
+        .on(plan::gather)
+        .on(publish::publish)
+        .on(publish::close)
+}
 
 /// What a task that made data returns: the data itself is recorded under its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,8 +82,23 @@ pub struct Made {
     pub known: bool,
 }
 
+/// What every video task has in common. A worker that fails is benched by the server, so a retry is likely to run
+/// elsewhere, and need not wait long.
+fn options(needs: &[&'static str], minutes: u64) -> TaskOptions {
+    let policy = RetryPolicy { limit: 3, base_ms: 2_000, cap_ms: 60_000, ..RetryPolicy::default() };
+    TaskOptions::new()
+        .queue(QUEUE)
+        .needs(needs.iter().copied())
+        .retry(policy)
+        .timeout(Duration::from_secs(minutes * 60))
+}
+
+/// A kind of task: what its worker needs, and how many minutes an attempt may take if its estimate does not say.
 macro_rules! task {
-    ($(#[$doc:meta])* $name:ident, $kind:literal, $output:ty, { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? }) => {
+    (
+        $(#[$doc:meta])* $name:ident, $kind:literal, $output:ty, [$($need:literal),*], $minutes:literal,
+        { $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)? }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Debug, Serialize, Deserialize)]
         pub struct $name {
@@ -54,7 +109,7 @@ macro_rules! task {
             const KIND: &'static str = $kind;
             type Output = $output;
             fn options() -> TaskOptions {
-                TaskOptions::new().queue(QUEUE).retries(3)
+                options(&[$($need),*], $minutes)
             }
         }
     };
@@ -62,7 +117,7 @@ macro_rules! task {
 
 task!(
     /// Brings a source here from its address.
-    Fetch, "video.fetch", Blob, {
+    Fetch, "video.fetch", Blob, [], 720, {
         /// The video.
         video: VideoId,
         /// The address.
@@ -71,7 +126,7 @@ task!(
 );
 task!(
     /// Finds out what a source holds.
-    ProbeSource, "video.probe", Probe, {
+    ProbeSource, "video.probe", Probe, ["ffmpeg"], 60, {
         /// The video.
         video: VideoId,
         /// The source; nothing if a [`Fetch`] before it brings it.
@@ -80,14 +135,14 @@ task!(
 );
 task!(
     /// Decides what is to be done and spawns all of it.
-    PlanVideo, "video.plan", BlobId, {
+    PlanVideo, "video.plan", BlobId, [], 10, {
         /// The video.
         video: VideoId,
     }
 );
 task!(
     /// Encodes one chunk to the rungs that are missing, with one decode.
-    Encode, "video.encode", Made, {
+    Encode, "video.encode", Made, ["ffmpeg", "encoder.libx264"], 720, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -100,7 +155,7 @@ task!(
 );
 task!(
     /// Encodes one sound track.
-    Audio, "video.audio", Made, {
+    Audio, "video.audio", Made, ["ffmpeg"], 720, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -111,7 +166,7 @@ task!(
 );
 task!(
     /// Takes the thumbnails.
-    Frames, "video.frames", Made, {
+    Frames, "video.frames", Made, ["ffmpeg"], 720, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -120,7 +175,7 @@ task!(
 );
 task!(
     /// Puts the thumbnails on sheets.
-    SpriteSheet, "video.sprite", Made, {
+    SpriteSheet, "video.sprite", Made, ["ffmpeg"], 60, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -129,7 +184,7 @@ task!(
 );
 task!(
     /// Lets a scanner look at the thumbnails.
-    ScanFrames, "video.scan", Made, {
+    ScanFrames, "video.scan", Made, ["scan"], 720, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -138,7 +193,7 @@ task!(
 );
 task!(
     /// Brings the sound into the form that speech recognition wants: 16 kHz, one channel.
-    Pcm, "video.pcm", Made, {
+    Pcm, "video.pcm", Made, ["ffmpeg"], 720, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -147,7 +202,7 @@ task!(
 );
 task!(
     /// Lets a recogniser listen, and writes subtitles.
-    Transcribe, "video.transcribe", Made, {
+    Transcribe, "video.transcribe", Made, ["speech"], 720, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -155,8 +210,15 @@ task!(
     }
 );
 task!(
+    /// Waits for many tasks in place of others, which may each wait for a thousand at most.
+    Gather, "video.gather", (), [], 10, {
+        /// The video.
+        video: VideoId,
+    }
+);
+task!(
     /// Joins the chunks of one rung and the sound to an MP4 file.
-    Mux, "video.mux", Made, {
+    Mux, "video.mux", Made, ["ffmpeg"], 720, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -167,7 +229,7 @@ task!(
 );
 task!(
     /// Writes playlists and the manifest; returns the manifest's blob.
-    Package, "video.package", BlobId, {
+    Package, "video.package", BlobId, [], 60, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -176,7 +238,7 @@ task!(
 );
 task!(
     /// Checks the whole before anyone sees it; returns the manifest's blob.
-    Verify, "video.verify", BlobId, {
+    Verify, "video.verify", BlobId, ["ffmpeg"], 60, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -185,14 +247,14 @@ task!(
 );
 task!(
     /// Puts the finished video into the library.
-    Publish, "video.publish", (), {
+    Publish, "video.publish", (), [], 10, {
         /// The video.
         video: VideoId,
     }
 );
 task!(
     /// Records why a video could not be made; runs when its workflow has ended with a failure.
-    Close, "video.close", (), {
+    Close, "video.close", (), [], 10, {
         /// The video.
         video: VideoId,
     }

@@ -1,9 +1,14 @@
 //! Which addresses a task may reach. Decides by the address alone, after names were resolved, so that no spelling of an
 //! address and no name that points to it goes around the rule. Only global unicast addresses pass.
+//!
+//! A caller follows redirects itself and checks every hop with [`check_url`]; names are checked when they are resolved.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
 
+use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// An address that a task may not reach.
@@ -28,6 +33,45 @@ impl fmt::Display for RefusedAddress {
 }
 
 impl std::error::Error for RefusedAddress {}
+
+/// An HTTP client that connects to addresses that a task may reach only, follows no redirects and asks no proxy, which
+/// would resolve names itself and so go around the rules.
+pub fn client(allow_private: bool) -> reqwest::Result<reqwest::Client> {
+    reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .dns_resolver(Arc::new(CheckedResolver { allow_private }))
+        .user_agent(concat!("divvy/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(Duration::from_secs(10))
+        .build()
+}
+
+/// Checks one hop of a call, before it is made; says why it may not be made.
+pub fn check_url(url: &Url, allow_private: bool) -> Result<(), String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("url {url} is not http or https"));
+    }
+    let Some(host) = url.host_str() else { return Err(format!("url {url} names no host")) };
+    let literal: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
+    match literal.and_then(|address| Some((address, refusal(address)?))) {
+        Some((address, sort)) if !allow_private => {
+            Err(RefusedAddress { host: host.to_owned(), address, sort }.to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Why a call was refused, if that is why it failed: no retry can help then.
+pub fn refused(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(refused) = error.downcast_ref::<RefusedAddress>() {
+            return Some(refused.to_string());
+        }
+        cause = error.source();
+    }
+    None
+}
 
 /// Why a task may not reach an address, in words, or nothing if it may.
 pub fn refusal(address: IpAddr) -> Option<&'static str> {

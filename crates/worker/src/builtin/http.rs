@@ -7,7 +7,6 @@
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::address::{CheckedResolver, RefusedAddress, refusal};
+use super::address::{self, check_url};
 use super::http_hosts::{Hosts, Resting};
 use super::http_outcome;
 use super::trial::bad_payload;
@@ -74,14 +73,7 @@ struct Call {
 impl Http {
     /// The kind, allowed to reach special addresses or not.
     pub fn new(allow_private: bool) -> Result<Self, Error> {
-        let client = Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            // A proxy would resolve names itself and so go around the rules.
-            .no_proxy()
-            .dns_resolver(Arc::new(CheckedResolver { allow_private }))
-            .user_agent(concat!("divvy/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(Duration::from_secs(10))
-            .build();
+        let client = address::client(allow_private);
         let failed = |e| Error::System {
             what: "cannot set up the HTTP client",
             source: std::io::Error::other(e),
@@ -94,7 +86,7 @@ impl Http {
         let start = Instant::now();
         let deadline = start + call.timeout;
         for _ in 0..=REDIRECTS_MAX {
-            if let Err(problem) = self.check(&call.url) {
+            if let Err(problem) = check_url(&call.url, self.allow_private) {
                 return failed(ErrorClass::Failed, FailureVerdict::Dead, problem);
             }
             let leave = match self.hosts.ask(&call.url) {
@@ -141,22 +133,6 @@ impl Http {
                 (Hop::End(outcome), Outcome::Success)
             }
             Some(Ok(url)) => (Hop::Follow(status, url), Outcome::Success),
-        }
-    }
-
-    /// Addresses that are spelt out are checked here; names are checked when they are resolved.
-    fn check(&self, url: &Url) -> Result<(), String> {
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(format!("url {url} is not http or https"));
-        }
-        let Some(host) = url.host_str() else { return Err(format!("url {url} names no host")) };
-        let literal: Option<IpAddr> =
-            host.trim_start_matches('[').trim_end_matches(']').parse().ok();
-        match literal.and_then(|address| Some((address, refusal(address)?))) {
-            Some((address, sort)) if !self.allow_private => {
-                Err(RefusedAddress { host: host.to_owned(), address, sort }.to_string())
-            }
-            _ => Ok(()),
         }
     }
 }
@@ -295,13 +271,13 @@ fn snooze(Resting { host, wait }: &Resting) -> AttemptOutcome {
 }
 
 fn failed_to_send(error: &reqwest::Error) -> (Hop, Outcome) {
+    if let Some(refused) = address::refused(error) {
+        let outcome = failed(ErrorClass::Failed, FailureVerdict::Dead, refused);
+        return (Hop::End(outcome), Outcome::Ignored);
+    }
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        if let Some(refused) = error.downcast_ref::<RefusedAddress>() {
-            let outcome = failed(ErrorClass::Failed, FailureVerdict::Dead, refused.to_string());
-            return (Hop::End(outcome), Outcome::Ignored);
-        }
         text = format!("{text}: {error}");
         cause = error.source();
     }

@@ -3,7 +3,7 @@
 //!
 //! Decides which of them a worker gets; each module below decides how its kind behaves.
 
-mod address;
+pub mod address;
 mod exec;
 mod exec_checkpoint;
 mod exec_program;

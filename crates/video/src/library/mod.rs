@@ -1,11 +1,27 @@
 //! Which videos there are: one record each, from the moment that they were added.
+//!
+//! A video is found again by its content and recipe: a record below `video/content/` names it. Adding is in [`add`],
+//! how far a video is in [`view`], what goes with a video in [`remove`], and how handlers change its record in
+//! [`records`].
+
+mod add;
+pub(crate) mod records;
+mod remove;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use divvy::Client;
-use divvy::objects::{Blob, BlobId, ObjectError, Objects};
+use divvy::objects::{Blob, BlobId, ObjectError, Objects, Record};
+use divvy::types::WorkflowId;
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::Manifest;
 use crate::recipe::{Recipe, RecipeError};
+use view::Memory;
 
 /// Names a video: 12 letters and digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,6 +70,13 @@ pub struct Video {
     pub estimated_cpu_ms: Option<u64>,
 }
 
+impl Video {
+    /// The workflow that makes it.
+    pub fn workflow_id(&self) -> Option<WorkflowId> {
+        self.workflow.parse().ok()
+    }
+}
+
 /// Where a video is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -70,6 +93,25 @@ pub enum VideoState {
     Failed,
     /// Someone stopped it.
     Cancelled,
+}
+
+impl VideoState {
+    /// Its name in every interface.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Processing => "processing",
+            Self::Ready => "ready",
+            Self::Degraded => "degraded",
+            Self::NeedsReview => "needs_review",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing more happens to it by itself.
+    pub fn is_final(self) -> bool {
+        self != Self::Processing
+    }
 }
 
 /// A video to be added.
@@ -171,13 +213,13 @@ pub enum LibraryError {
 pub struct Library {
     client: Client,
     objects: Objects,
+    memory: Arc<Mutex<Memory>>,
 }
 
-#[expect(clippy::unused_async, unused_variables, reason = "not written yet")]
 impl Library {
     /// The library of this server, with its objects.
     pub fn new(client: Client, objects: Objects) -> Self {
-        Self { client, objects }
+        Self { client, objects, memory: Arc::default() }
     }
 
     /// Where the files are.
@@ -185,39 +227,99 @@ impl Library {
         &self.objects
     }
 
-    /// Adds a video, or finds the one that is there already.
-    pub async fn add(&self, new: NewVideo) -> Result<Added, LibraryError> {
-        let _ = &self.client;
-        Err(LibraryError::NoVideo(String::new()))
-    }
-
-    /// All videos, latest first.
-    pub async fn list(&self) -> Result<Vec<VideoView>, LibraryError> {
-        Ok(Vec::new())
-    }
-
-    /// One video.
-    pub async fn view(&self, id: &VideoId) -> Result<VideoView, LibraryError> {
-        Err(LibraryError::NoVideo(id.0.clone()))
-    }
-
     /// Its manifest, once it is published.
     pub async fn manifest(&self, id: &VideoId) -> Result<Option<Manifest>, LibraryError> {
-        Err(LibraryError::NoVideo(id.0.clone()))
+        let Some(blob) = self.video(id).await?.manifest else { return Ok(None) };
+        let bytes = self.objects.get(blob).await?;
+        let manifest = serde_json::from_slice(&bytes).map_err(|error| ObjectError::Record {
+            name: format!("manifest of {}", id.0),
+            problem: error.to_string(),
+        })?;
+        Ok(Some(manifest))
     }
 
-    /// Stops its tasks.
+    /// Stops its tasks. A video that was stopped already stays so.
     pub async fn cancel(&self, id: &VideoId) -> Result<Video, LibraryError> {
-        Err(LibraryError::NoVideo(id.0.clone()))
+        let (video, _) = self
+            .transit(id, |video| {
+                match video.state {
+                    VideoState::Cancelled => return Ok(()),
+                    VideoState::Processing => (),
+                    other => {
+                        return Err(bad(
+                            "video",
+                            format!("is {} and has no tasks to stop", other.as_str()),
+                        ));
+                    }
+                }
+                video.state = VideoState::Cancelled;
+                video.reason = Some("someone cancelled it".to_owned());
+                video.ended_at = Some(now());
+                Ok(())
+            })
+            .await?;
+        self.stop_tasks(&video, "the video was cancelled").await?;
+        Ok(video)
     }
 
     /// Says that a person has looked at it and that it may be shown.
     pub async fn approve(&self, id: &VideoId) -> Result<Video, LibraryError> {
-        Err(LibraryError::NoVideo(id.0.clone()))
+        let approved = self.transit(id, |video| match video.state {
+            VideoState::NeedsReview => {
+                video.state = VideoState::Ready;
+                video.reason = None;
+                Ok(())
+            }
+            VideoState::Ready => Ok(()),
+            other => Err(bad("video", format!("is {} and needs no review", other.as_str()))),
+        });
+        Ok(approved.await?.0)
     }
 
-    /// Removes it with everything that no other video uses; returns how many bytes that were.
-    pub async fn remove(&self, id: &VideoId) -> Result<u64, LibraryError> {
-        Err(LibraryError::NoVideo(id.0.clone()))
+    /// What is recorded of a video.
+    async fn video(&self, id: &VideoId) -> Result<Video, LibraryError> {
+        let found = records::read(&self.objects, id).await?;
+        found.map(|record| record.value).ok_or_else(|| LibraryError::NoVideo(id.0.clone()))
     }
+
+    /// Changes a video, however many do so at once, or says why it cannot be; returns it with what it was before.
+    async fn transit(
+        &self,
+        id: &VideoId,
+        change: impl Fn(&mut Video) -> Result<(), LibraryError>,
+    ) -> Result<(Video, Video), LibraryError> {
+        loop {
+            let Some(Record { value: before, version }) = records::read(&self.objects, id).await?
+            else {
+                return Err(LibraryError::NoVideo(id.0.clone()));
+            };
+            let mut after = before.clone();
+            change(&mut after)?;
+            if after == before || self.objects.replace_record(&id.record(), version, &after).await?
+            {
+                return Ok((after, before));
+            }
+        }
+    }
+
+    async fn stop_tasks(&self, video: &Video, reason: &str) -> Result<(), LibraryError> {
+        let Some(workflow) = video.workflow_id() else { return Ok(()) };
+        match self.client.cancel_workflow(workflow, Some(reason)).await {
+            Err(error) if error.code() != NO_WORKFLOW => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The code of the server's error for a workflow that it does not know.
+const NO_WORKFLOW: &str = "no_such_workflow";
+
+fn bad(field: &'static str, problem: impl Into<String>) -> LibraryError {
+    LibraryError::Bad { field, problem: problem.into() }
+}
+
+/// Microseconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -1,0 +1,351 @@
+//! A private server with one worker, and the tasks of other parts reduced to what the library sees of them.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use divvy::objects::{Blob, BlobId, Objects};
+use divvy::prelude::*;
+use divvy::types::TaskId;
+use divvy::{Shutdown, Slots};
+use divvy_engine::{Engine, Stopper};
+use divvy_objects::Folder;
+use divvy_store::MemoryStore;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::grid::FrameRate;
+use crate::library::{Library, NewVideo, Video, VideoView};
+use crate::manifest::{FileEntry, Manifest, Part};
+use crate::probe::{AudioStream, Probe, VideoStream};
+use crate::recipe::Recipe;
+use crate::results::{self, Cost};
+use crate::studio::{Studio, failure};
+use crate::tasks::*;
+use crate::tools::{ToolOptions, Tools};
+
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the tasks did, and what holds them.
+#[derive(Clone, Debug)]
+pub(super) struct Stage {
+    pub(super) cured: Arc<AtomicBool>,
+    encodes: Arc<Mutex<Vec<Encode>>>,
+    holding: Arc<AtomicBool>,
+    gate: Arc<Semaphore>,
+    begun: Arc<Semaphore>,
+    ended: Arc<Semaphore>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let closed = || Arc::new(Semaphore::new(0));
+        Self {
+            cured: Arc::default(),
+            encodes: Arc::default(),
+            holding: Arc::default(),
+            gate: closed(),
+            begun: closed(),
+            ended: closed(),
+        }
+    }
+
+    /// Lets chunks wait until they are released.
+    pub(super) fn hold_encodes(&self) {
+        self.holding.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn release_encodes(&self, count: usize) {
+        self.gate.add_permits(count);
+    }
+
+    pub(super) async fn encode_begun(&self) {
+        within(self.begun.acquire()).await.unwrap().forget();
+    }
+
+    pub(super) async fn encode_ended(&self) {
+        within(self.ended.acquire()).await.unwrap().forget();
+    }
+}
+
+async fn within<F: Future>(work: F) -> F::Output {
+    tokio::time::timeout(TIME_LIMIT, work).await.expect("it ends in time")
+}
+
+/// A server, a worker and a library.
+pub(super) struct Theatre {
+    pub(super) library: Library,
+    pub(super) client: Client,
+    pub(super) stage: Stage,
+    folder: Folder,
+    _place: tempfile::TempDir,
+    shutdown: Shutdown,
+    worker: JoinHandle<()>,
+    stop: CancellationToken,
+    stopper: Stopper,
+    serving: JoinHandle<()>,
+    engine: JoinHandle<()>,
+}
+
+pub(super) fn new_video(source: BlobId, recipe: Recipe) -> NewVideo {
+    let source = Some(source);
+    NewVideo { source, url: None, title: None, recipe, priority: None, deadline_ms: None }
+}
+
+impl Theatre {
+    pub(super) async fn open() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let folder = Folder::open(place.path().join("objects")).unwrap();
+        let objects = Objects::in_folder(folder.clone());
+        let (handle, engine) =
+            Engine::start(Box::new(MemoryStore::new()), divvy_engine::Options::default()).unwrap();
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        let server = divvy_server::Server::bind(divvy_server::Options::new(listen), handle);
+        let server = server.await.unwrap();
+        let url = format!("http://{}", server.address());
+        let (stop, stopper) = (CancellationToken::new(), engine.stopper());
+        let stopped = stop.clone();
+        let serving = tokio::spawn(async move { server.run(stopped).await.unwrap() });
+        let engine = tokio::spawn(async move { engine.join().await.unwrap() });
+        let client = Client::connect(&url).await.unwrap();
+        let tools = Tools::find(&ToolOptions::default()).await.unwrap();
+        let scratch = place.path().to_owned();
+        let studio = Studio::new(objects.clone(), tools, scratch).with_client(client.clone());
+        let stage = Stage::new();
+        let (shutdown, slots) =
+            (Shutdown::new(), Slots { async_: 1, blocking: 1, cpu: 1, process: 1 });
+        let worker = worker(studio, stage.clone()).server(&url).slots(slots).prefetch(0);
+        let running = worker.run_until(shutdown.clone());
+        let worker = tokio::spawn(async move {
+            running.await.unwrap();
+        });
+        let library = Library::new(client.clone(), objects);
+        Self {
+            library,
+            client,
+            stage,
+            folder,
+            _place: place,
+            shutdown,
+            worker,
+            stop,
+            stopper,
+            serving,
+            engine,
+        }
+    }
+
+    pub(super) async fn close(self) {
+        self.shutdown.drain();
+        within(self.worker).await.unwrap();
+        self.stopper.stop();
+        self.stop.cancel();
+        within(self.serving).await.unwrap();
+        within(self.engine).await.unwrap();
+    }
+
+    pub(super) async fn upload(&self, bytes: &[u8]) -> BlobId {
+        self.library.objects().put(bytes.to_vec()).await.unwrap().id
+    }
+
+    /// Waits until the plan of an uploaded video has spawned its tasks.
+    pub(super) async fn planned(&self, video: &Video) {
+        let id = TaskId::from_key(&format!("video/{}/{}/1", video.id.0, video.added_at));
+        within(self.client.task(id).wait()).await.unwrap();
+    }
+
+    /// Waits until a video is published.
+    pub(super) async fn finished(&self, video: &Video) -> VideoView {
+        self.planned(video).await;
+        let id = TaskId::from_key(&format!("{}/publish/0", video.workflow));
+        within(self.client.task(id).wait()).await.unwrap();
+        self.library.view(&video.id).await.unwrap()
+    }
+
+    /// Waits until the workflow of a video has ended with a failure and that was recorded.
+    pub(super) async fn failed(&self, video: &Video) -> VideoView {
+        let id = TaskId::from_key(&format!("video/{}/{}/2", video.id.0, video.added_at));
+        within(self.client.task(id).wait()).await.unwrap();
+        self.library.view(&video.id).await.unwrap()
+    }
+
+    /// Waits until no task of a video waits or runs.
+    pub(super) async fn ended(&self, video: &Video) {
+        for task in self.client.workflow_tasks(video.workflow_id().unwrap()).await.unwrap() {
+            // How it ended does not matter here.
+            let _ = within(self.client.task(task.id).wait()).await;
+        }
+    }
+
+    /// The chunks that were encoded, in order.
+    pub(super) fn encodes(&self) -> Vec<Encode> {
+        self.stage.encodes.lock().unwrap().clone()
+    }
+
+    /// How many blobs there are.
+    pub(super) fn blobs(&self) -> usize {
+        let folders = std::fs::read_dir(self.folder.root().join("blobs")).unwrap();
+        folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum()
+    }
+}
+
+fn worker(studio: Studio, stage: Stage) -> Worker {
+    let build = format!("ffmpeg={}", studio.tools().build());
+    bookkeeping(studio)
+        .caps([build.as_str(), "encoder.libx264", "speech=tiny", "process_slots=1"])
+        .state(stage)
+        .on(probe)
+        .on(encode)
+        .on(audio)
+        .on(frames)
+        .on(sprite)
+        .on(pcm)
+        .on(transcribe)
+        .on(mux)
+        .on(package)
+        .on(verify)
+}
+
+async fn probe(
+    task: ProbeSource,
+    State(studio): State<Studio>,
+    State(stage): State<Stage>,
+) -> Outcome<Probe> {
+    let source = task.source.unwrap();
+    let bytes = studio.objects().get(source.id).await.map_err(failure)?;
+    if bytes == b"bad" && !stage.cured.load(Ordering::SeqCst) {
+        return Err(Failure::dead("not a video"));
+    }
+    let video = VideoStream {
+        index: 0,
+        codec: "h264".into(),
+        width: 1_280,
+        height: 720,
+        pixel_format: "yuv420p".into(),
+        rate: FrameRate { frames: 30, seconds: 1 },
+        frames: 1_440,
+        packets: 1_440,
+        start_us: 0,
+        variable_rate: false,
+        interlaced: false,
+        hdr: false,
+        keyframes: vec![0, 720],
+    };
+    let sound = AudioStream {
+        index: 1,
+        codec: "aac".into(),
+        channels: 2,
+        language: "en".into(),
+        title: None,
+    };
+    Ok(Probe { source, format: "mp4".into(), video, audio: vec![sound] })
+}
+
+const COST: Cost = Cost { cpu_ms: 777, wall_ms: 777 };
+
+/// Stores a blob under a key.
+async fn make(studio: &Studio, source: BlobId, key: &crate::keys::Key) -> Outcome<Made> {
+    let blob =
+        studio.objects().put(format!("data of {key}").into_bytes()).await.map_err(failure)?;
+    results::commit(studio.objects(), source, key, blob).await.map_err(failure)?;
+    Ok(Made { units: 1, bytes: blob.size, cost: COST, known: false })
+}
+
+async fn encode(
+    task: Encode,
+    State(studio): State<Studio>,
+    State(stage): State<Stage>,
+    cancel: Cancel,
+) -> Outcome<Made> {
+    stage.begun.add_permits(1);
+    if stage.holding.load(Ordering::SeqCst) {
+        tokio::select! {
+            permit = stage.gate.acquire() => permit.unwrap().forget(),
+            () = cancel.cancelled() => return Err(Failure::cancelled()),
+        }
+    }
+    let plan = studio.plan(task.plan).await?;
+    stage.encodes.lock().unwrap().push(task.clone());
+    let mut made = Made::default();
+    for rung in task.rungs {
+        let key = &plan.chunks[task.chunk as usize].keys[rung as usize];
+        made = make(&studio, plan.probe.source.id, key).await?;
+    }
+    stage.ended.add_permits(1);
+    Ok(made)
+}
+
+async fn audio(task: Audio, State(studio): State<Studio>) -> Outcome<Made> {
+    let plan = studio.plan(task.plan).await?;
+    make(&studio, plan.probe.source.id, &plan.tracks[task.track as usize].key).await
+}
+
+async fn frames(task: Frames, State(studio): State<Studio>) -> Outcome<Made> {
+    let plan = studio.plan(task.plan).await?;
+    make(&studio, plan.probe.source.id, &plan.frames.unwrap()).await
+}
+
+async fn mux(task: Mux, State(studio): State<Studio>) -> Outcome<Made> {
+    let plan = studio.plan(task.plan).await?;
+    make(&studio, plan.probe.source.id, &plan.rungs[task.rung as usize].mp4).await
+}
+
+async fn sprite(_: SpriteSheet) -> Outcome<Made> {
+    Ok(Made { cost: COST, ..Made::default() })
+}
+
+async fn pcm(_: Pcm) -> Outcome<Made> {
+    Ok(Made { cost: COST, ..Made::default() })
+}
+
+async fn transcribe(_: Transcribe) -> Outcome<Made> {
+    Err(Failure::dead("cannot hear a thing"))
+}
+
+async fn package(task: Package, State(studio): State<Studio>) -> Outcome<BlobId> {
+    let plan = studio.plan(task.plan).await?;
+    let source = plan.probe.source.id;
+    let keys = plan.chunks.iter().flat_map(|chunk| &chunk.keys);
+    let keys = keys.chain(plan.rungs.iter().map(|rung| &rung.mp4));
+    let mut files = Vec::new();
+    for key in keys.chain(plan.tracks.iter().map(|track| &track.key)) {
+        let blob: Option<Blob> =
+            results::find(studio.objects(), source, key).await.map_err(failure)?;
+        let blob = blob.ok_or_else(|| Failure::dead(format_args!("{key} is missing")))?;
+        files.push(FileEntry {
+            path: key.to_string(),
+            blob: blob.id,
+            offset: 0,
+            length: blob.size,
+        });
+    }
+    let skipped = || Part::Skipped { reason: "not asked for".into() };
+    let subtitles = match &plan.subtitles {
+        Some(_) => Part::Failed { reason: "cannot hear a thing".into() },
+        None => skipped(),
+    };
+    let bytes = studio.objects().get(source).await.map_err(failure)?;
+    let manifest = Manifest {
+        recipe: plan.recipe,
+        tools: plan.tools,
+        frames: plan.probe.video.frames,
+        probe: plan.probe,
+        duration_ms: 48_000,
+        renditions: Vec::new(),
+        tracks: Vec::new(),
+        subtitles,
+        scan: skipped(),
+        findings: None,
+        needs_review: bytes == b"doubtful",
+        files,
+        cost: COST,
+    };
+    let bytes = serde_json::to_vec(&manifest)?;
+    Ok(studio.objects().put(bytes).await.map_err(failure)?.id)
+}
+
+async fn verify(_: Verify, Upstream(manifest): Upstream<Package>) -> Outcome<BlobId> {
+    Ok(manifest)
+}

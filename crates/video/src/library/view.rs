@@ -1,0 +1,339 @@
+//! How far a video is and how long the rest will take.
+//!
+//! Every task counts with the time on processors that it is expected to take. What is shown never goes back: the highest
+//! is remembered, within this process. The remaining time is corrected by what the chunks of this video took compared
+//! with what was expected of them, because no probe tells how hard a picture is to encode.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use divvy::objects::BlobId;
+use divvy::prelude::*;
+use divvy::types::view::TaskSummary;
+use divvy::types::{TaskId, TaskState, WorkflowId};
+
+use super::{Library, LibraryError, Stage, Video, VideoId, VideoState, VideoView, now};
+use crate::estimate::{self, Estimates, Size};
+use crate::fleet::Fleet;
+use crate::plan::Plan;
+use crate::tasks::{
+    Audio, Encode, Fetch, Frames, Made, Mux, Package, Pcm, PlanVideo, ProbeSource, Publish,
+    ScanFrames, SpriteSheet, Transcribe, Verify, planned,
+};
+
+/// The stages, in the order in which they are shown.
+const STAGES: [&str; 14] = [
+    Fetch::KIND,
+    ProbeSource::KIND,
+    PlanVideo::KIND,
+    Encode::KIND,
+    Audio::KIND,
+    Frames::KIND,
+    SpriteSheet::KIND,
+    ScanFrames::KIND,
+    Pcm::KIND,
+    Transcribe::KIND,
+    Mux::KIND,
+    Package::KIND,
+    Verify::KIND,
+    Publish::KIND,
+];
+/// Finished chunks that are asked what they took, to correct the rest.
+const SAMPLES_MAX: usize = 8;
+/// Things of a sort that are remembered; then all are forgotten, which only costs time.
+const REMEMBERED_MAX: usize = 1_000;
+/// How far a video may be from what was expected of it.
+const CORRECTION: (f64, f64) = (0.2, 5.0);
+
+/// What this process remembers.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// How far each video was seen to be, by its workflow.
+    highest: HashMap<WorkflowId, f64>,
+    /// What finished chunks took.
+    took: HashMap<TaskId, Duration>,
+    plans: HashMap<BlobId, Arc<Plan>>,
+}
+
+impl Library {
+    /// All videos, latest first.
+    pub async fn list(&self) -> Result<Vec<VideoView>, LibraryError> {
+        let mut videos = self.videos().await?;
+        videos.sort_by(|a, b| (b.added_at, &b.id).cmp(&(a.added_at, &a.id)));
+        let mut views = Vec::with_capacity(videos.len());
+        for video in videos {
+            // A list does not ask for the tasks of what has ended.
+            let tasks = match video.workflow_id().filter(|_| !video.state.is_final()) {
+                Some(workflow) => self.client.workflow_tasks(workflow).await?,
+                None => Vec::new(),
+            };
+            views.push(self.view_of(video, &tasks).await?);
+        }
+        Ok(views)
+    }
+
+    /// One video.
+    pub async fn view(&self, id: &VideoId) -> Result<VideoView, LibraryError> {
+        let video = self.video(id).await?;
+        let tasks = match video.workflow_id() {
+            Some(workflow) => self.client.workflow_tasks(workflow).await?,
+            None => Vec::new(),
+        };
+        self.view_of(video, &tasks).await
+    }
+
+    /// A video whose tasks have all ended without anyone having recorded that: someone cancelled its workflow as a
+    /// whole, or even the task that records failures failed.
+    async fn settled(&self, video: Video, tasks: &[TaskSummary]) -> Result<Video, LibraryError> {
+        let open = tasks.is_empty() || tasks.iter().any(|task| !task.state.is_final());
+        if video.state.is_final() || open {
+            return Ok(video);
+        }
+        let dead = tasks.iter().find(|task| task.state == TaskState::Dead);
+        let ended = |current: &mut Video| {
+            // Publishing and closing record before they end, so what is not recorded by now will not be.
+            if current.state == VideoState::Processing && current.workflow == video.workflow {
+                let state = if dead.is_some() { VideoState::Failed } else { VideoState::Cancelled };
+                let error = dead.and_then(|task| task.error.as_ref());
+                let reason = error.map_or_else(
+                    || "its workflow was cancelled".to_owned(),
+                    |error| error.message.to_string(),
+                );
+                (current.state, current.reason) = (state, Some(reason));
+                current.ended_at = Some(now());
+            }
+            Ok(())
+        };
+        Ok(self.transit(&video.id, ended).await?.0)
+    }
+
+    async fn view_of(
+        &self,
+        video: Video,
+        tasks: &[TaskSummary],
+    ) -> Result<VideoView, LibraryError> {
+        let video = self.settled(video, tasks).await?;
+        let plan = match video.plan {
+            Some(id) => self.plan(id).await?,
+            None => None,
+        };
+        let weights = match (&plan, video.workflow_id()) {
+            (Some(plan), Some(workflow)) => {
+                let estimates = self.estimates().await;
+                Weights::new(plan, workflow, &estimates, tasks, video.estimated_cpu_ms)
+            }
+            _ => Weights::default(),
+        };
+        let progress = self.highest(&video, weights.progress(tasks));
+        let remaining_ms = if video.state.is_final() {
+            None
+        } else if plan.is_some() {
+            let correction = self.correction(&weights, tasks).await;
+            Some(self.rest_on_the_clock(&weights, tasks, correction).await)
+        } else {
+            match video.source {
+                Some(source) => {
+                    let size = Size::source(source.size, &video.recipe);
+                    Some(self.on_the_clock(self.estimates().await.expected(&size)).await)
+                }
+                None => None,
+            }
+        };
+        let duration_ms = plan.map(|plan| {
+            let picture = &plan.probe.video;
+            picture.rate.micros(picture.frames) / 1_000
+        });
+        Ok(VideoView { stages: stages(tasks), video, progress, remaining_ms, duration_ms })
+    }
+
+    /// What was learnt so far. A problem with it costs precision only.
+    pub(super) async fn estimates(&self) -> Estimates {
+        let found = self.objects.record(estimate::RECORD).await;
+        found.ok().flatten().map(|record| record.value).unwrap_or_default()
+    }
+
+    /// How long so much time on processors takes with the workers that are there.
+    pub(super) async fn on_the_clock(&self, cpu: Duration) -> u64 {
+        let workers = self.client.workers().await.unwrap_or_default();
+        let slots = Fleet::of(&workers).slots.max(1);
+        u64::try_from((cpu / slots).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// How long the rest takes; not less than its longest task, which no number of workers makes shorter.
+    async fn rest_on_the_clock(
+        &self,
+        weights: &Weights,
+        tasks: &[TaskSummary],
+        correction: f64,
+    ) -> u64 {
+        let rest = tasks
+            .iter()
+            .filter(|task| !task.state.is_final())
+            .map(|task| weights.of(task) * (1.0 - fraction(task)) * correction);
+        let (sum, longest) =
+            rest.fold((0.0, 0.0_f64), |(sum, most), rest| (sum + rest, most.max(rest)));
+        let spread = self.on_the_clock(Duration::from_secs_f64(sum.min(1e9))).await;
+        let longest = Duration::from_secs_f64(longest.min(1e9)).as_millis();
+        spread.max(u64::try_from(longest).unwrap_or(u64::MAX))
+    }
+
+    /// What the finished chunks took, compared with what was expected.
+    async fn correction(&self, weights: &Weights, tasks: &[TaskSummary]) -> f64 {
+        let finished =
+            tasks.iter().filter(|task| task.kind == Encode::KIND && task.state == TaskState::Done);
+        let (mut took, mut expected) = (0.0, 0.0);
+        for task in finished.take(SAMPLES_MAX) {
+            if let Some(cpu) = self.took(task.id).await {
+                took += cpu.as_secs_f64();
+                expected += weights.of(task);
+            }
+        }
+        if took > 0.0 && expected > 0.0 {
+            (took / expected).clamp(CORRECTION.0, CORRECTION.1)
+        } else {
+            1.0
+        }
+    }
+
+    async fn took(&self, task: TaskId) -> Option<Duration> {
+        if let Some(took) = self.memory().took.get(&task) {
+            return Some(*took);
+        }
+        let detail = self.client.task(task).detail().await.ok()?;
+        let made: Made = detail.result?.parse().ok()?;
+        let took = Duration::from_millis(made.cost.cpu_ms);
+        let mut memory = self.memory();
+        forget(&mut memory.took);
+        memory.took.insert(task, took);
+        Some(took)
+    }
+
+    async fn plan(&self, id: BlobId) -> Result<Option<Arc<Plan>>, LibraryError> {
+        if let Some(plan) = self.memory().plans.get(&id) {
+            return Ok(Some(plan.clone()));
+        }
+        // A view must not fail because of a plan that is gone or of another version.
+        let Ok(bytes) = self.objects.get(id).await else { return Ok(None) };
+        let Ok(plan) = serde_json::from_slice::<Plan>(&bytes) else { return Ok(None) };
+        let plan = Arc::new(plan);
+        let mut memory = self.memory();
+        forget(&mut memory.plans);
+        memory.plans.insert(id, plan.clone());
+        Ok(Some(plan))
+    }
+
+    fn highest(&self, video: &Video, progress: f64) -> f64 {
+        match video.state {
+            VideoState::Ready | VideoState::Degraded | VideoState::NeedsReview => return 1.0,
+            VideoState::Processing | VideoState::Failed | VideoState::Cancelled => (),
+        }
+        let Some(workflow) = video.workflow_id() else { return progress };
+        let mut memory = self.memory();
+        forget(&mut memory.highest);
+        let highest = memory.highest.entry(workflow).or_default();
+        *highest = highest.max(progress);
+        *highest
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        // A panic while it was held left maps that are whole.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn forget<K, V>(map: &mut HashMap<K, V>) {
+    if map.len() >= REMEMBERED_MAX {
+        map.clear();
+    }
+}
+
+/// How much each task counts: the seconds that it is expected to take on a processor.
+#[derive(Debug, Default)]
+struct Weights {
+    seconds: HashMap<TaskId, f64>,
+}
+
+impl Weights {
+    /// Chunks are weighed so that all tasks together take what was expected when they were spawned: a chunk may lack
+    /// some of the rungs only.
+    fn new(
+        plan: &Plan,
+        workflow: WorkflowId,
+        estimates: &Estimates,
+        tasks: &[TaskSummary],
+        expected_ms: Option<u64>,
+    ) -> Self {
+        let sizes: HashMap<TaskId, Size> = planned(plan, workflow).into_iter().collect();
+        let mut seconds = HashMap::new();
+        let (mut chunks, mut rest) = (0.0, 0.0);
+        for task in tasks {
+            let Some(size) = sizes.get(&task.id) else { continue };
+            let expected = estimates.expected(size).as_secs_f64();
+            *if task.kind == Encode::KIND { &mut chunks } else { &mut rest } += expected;
+            seconds.insert(task.id, expected);
+        }
+        let expected =
+            expected_ms.map_or(chunks + rest, |ms| Duration::from_millis(ms).as_secs_f64());
+        if chunks > 0.0 && expected > rest {
+            let scale = ((expected - rest) / chunks).clamp(0.01, 10.0);
+            for task in tasks.iter().filter(|task| task.kind == Encode::KIND) {
+                if let Some(seconds) = seconds.get_mut(&task.id) {
+                    *seconds *= scale;
+                }
+            }
+        }
+        Self { seconds }
+    }
+
+    fn of(&self, task: &TaskSummary) -> f64 {
+        self.seconds.get(&task.id).copied().unwrap_or(0.0)
+    }
+
+    /// Nothing before there is a plan.
+    fn progress(&self, tasks: &[TaskSummary]) -> f64 {
+        let (mut done, mut total) = (0.0, 0.0);
+        for task in tasks {
+            total += self.of(task);
+            done += self.of(task) * fraction(task);
+        }
+        if total > 0.0 { (done / total).clamp(0.0, 1.0) } else { 0.0 }
+    }
+}
+
+/// How much of a task is done. One that failed for good is over as well: an optional part may.
+fn fraction(task: &TaskSummary) -> f64 {
+    match (task.state, &task.progress) {
+        (TaskState::Done | TaskState::Dead | TaskState::Cancelled, _) => 1.0,
+        (TaskState::Leased, Some(progress)) if progress.total > 0 => {
+            #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
+            let share = progress.done as f64 / progress.total as f64;
+            share.clamp(0.0, 1.0)
+        }
+        _ => 0.0,
+    }
+}
+
+fn stages(tasks: &[TaskSummary]) -> Vec<Stage> {
+    let stage = |kind: &&str| {
+        let of_kind: Vec<&TaskSummary> = tasks.iter().filter(|task| task.kind == *kind).collect();
+        let count = |fits: fn(TaskState) -> bool| {
+            let count = of_kind.iter().filter(|task| fits(task.state)).count();
+            u32::try_from(count).unwrap_or(u32::MAX)
+        };
+        let total = count(|_| true);
+        if total == 0 {
+            return None;
+        }
+        let share: f64 = of_kind.iter().map(|task| fraction(task)).sum();
+        Some(Stage {
+            name: kind.strip_prefix("video.").unwrap_or(kind).to_owned(),
+            total,
+            done: count(|state| state == TaskState::Done),
+            running: count(|state| state == TaskState::Leased),
+            failed: count(|state| matches!(state, TaskState::Dead | TaskState::Cancelled)),
+            progress: share / f64::from(total),
+        })
+    };
+    STAGES.iter().filter_map(stage).collect()
+}
