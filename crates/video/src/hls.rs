@@ -232,7 +232,8 @@ mod tests {
             name: name.to_owned(),
             language: language.to_owned(),
         };
-        let sound = [track("a/0/index.m3u8", "Eng\"lish\n", "en"), track("a/1/index.m3u8", "2", "und")];
+        let sound =
+            [track("a/0/index.m3u8", "Eng\"lish\n", "en"), track("a/1/index.m3u8", "2", "und")];
         let full = master(&[variant], &sound, &[track("subs/en.m3u8", "en", "en")]);
         for line in [
             "#EXT-X-MEDIA:TYPE=AUDIO,GROUP-ID=\"sound\",NAME=\"Eng'lish\",LANGUAGE=\"en\",DEFAULT=YES,AUTOSELECT=YES,\

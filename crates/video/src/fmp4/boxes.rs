@@ -85,10 +85,7 @@ pub(super) fn only<'a>(body: &'a [u8], kind: &[u8; 4]) -> Result<&'a [u8], Fmp4E
 }
 
 /// The one box of a kind, if there is any.
-pub(super) fn optional<'a>(
-    body: &'a [u8],
-    kind: &[u8; 4],
-) -> Result<Option<&'a [u8]>, Fmp4Error> {
+pub(super) fn optional<'a>(body: &'a [u8], kind: &[u8; 4]) -> Result<Option<&'a [u8]>, Fmp4Error> {
     let mut all = children(body)?.into_iter().filter(|found| found.kind == *kind);
     let first = all.next();
     if all.next().is_some() {

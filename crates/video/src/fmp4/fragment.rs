@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::boxes::{Reader, boxed, children, inside, only};
+use super::boxes::{Reader, boxed, children, only};
 use super::{Fmp4Error, bad};
 
 /// Samples of a fragment: ten minutes of 48 frames a second, or of sound in 1,024 samples each.
@@ -75,7 +75,9 @@ impl Table {
             let starts = read_run(run.body, &defaults, &mut samples)?;
             // Runs follow each other in the data, so only the first one's place has to be right.
             let expected = data.start.checked_sub(moof_at);
-            if starts.is_some_and(|offset| Some(offset) != expected) && run_is_first(traf, run.body)? {
+            if starts.is_some_and(|offset| Some(offset) != expected)
+                && run_is_first(traf, run.body)?
+            {
                 return Err(bad("the data of a fragment is not where its table says"));
             }
         }
@@ -205,8 +207,7 @@ fn read_run(
         return Err(bad(format!("a fragment has more than {SAMPLES_MAX} samples")));
     }
     let starts = if flags & trun::OFFSET != 0 { Some(u64::from(body.u32()?)) } else { None };
-    let mut first_flags =
-        if flags & trun::FIRST_FLAGS != 0 { Some(body.u32()?) } else { None };
+    let mut first_flags = if flags & trun::FIRST_FLAGS != 0 { Some(body.u32()?) } else { None };
     for _ in 0..count {
         let mut number = |flag: u32, default: u32| {
             if flags & flag != 0 { body.u32() } else { Ok(default) }
@@ -230,10 +231,10 @@ fn numbers(all: &[u32]) -> Vec<u8> {
     all.iter().flat_map(|number| number.to_be_bytes()).collect()
 }
 
-/// The track of a `moof`, for tests and checks that compare fragments.
+/// The number of a `moof`.
 #[cfg(test)]
 pub(super) fn sequence(moof: &[u8]) -> Result<u32, Fmp4Error> {
-    let mut body = Reader(inside(moof, &[b"mfhd"])?);
+    let mut body = Reader(only(moof, b"mfhd")?);
     body.skip(4)?;
     body.u32()
 }

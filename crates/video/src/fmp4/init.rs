@@ -166,11 +166,7 @@ fn audio_config(bits: u16) -> Result<Codec, Fmp4Error> {
     ];
     let rate = RATES.get(usize::from(bits >> 7 & 0xf));
     let sample_rate = *rate.ok_or_else(|| bad("its sound has an unknown sample rate"))?;
-    Ok(Codec::Aac {
-        object: (bits >> 11) as u8,
-        sample_rate,
-        channels: (bits >> 3 & 0xf) as u8,
-    })
+    Ok(Codec::Aac { object: (bits >> 11) as u8, sample_rate, channels: (bits >> 3 & 0xf) as u8 })
 }
 
 /// The body of an MPEG-4 descriptor, whose length is written in groups of seven bits.

@@ -15,7 +15,7 @@ mod tests;
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-pub(crate) use fragment::{Sample, Table};
+pub(crate) use fragment::Table;
 pub(crate) use init::{Codec, Init};
 
 use boxes::Header;

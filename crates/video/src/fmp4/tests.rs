@@ -74,8 +74,7 @@ fn what_is_written_is_read_again_with_its_new_place() {
         }
         let mut written = movie.init.hiding(5).unwrap().bytes;
         let init_length = written.len() as u64;
-        let places =
-            movie.write_media(&moved, 40, &mut Cursor::new(file), &mut written).unwrap();
+        let places = movie.write_media(&moved, 40, &mut Cursor::new(file), &mut written).unwrap();
         let again = read(&written).unwrap();
         assert_eq!(again.init.hidden, 5);
         assert_eq!(again.init.codec, movie.init.codec);
@@ -90,7 +89,10 @@ fn what_is_written_is_read_again_with_its_new_place() {
             let (offset, length) = places[number];
             assert_eq!(again.data.end, init_length + offset + length);
             let moof = &written[(init_length + offset) as usize..];
-            assert_eq!(sequence(only(&moof[..length as usize], b"moof").unwrap()).unwrap(), 40 + number as u32);
+            assert_eq!(
+                sequence(only(&moof[..length as usize], b"moof").unwrap()).unwrap(),
+                40 + number as u32
+            );
         }
         assert_eq!(again.init.hiding(5).unwrap().bytes, again.init.bytes);
         assert_eq!(again.init.hiding(0).unwrap().hidden, 0);
@@ -101,7 +103,8 @@ fn what_is_written_is_read_again_with_its_new_place() {
 fn a_file_that_ends_early_is_an_error_wherever_it_ends() {
     for sound in [false, true] {
         let file = sample_file(sound);
-        let ends: Vec<u64> = read(file).unwrap().fragments.iter().map(|table| table.data.end).collect();
+        let ends: Vec<u64> =
+            read(file).unwrap().fragments.iter().map(|table| table.data.end).collect();
         let init = read(file).unwrap().init.bytes.len();
         for end in (0..file.len()).step_by(7).filter(|end| !ends.contains(&(*end as u64))) {
             assert!(end == init || read(&file[..end]).is_err(), "{end} of {}", file.len());

@@ -159,7 +159,10 @@ fn place(folder: &Path, expected: u64) -> Result<Placed, Fmp4Error> {
     let mut at = 0;
     for table in &movie.fragments {
         if table.decode_time != at {
-            return bad(format!("a fragment begins at sample {}, expected {at}", table.decode_time));
+            return bad(format!(
+                "a fragment begins at sample {}, expected {at}",
+                table.decode_time
+            ));
         }
         at += table.duration();
     }

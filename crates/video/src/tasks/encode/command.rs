@@ -136,7 +136,11 @@ impl Order<'_> {
         if self.tolerant {
             let earliest = self.earliest();
             let start = rate.micros(earliest);
-            chain.push(format!("fps={rate}:round=near:start_time={}.{:06}", start / 1_000_000, start % 1_000_000));
+            chain.push(format!(
+                "fps={rate}:round=near:start_time={}.{:06}",
+                start / 1_000_000,
+                start % 1_000_000
+            ));
             chain.push(format!("tpad=stop_mode=clone:stop={}", to - earliest + 1));
         } else {
             chain.push(format!("fps={rate}:round=near"));

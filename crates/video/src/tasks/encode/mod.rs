@@ -165,9 +165,8 @@ impl Work<'_> {
             (folder.join(command::file(place)), media(folder, place), shape)
         });
         let files: Vec<_> = files.collect();
-        let work = move || {
-            files.iter().map(|(from, to, shape)| check::place(from, to, shape)).collect()
-        };
+        let work =
+            move || files.iter().map(|(from, to, shape)| check::place(from, to, shape)).collect();
         Ok(tokio::task::spawn_blocking(work).await?)
     }
 
@@ -216,8 +215,5 @@ fn shares(rungs: &[&Rung]) -> Vec<u64> {
 }
 
 fn part_of(cost: Cost, thousandths: u64) -> Cost {
-    Cost {
-        cpu_ms: cost.cpu_ms * thousandths / 1_000,
-        wall_ms: cost.wall_ms * thousandths / 1_000,
-    }
+    Cost { cpu_ms: cost.cpu_ms * thousandths / 1_000, wall_ms: cost.wall_ms * thousandths / 1_000 }
 }
