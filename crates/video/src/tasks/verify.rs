@@ -78,8 +78,8 @@ impl Check<'_> {
         let mut ends = BTreeMap::<BlobId, (u64, &str)>::new();
         for file in &self.manifest.files {
             let end = file.offset.saturating_add(file.length);
-            let most = ends.entry(file.blob).or_insert((end, &file.path));
-            most.0 = most.0.max(end);
+            let last = ends.entry(file.blob).or_insert((end, &file.path));
+            *last = (*last).max((end, &file.path));
         }
         for (id, (end, path)) in ends {
             self.cancel.check()?;

@@ -222,3 +222,77 @@ pub(super) fn unseen(video: &VideoStream, span: Span, notes: &str) -> u64 {
     }
     seen.iter().filter(|&&seen| !seen).count() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use divvy::objects::{Blob, BlobId};
+
+    use super::*;
+    use crate::FrameRate;
+    use crate::probe::Probe;
+    use crate::recipe::Recipe;
+
+    fn plan(format: &str, keyframes: &[u64]) -> Plan {
+        let video = VideoStream {
+            index: 0,
+            codec: "h264".to_owned(),
+            width: 320,
+            height: 180,
+            pixel_format: "yuv420p".to_owned(),
+            rate: FrameRate { frames: 25, seconds: 1 },
+            frames: 1_000,
+            packets: 1_000,
+            start_us: 1_400_000,
+            variable_rate: false,
+            interlaced: false,
+            hdr: false,
+            keyframes: keyframes.to_vec(),
+        };
+        let source = Blob { id: BlobId::of(b""), size: 0 };
+        Plan {
+            probe: Probe { source, format: format.to_owned(), video, audio: Vec::new() },
+            recipe: Recipe::default(),
+            tools: String::new(),
+            rungs: Vec::new(),
+            segment_frames: 50,
+            chunks: Vec::new(),
+            tracks: Vec::new(),
+            frames: None,
+            subtitles: None,
+            scan: None,
+        }
+    }
+
+    fn entry(format: &str, keyframes: &[u64], from: u64, entry: Entry) -> Option<i64> {
+        let (plan, span) = (plan(format, keyframes), Span { from, to: from + 50 });
+        Order { plan: &plan, span, rungs: Vec::new(), entry, tolerant: false, threads: 1 }
+            .entry_us()
+    }
+
+    #[test]
+    fn a_source_is_entered_where_its_format_finds_the_key_frame() {
+        let keys = [0, 100, 200, 300, 400];
+        // Frame 200 is shown at 9.4 s, 40 ms each.
+        assert_eq!(entry("mov,mp4", &keys, 200, Entry::Near), Some(9_418_000));
+        assert_eq!(entry("matroska,webm", &keys, 200, Entry::Near), Some(9_548_434));
+        // Not past the next key frame, which is shown at 9.48 s.
+        assert_eq!(entry("matroska,webm", &[0, 200, 202], 200, Entry::Near), Some(9_479_999));
+        assert_eq!(entry("mpegts", &keys, 250, Entry::Near), Some(8_900_000));
+        assert_eq!(entry("mpegts", &keys, 50, Entry::Near), None);
+        assert_eq!(entry("mov,mp4", &keys, 0, Entry::Near), None);
+        assert_eq!(entry("mov,mp4", &keys, 450, Entry::Far), None);
+        assert_eq!(entry("mov,mp4", &[0, 400, 500, 600], 650, Entry::Far), Some(7_400_000));
+        assert_eq!(entry("mov,mp4", &keys, 200, Entry::Far), None);
+    }
+
+    #[test]
+    fn frames_that_the_source_did_not_show_are_counted() {
+        let plan = plan("mov", &[0]);
+        let notes = "frame:0 pts:0 pts_time:0\nseen=1\nframe:1 pts:39999 pts_time:0.04\n\
+                     frame:2 pts:121000 pts_time:0.121\nframe:3 pts:-40000 pts_time:-0.04\nnonsense\n";
+        let video = &plan.probe.video;
+        assert_eq!(unseen(video, Span { from: 0, to: 4 }, notes), 1);
+        assert_eq!(unseen(video, Span { from: 2, to: 6 }, notes), 3);
+        assert_eq!(unseen(video, Span { from: 0, to: 2 }, ""), 2);
+    }
+}

@@ -100,7 +100,8 @@ struct Encoded {
 }
 
 impl Work<'_> {
-    /// Encodes and checks; enters the source further ahead if the index of the source misled.
+    /// Encodes and checks. Enters the source further ahead if frames are missing, because the source's index may have
+    /// misled: only what is missing even then is really missing.
     async fn run(
         &self,
         source: &LocalFile,
@@ -110,20 +111,25 @@ impl Work<'_> {
     ) -> Outcome<Encoded> {
         let mut cost = Cost::default();
         let mut problem = String::new();
-        let entries: &[Entry] = if self.chunk.span.from == 0 {
-            &[Entry::Near]
-        } else if self.tolerant {
-            &[Entry::Far]
-        } else {
-            &[Entry::Near, Entry::Far]
-        };
+        let near_is_far = self.chunk.span.from == 0;
+        let entries = if near_is_far { &[Entry::Far][..] } else { &[Entry::Near, Entry::Far] };
         for &entry in entries {
-            let finished = self.ffmpeg(entry, source.path(), folder, cancel, progress).await?;
+            let finished = match self.ffmpeg(entry, source.path(), folder, cancel, progress).await {
+                Err(error @ RunError::Failed { .. }) if self.tolerant && entry == Entry::Near => {
+                    problem = error.to_string();
+                    continue;
+                }
+                finished => finished.map_err(run_failure)?,
+            };
             cost = cost + Cost::of(&finished);
             match self.place(folder).await? {
                 Ok(placed) => {
-                    let repaired = self.repaired(folder, &finished).await?;
-                    return Ok(Encoded { placed, repaired, cost });
+                    let unseen = self.unseen(folder).await;
+                    if unseen > 0 && entry == Entry::Near {
+                        continue;
+                    }
+                    let damaged = self.tolerant && tells_of_damage(&finished.complaints);
+                    return Ok(Encoded { placed, repaired: unseen.max(u64::from(damaged)), cost });
                 }
                 Err(error) => problem = error.to_string(),
             }
@@ -139,7 +145,7 @@ impl Work<'_> {
         folder: &Path,
         cancel: &Cancel,
         progress: &mut (impl FnMut(u64, u64) + Send),
-    ) -> Outcome<Finished> {
+    ) -> Result<Finished, RunError> {
         let span = self.chunk.span;
         let order = Order {
             plan: self.plan,
@@ -155,7 +161,7 @@ impl Work<'_> {
         let tell = |step: crate::tools::Step| {
             progress(step.frames.min(span.frames()), span.frames());
         };
-        tools.run(invocation, cancel, tell).await.map_err(run_failure)
+        tools.run(invocation, cancel, tell).await
     }
 
     /// Checks the file of each rung, away from the threads that answer heartbeats.
@@ -170,14 +176,13 @@ impl Work<'_> {
         Ok(tokio::task::spawn_blocking(work).await?)
     }
 
-    /// How many frames a tolerant attempt made up; at least one if the decoder complained of damage.
-    async fn repaired(&self, folder: &Path, finished: &Finished) -> Outcome<u64> {
+    /// How many frames a tolerant attempt made up.
+    async fn unseen(&self, folder: &Path) -> u64 {
         if !self.tolerant {
-            return Ok(0);
+            return 0;
         }
         let notes = tokio::fs::read_to_string(folder.join(SEEN_FILE)).await.unwrap_or_default();
-        let unseen = command::unseen(&self.plan.probe.video, self.chunk.span, &notes);
-        Ok(unseen.max(u64::from(tells_of_damage(&finished.complaints))))
+        command::unseen(&self.plan.probe.video, self.chunk.span, &notes)
     }
 }
 
