@@ -7,14 +7,16 @@ use divvy::prelude::*;
 
 use crate::keys::Key;
 use crate::manifest::FileEntry;
+use crate::plan::Plan;
 use crate::results::Fragment;
 
 /// Files that a manifest may list: three rungs and sound of twelve hours in segments of a second.
 const FILES_MAX: usize = 400_000;
 
-/// Where the result of the sheets of these thumbnails is.
-pub(crate) fn sprite_key(source: BlobId, frames: &Key) -> Key {
-    Key::of("sprite", source, frames)
+/// Where the result of the sheets of thumbnails is, if there are any.
+pub(super) fn sprite_key(plan: &Plan) -> Option<Key> {
+    let frames = plan.frames.as_ref()?;
+    Some(Key::of("sprite", plan.probe.source.id, frames))
 }
 
 /// Files by their paths.

@@ -10,8 +10,6 @@ use divvy::prelude::*;
 use divvy::types::TaskState;
 use serde::de::DeserializeOwned;
 
-pub(crate) use files::sprite_key;
-
 use super::mux::{pieces, sounds};
 use super::{Package, Pcm, ScanFrames, Transcribe};
 use crate::fmp4::Movie;
@@ -21,7 +19,7 @@ use crate::manifest::{Manifest, Part, Rendition, TrackEntry};
 use crate::plan::Plan;
 use crate::results::{self, Fragment, Joined, Piece, Scan, Sound, Sprite, Transcript};
 use crate::studio::{Studio, failure};
-use files::Files;
+use files::{Files, sprite_key};
 
 /// Packages a video.
 pub(crate) async fn package(
@@ -34,9 +32,7 @@ pub(crate) async fn package(
             parents.0.iter().find(|parent| parent.kind == *kind && parent.state != TaskState::Done);
         bad.map(|parent| {
             let (task, state) = (parent.task, parent.state);
-            format!(
-                "the task {task} of kind {kind} ended as {state}; `divvy show {task}` tells why"
-            )
+            format!("the task {task} of kind {kind} ended as {state}")
         })
     };
     write_package(&studio, &task, ended).await
@@ -176,8 +172,9 @@ impl Book<'_> {
 
     /// Thumbnails and poster.
     async fn pictures(&mut self) -> Outcome<()> {
-        let Some(frames) = &self.plan.frames else { return Ok(()) };
-        let key = sprite_key(self.plan.probe.source.id, frames);
+        let Some((frames, key)) = self.plan.frames.as_ref().zip(sprite_key(self.plan)) else {
+            return Ok(());
+        };
         let sprite: Sprite = self.needed(&key, "the sheet of thumbnails").await?;
         for (number, sheet) in sprite.sheets.iter().enumerate() {
             self.files.blob(&format!("thumbs/sprite_{number:03}.jpg"), *sheet);
@@ -185,12 +182,7 @@ impl Book<'_> {
         self.files.blob("thumbs/thumbs.vtt", sprite.index);
         self.files.blob("poster.jpg", sprite.poster);
         self.made.cost = self.made.cost + sprite.cost;
-        let found = results::find::<results::Stills>(
-            self.studio.objects(),
-            self.plan.probe.source.id,
-            frames,
-        );
-        if let Some(stills) = found.await.map_err(failure)? {
+        if let Some(stills) = self.optional::<results::Stills>(frames).await? {
             self.made.cost = self.made.cost + stills.cost;
         }
         Ok(())
@@ -209,12 +201,9 @@ impl Book<'_> {
             };
             return Ok((Part::Skipped { reason: reason.to_owned() }, Vec::new()));
         };
-        let transcript = match self.optional::<Transcript>(key).await? {
-            Some(transcript) => transcript,
-            None => {
-                let reason = ended(Transcribe::KIND).or_else(|| ended(Pcm::KIND));
-                return Ok((failed(reason), Vec::new()));
-            }
+        let Some(transcript) = self.optional::<Transcript>(key).await? else {
+            let reason = ended(Transcribe::KIND).or_else(|| ended(Pcm::KIND));
+            return Ok((failed(reason), Vec::new()));
         };
         self.made.cost = self.made.cost + transcript.cost;
         let language = transcript.language;
