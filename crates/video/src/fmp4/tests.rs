@@ -1,3 +1,5 @@
+//! Files of MP4 read, damaged and written again.
+
 use std::io::Cursor;
 
 use proptest::prelude::*;

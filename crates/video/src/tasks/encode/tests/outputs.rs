@@ -1,3 +1,5 @@
+//! Playlists, files and the manifest, as players and the last check see them.
+
 use super::bench::{Bench, Trial, tool};
 use crate::manifest::Part;
 
