@@ -32,6 +32,9 @@ pub struct Manifest {
     pub findings: Option<Scan>,
     /// Whether a person must look at it before it is shown.
     pub needs_review: bool,
+    /// Frames that were made up because the source is damaged; more than none makes the video degraded.
+    #[serde(default)]
+    pub repaired: u64,
     /// The files.
     pub files: Vec<FileEntry>,
     /// What all of it cost, as far as it was made for this video or for one before it.

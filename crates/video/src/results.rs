@@ -3,11 +3,16 @@
 //! A result is written only after its blobs are stored, and only if there is none yet: of two attempts that did the
 //! same work, the first to record it is believed, and both return that.
 
+use std::iter::Sum;
+use std::ops::Add;
+use std::time::Duration;
+
 use divvy::objects::{Blob, BlobId, ObjectError, Objects};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::keys::Key;
+use crate::tools::Finished;
 
 /// A chunk in one rung: fragments of an MP4 file that can be joined with those of its neighbours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +23,9 @@ pub struct Piece {
     pub media: Blob,
     /// Each fragment is a segment of the playlist.
     pub fragments: Vec<Fragment>,
+    /// Frames that were made up because the source is damaged there.
+    #[serde(default)]
+    pub repaired: u64,
     /// What it cost.
     pub cost: Cost,
 }
@@ -37,6 +45,20 @@ pub struct Sound {
     pub samples: u64,
     /// The codec as a playlist says it, such as `mp4a.40.2`.
     pub codec: String,
+    /// 1 if the source is damaged somewhere and that was passed over.
+    #[serde(default)]
+    pub repaired: u64,
+    /// What it cost.
+    pub cost: Cost,
+}
+
+/// A rung as one file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Joined {
+    /// The MP4 file, with picture and all sound tracks.
+    pub file: Blob,
+    /// Its frames.
+    pub frames: u64,
     /// What it cost.
     pub cost: Cost,
 }
@@ -48,7 +70,7 @@ pub struct Fragment {
     pub offset: u64,
     /// Its length in bytes.
     pub length: u64,
-    /// Frames, or sound samples, that it holds.
+    /// Frames, or sound samples, of it that a player shows.
     pub samples: u64,
 }
 
@@ -142,6 +164,31 @@ pub struct Cost {
     pub cpu_ms: u64,
     /// Time on the clock.
     pub wall_ms: u64,
+}
+
+impl Cost {
+    /// What a run of a program cost.
+    pub fn of(finished: &Finished) -> Self {
+        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        Self { cpu_ms: millis(finished.cpu), wall_ms: millis(finished.wall) }
+    }
+}
+
+impl Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            cpu_ms: self.cpu_ms.saturating_add(other.cpu_ms),
+            wall_ms: self.wall_ms.saturating_add(other.wall_ms),
+        }
+    }
+}
+
+impl Sum for Cost {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), Add::add)
+    }
 }
 
 /// The result under a key, if there is one.

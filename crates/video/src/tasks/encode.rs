@@ -1,1 +1,0 @@
-//! One chunk, one decode, all rungs.

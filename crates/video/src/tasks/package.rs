@@ -1,1 +1,0 @@
-//! Playlists and the manifest.

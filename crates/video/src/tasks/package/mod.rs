@@ -1,0 +1,297 @@
+//! Writes playlists and the manifest: which files a video has, and where the bytes of each are.
+//!
+//! Segments are parts of the blobs that were stored with the chunks, so nothing large is written or read here. What
+//! failed beside the picture and the sound is noted with its reason; a part that nobody made is never called done.
+
+mod files;
+
+use divvy::objects::BlobId;
+use divvy::prelude::*;
+use divvy::types::TaskState;
+use serde::de::DeserializeOwned;
+
+use super::mux::{pieces, sounds};
+use super::{Package, Pcm, ScanFrames, Transcribe};
+use crate::fmp4::Movie;
+use crate::hls::{self, Alternative, MediaList, Segment, Variant};
+use crate::keys::Key;
+use crate::manifest::{Manifest, Part, Rendition, TrackEntry};
+use crate::plan::Plan;
+use crate::results::{self, Fragment, Joined, Piece, Scan, Sound, Sprite, Transcript};
+use crate::studio::{Studio, failure};
+use files::{Files, sprite_key};
+
+/// Packages a video.
+pub(crate) async fn package(
+    task: Package,
+    State(studio): State<Studio>,
+    parents: Parents,
+) -> Outcome<BlobId> {
+    let ended = |kind: &str| {
+        let bad =
+            parents.0.iter().find(|parent| parent.kind == *kind && parent.state != TaskState::Done);
+        bad.map(|parent| {
+            let (task, state) = (parent.task, parent.state);
+            format!("the task {task} of kind {kind} ended as {state}")
+        })
+    };
+    write_package(&studio, &task, ended).await
+}
+
+/// The same without an attempt around it; `ended` tells how a task of a kind ended, if not well.
+pub(crate) async fn write_package(
+    studio: &Studio,
+    task: &Package,
+    ended: impl Fn(&str) -> Option<String>,
+) -> Outcome<BlobId> {
+    let plan = studio.plan(task.plan).await?;
+    let mut book = Book { studio, plan: &plan, files: Files::default(), made: Tally::default() };
+    let sounds = book.sounds().await?;
+    let (variants, renditions) = book.renditions(&sounds).await?;
+    book.pictures().await?;
+    let (subtitles, subtitle_lists) = book.subtitles(&ended).await?;
+    let (scan, findings) = book.scan(&ended).await?;
+    let alternatives: Vec<_> = sounds.iter().map(|sound| sound.alternative.clone()).collect();
+    let master = hls::master(&variants, &alternatives, &subtitle_lists);
+    book.text("master.m3u8", master).await?;
+    let needs_review = findings.as_ref().is_some_and(|findings: &Scan| {
+        findings.scores.iter().any(|score| score.score >= plan.recipe.flag_at)
+    });
+    let Book { files, made, .. } = book;
+    let video = &plan.probe.video;
+    let manifest = Manifest {
+        frames: video.frames,
+        duration_ms: video.rate.micros(video.frames) / 1_000,
+        tools: plan.tools.clone(),
+        renditions,
+        tracks: sounds.into_iter().map(|sound| sound.entry).collect(),
+        subtitles,
+        scan,
+        findings,
+        needs_review,
+        repaired: made.repaired,
+        files: files.into_entries()?,
+        cost: made.cost,
+        probe: plan.probe.clone(),
+        recipe: plan.recipe.clone(),
+    };
+    let bytes = serde_json::to_vec_pretty(&manifest)?;
+    Ok(studio.objects().put(bytes).await.map_err(failure)?.id)
+}
+
+/// What was made for a video, summed up.
+#[derive(Default)]
+struct Tally {
+    cost: results::Cost,
+    repaired: u64,
+}
+
+/// A video's files while they are collected.
+struct Book<'a> {
+    studio: &'a Studio,
+    plan: &'a Plan,
+    files: Files,
+    made: Tally,
+}
+
+/// A sound track that is packaged.
+struct Packaged {
+    alternative: Alternative,
+    entry: TrackEntry,
+    codec: String,
+    bits: hls::Bits,
+}
+
+impl Book<'_> {
+    async fn sounds(&mut self) -> Outcome<Vec<Packaged>> {
+        let mut all = Vec::new();
+        let sounds = sounds(self.studio, self.plan).await?;
+        for (place, (sound, track)) in sounds.into_iter().zip(&self.plan.tracks).enumerate() {
+            self.made.cost = self.made.cost + sound.cost;
+            self.made.repaired += sound.repaired;
+            let Sound { init, media, fragments, sample_rate, samples, codec, .. } = sound;
+            let folder = format!("a/{place}_{}", file_name(&track.language));
+            self.files.blob(&format!("{folder}/init.mp4"), init);
+            let list = self.segments(&folder, &[(media.id, fragments)], sample_rate, 1);
+            self.text(&format!("{folder}/index.m3u8"), list.text()).await?;
+            let (language, name) = (track.language.clone(), track.name.clone());
+            let uri = format!("{folder}/index.m3u8");
+            all.push(Packaged {
+                alternative: Alternative { uri, name: name.clone(), language: language.clone() },
+                entry: TrackEntry { language, name, samples, sample_rate },
+                codec,
+                bits: list.bits(),
+            });
+        }
+        Ok(all)
+    }
+
+    async fn renditions(&mut self, sounds: &[Packaged]) -> Outcome<(Vec<Variant>, Vec<Rendition>)> {
+        let (plan, rate) = (self.plan, self.plan.probe.video.rate);
+        let (mut variants, mut renditions) = (Vec::new(), Vec::new());
+        // A player fetches one sound track beside the picture: the dearest one counts.
+        let sound = sounds.iter().map(|sound| sound.bits).max_by_key(|bits| bits.peak);
+        let sound = sound.unwrap_or_default();
+        let mut repaired = vec![0; plan.chunks.len()];
+        for (place, rung) in plan.rungs.iter().enumerate() {
+            let pieces = pieces(self.studio, plan, place).await?;
+            self.made.cost = self.made.cost + pieces.iter().map(|piece| piece.cost).sum();
+            for (most, piece) in repaired.iter_mut().zip(&pieces) {
+                *most = piece.repaired.max(*most);
+            }
+            let folder = format!("v/{}", file_name(&rung.name));
+            self.files.blob(&format!("{folder}/init.mp4"), pieces[0].init);
+            let codec = self.codec(pieces[0].init.id).await?;
+            let media: Vec<_> = pieces
+                .into_iter()
+                .map(|Piece { media, fragments, .. }| (media.id, fragments))
+                .collect();
+            let list = self.segments(&folder, &media, rate.timescale(), rate.frame_ticks());
+            let uri = format!("{folder}/index.m3u8");
+            self.text(&uri, list.text()).await?;
+            let joined: Joined = self.needed(&rung.mp4, &rung.name).await?;
+            self.made.cost = self.made.cost + joined.cost;
+            self.files.blob(&format!("mp4/{}.mp4", file_name(&rung.name)), joined.file);
+            let own = list.bits();
+            let bits = hls::Bits { peak: own.peak + sound.peak, mean: own.mean + sound.mean };
+            let mut codecs = vec![codec];
+            codecs.extend(sounds.first().map(|sound| sound.codec.clone()));
+            variants.push(Variant { uri, size: (rung.width, rung.height), rate, codecs, bits });
+            renditions.push(Rendition {
+                name: rung.name.clone(),
+                width: rung.width,
+                height: rung.height,
+                frames: media.iter().flat_map(|part| &part.1).map(|part| part.samples).sum(),
+                bitrate: own.mean,
+                bytes: media.iter().flat_map(|part| &part.1).map(|part| part.length).sum(),
+            });
+        }
+        self.made.repaired += repaired.iter().sum::<u64>();
+        Ok((variants, renditions))
+    }
+
+    /// Thumbnails and poster.
+    async fn pictures(&mut self) -> Outcome<()> {
+        let Some((frames, key)) = self.plan.frames.as_ref().zip(sprite_key(self.plan)) else {
+            return Ok(());
+        };
+        let sprite: Sprite = self.needed(&key, "the sheet of thumbnails").await?;
+        for (number, sheet) in sprite.sheets.iter().enumerate() {
+            self.files.blob(&format!("thumbs/sprite_{number:03}.jpg"), *sheet);
+        }
+        self.files.blob("thumbs/thumbs.vtt", sprite.index);
+        self.files.blob("poster.jpg", sprite.poster);
+        self.made.cost = self.made.cost + sprite.cost;
+        if let Some(stills) = self.optional::<results::Stills>(frames).await? {
+            self.made.cost = self.made.cost + stills.cost;
+        }
+        Ok(())
+    }
+
+    async fn subtitles(
+        &mut self,
+        ended: &impl Fn(&str) -> Option<String>,
+    ) -> Outcome<(Part, Vec<Alternative>)> {
+        let wanted = self.plan.recipe.subtitles.is_some();
+        let Some(key) = &self.plan.subtitles else {
+            let reason = match (wanted, self.plan.tracks.is_empty()) {
+                (false, _) => "not asked for",
+                (true, true) => "the video has no sound",
+                (true, false) => "no provider",
+            };
+            return Ok((Part::Skipped { reason: reason.to_owned() }, Vec::new()));
+        };
+        let Some(transcript) = self.optional::<Transcript>(key).await? else {
+            let reason = ended(Transcribe::KIND).or_else(|| ended(Pcm::KIND));
+            return Ok((failed(reason), Vec::new()));
+        };
+        self.made.cost = self.made.cost + transcript.cost;
+        let language = transcript.language;
+        let name = file_name(&language);
+        self.files.blob(&format!("subs/{name}.vtt"), transcript.subtitles);
+        let video = &self.plan.probe.video;
+        let length = video.frames * u64::from(video.rate.frame_ticks());
+        let (uri, bytes) = (format!("{name}.vtt"), transcript.subtitles.size);
+        let segments = vec![Segment { uri, length, bytes }];
+        let list = MediaList { timescale: video.rate.timescale(), init: None, segments };
+        let uri = format!("subs/{name}.m3u8");
+        self.text(&uri, list.text()).await?;
+        let list = Alternative { uri, name: language.clone(), language };
+        Ok((Part::Done { provider: transcript.provider }, vec![list]))
+    }
+
+    async fn scan(
+        &mut self,
+        ended: &impl Fn(&str) -> Option<String>,
+    ) -> Outcome<(Part, Option<Scan>)> {
+        let Some(key) = &self.plan.scan else {
+            let reason = match (self.plan.recipe.scan, self.plan.frames.is_some()) {
+                (false, _) => "not asked for",
+                (true, false) => "there are no thumbnails to scan",
+                (true, true) => "no provider",
+            };
+            return Ok((Part::Skipped { reason: reason.to_owned() }, None));
+        };
+        match self.optional::<Scan>(key).await? {
+            Some(scan) => {
+                self.made.cost = self.made.cost + scan.cost;
+                Ok((Part::Done { provider: scan.provider.clone() }, Some(scan)))
+            }
+            None => Ok((failed(ended(ScanFrames::KIND)), None)),
+        }
+    }
+
+    /// Adds the segments of parts that follow each other, and returns their list.
+    fn segments(
+        &mut self,
+        folder: &str,
+        parts: &[(BlobId, Vec<Fragment>)],
+        timescale: u32,
+        ticks: u32,
+    ) -> MediaList {
+        let mut segments = Vec::new();
+        for (blob, fragments) in parts {
+            for fragment in fragments {
+                let uri = format!("seg_{:05}.m4s", segments.len());
+                self.files.part(&format!("{folder}/{uri}"), *blob, fragment);
+                let length = fragment.samples * u64::from(ticks);
+                segments.push(Segment { uri, length, bytes: fragment.length });
+            }
+        }
+        MediaList { timescale, init: Some("init.mp4".to_owned()), segments }
+    }
+
+    /// Stores a text as a file.
+    async fn text(&mut self, path: &str, text: String) -> Outcome<()> {
+        let blob = self.studio.objects().put(text.into_bytes()).await.map_err(failure)?;
+        self.files.blob(path, blob);
+        Ok(())
+    }
+
+    /// The codec that the beginning of a file names.
+    async fn codec(&self, init: BlobId) -> Outcome<String> {
+        let bytes = self.studio.objects().get(init).await.map_err(failure)?;
+        Ok(Movie::read(&mut std::io::Cursor::new(bytes))?.init.codec.name())
+    }
+
+    async fn optional<T: DeserializeOwned>(&self, key: &Key) -> Outcome<Option<T>> {
+        let source = self.plan.probe.source.id;
+        results::find(self.studio.objects(), source, key).await.map_err(failure)
+    }
+
+    async fn needed<T: DeserializeOwned>(&self, key: &Key, what: &str) -> Outcome<T> {
+        let found = self.optional(key).await?;
+        found.ok_or_else(|| Failure::retry(format_args!("{what} has no result yet")))
+    }
+}
+
+fn failed(reason: Option<String>) -> Part {
+    Part::Failed { reason: reason.unwrap_or_else(|| "it has no result".to_owned()) }
+}
+
+/// A name that is safe in a path and in an address.
+fn file_name(name: &str) -> String {
+    let is_safe = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
+    let safe: String = name.chars().filter(is_safe).take(32).collect();
+    if safe.is_empty() { "und".to_owned() } else { safe }
+}
