@@ -13,6 +13,8 @@ use crate::args::service::{Work, WorkerFlags};
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
 use crate::values::{Prefetch, Program, SlotCounts};
+use crate::video::worker::VideoChoice;
+use crate::video::{self, joints};
 
 /// Works until a signal, or until the server or the parent ends it.
 pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
@@ -27,7 +29,12 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     options.slots = slots(choice.slots);
     options.prefetch = choice.prefetch.map_or_else(|| options.slots.total(), |prefetch| prefetch.0);
     options.drain_timeout = choice.drain_timeout;
-    let registry = choice.registry()?;
+    let mut registry = choice.registry()?;
+    if let Some(studio) = studio(&choice.video, &args, settings).await? {
+        let offered = studio.tools().capabilities();
+        options.capabilities.extend(offered.into_iter().map(Name::from));
+        registry.merge(joints::registry(studio)?);
+    }
     if args.stop_with_stdin {
         stop_with_stdin(shutdown.clone());
     }
@@ -48,6 +55,27 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     Ok(Code::Done)
 }
 
+/// What video tasks need, if this worker takes any and the tools are there.
+async fn studio(
+    video: &VideoChoice,
+    args: &Work,
+    settings: &Settings,
+) -> Result<Option<divvy_video::Studio>> {
+    if !video.enabled {
+        return Ok(None);
+    }
+    let tools = match video.find().await {
+        Ok(tools) => tools,
+        Err(error) => {
+            tracing::warn!("takes no video tasks: {error}; --no-video is silent about it");
+            return Ok(None);
+        }
+    };
+    tracing::info!("takes video tasks: {}", video::worker::offer(&tools));
+    let (server, token) = (&settings.server.value, settings.token.value.as_deref());
+    Ok(Some(video.studio(tools, server, token, args.objects.clone()).await?))
+}
+
 /// What a worker shall be, flags over settings.
 pub(super) struct Choice {
     pub(super) queues: Vec<Name>,
@@ -57,6 +85,7 @@ pub(super) struct Choice {
     pub(super) programs: Vec<Program>,
     pub(super) allow_private: bool,
     pub(super) drain_timeout: std::time::Duration,
+    pub(super) video: VideoChoice,
 }
 
 impl Choice {
@@ -84,6 +113,7 @@ impl Choice {
             programs,
             allow_private: flags.allow_private || settings.allow_private.value,
             drain_timeout: flags.drain_timeout.unwrap_or(settings.drain_timeout.value).0,
+            video: VideoChoice::new(&flags.video, &settings.video),
         }
     }
 }
