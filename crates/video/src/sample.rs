@@ -114,7 +114,9 @@ pub enum SampleError {
     #[error("{0}")]
     Bad(String),
     /// A program cannot be run.
-    #[error("cannot run {program}: {source}; install it (Debian: apt-get install ffmpeg), or say where it is with --ffmpeg")]
+    #[error(
+        "cannot run {program}: {source}; install it (Debian: apt-get install ffmpeg), or say where it is with --ffmpeg"
+    )]
     Start {
         /// Which.
         program: String,
@@ -200,7 +202,17 @@ async fn speak(ffmpeg: &Path, voice: Voice, folder: &Path) -> Result<(), SampleE
     let text = folder.join("speech.txt");
     std::fs::write(&text, SPEECH).map_err(|source| SampleError::File { path: text, source })?;
     let built_in = |source: &'static str| {
-        ["-nostdin", "-hide_banner", "-loglevel", "error", "-f", "lavfi", "-i", source, "speech.wav"]
+        [
+            "-nostdin",
+            "-hide_banner",
+            "-loglevel",
+            "error",
+            "-f",
+            "lavfi",
+            "-i",
+            source,
+            "speech.wav",
+        ]
     };
     let done = match voice {
         Voice::BuiltIn => {
@@ -258,9 +270,35 @@ fn arguments(clip: Clip) -> Vec<OsString> {
     let sound = format!("{}:a", count + 1);
     let length = seconds.to_string();
     let output = [
-        "-filter_complex", &graph, "-map", "[v]", "-map", &sound, "-t", &length, "-c:v", "libx264",
-        "-preset", "ultrafast", "-crf", "20", "-g", "120", "-pix_fmt", "yuv420p", "-c:a", "aac",
-        "-ar", "48000", "-ac", "2", "-b:a", "128k", "-movflags", "+faststart", "clip.mp4",
+        "-filter_complex",
+        &graph,
+        "-map",
+        "[v]",
+        "-map",
+        &sound,
+        "-t",
+        &length,
+        "-c:v",
+        "libx264",
+        "-preset",
+        "ultrafast",
+        "-crf",
+        "20",
+        "-g",
+        "120",
+        "-pix_fmt",
+        "yuv420p",
+        "-c:a",
+        "aac",
+        "-ar",
+        "48000",
+        "-ac",
+        "2",
+        "-b:a",
+        "128k",
+        "-movflags",
+        "+faststart",
+        "clip.mp4",
     ];
     words.extend(output.map(str::to_owned));
     words.into_iter().map(OsString::from).collect()

@@ -73,11 +73,7 @@ impl VideoSettings {
             cache_size: from.pick("DIVVY_CACHE_SIZE", file.cache_size, CACHE_SIZE_DEFAULT)?,
             speech: from.pick("DIVVY_SPEECH", file.speech, Choice::Nobody)?,
             scanner: from.pick("DIVVY_SCANNER", file.scanner, Choice::Nobody)?,
-            allow_unconfined: from.pick(
-                "DIVVY_ALLOW_UNCONFINED",
-                file.allow_unconfined,
-                false,
-            )?,
+            allow_unconfined: from.pick("DIVVY_ALLOW_UNCONFINED", file.allow_unconfined, false)?,
         })
     }
 

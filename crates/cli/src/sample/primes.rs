@@ -1,4 +1,5 @@
-//! The sample of `divvy up --sample primes`, which needs nothing but this binary: counts primes with many processes and checks the total.
+//! The sample of `divvy up --sample primes`, which needs nothing but this binary: counts primes with many processes and
+//! checks the total.
 //!
 //! One task splits the numbers into ranges, one task per range counts, and the last adds up and compares with the
 //! known value. Each step is this binary as a child process of a worker, so the sample uses nothing but what ships,

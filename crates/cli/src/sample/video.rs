@@ -56,15 +56,10 @@ impl Sample<'_> {
             ..Recipe::default()
         };
         self.tell_what_is_skipped(&recipe);
-        let title = if self.file.is_none() { Some("divvy sample".to_owned()) } else { source.title() };
-        let new = NewVideo {
-            source: None,
-            url: None,
-            title,
-            recipe,
-            priority: None,
-            deadline_ms: None,
-        };
+        let title =
+            if self.file.is_none() { Some("divvy sample".to_owned()) } else { source.title() };
+        let new =
+            NewVideo { source: None, url: None, title, recipe, priority: None, deadline_ms: None };
         let token = self.context.settings.token.value.as_deref();
         let reach = Reach {
             folder: Some(self.data.join("objects")),
@@ -74,7 +69,8 @@ impl Sample<'_> {
         let objects = joints::objects(api.server(), token, reach)?;
         let added: Added = add::add(&source, new, api, &objects, self.context).await?.parse()?;
         let id = added.video.id;
-        let known = if added.known { "; it was processed before, so there is nothing to do" } else { "" };
+        let known =
+            if added.known { "; it was processed before, so there is nothing to do" } else { "" };
         output.note(format_args!("sample: video {}{known}", id.0));
         if let Some(estimate) = added.estimated_ms.filter(|_| !added.known) {
             let estimate = words::span(Duration::from_millis(estimate));

@@ -24,10 +24,8 @@ impl FromStr for Size {
         let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
         let count: u64 = text[..digits].parse().map_err(|_| wrong())?;
         let unit = text[digits..].trim();
-        let (_, factor) = UNITS
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case(unit))
-            .ok_or_else(wrong)?;
+        let (_, factor) =
+            UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).ok_or_else(wrong)?;
         count.checked_mul(*factor).map(Self).ok_or_else(wrong)
     }
 }

@@ -82,7 +82,9 @@ pub(crate) fn line(view: &VideoView) -> String {
     let mut texts: Vec<String> =
         begun.map(|stage| format!("{} {}", stage.name, counts(stage))).collect();
     if texts.is_empty() {
-        texts.push(if is_final(view.video.state) { state(view.video.state) } else { "waits" }.into());
+        texts.push(
+            if is_final(view.video.state) { state(view.video.state) } else { "waits" }.into(),
+        );
     }
     let mut line = format!("{:>3}%  {}", percent(view.progress), texts.join(", "));
     if let Some(rest) = view.remaining_ms.filter(|_| !is_final(view.video.state)) {

@@ -144,7 +144,11 @@ pub(crate) fn scratch_of(data: &Path) -> PathBuf {
 pub(crate) fn default_cache() -> PathBuf {
     let given = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache"));
-    given.filter(|path| path.is_absolute()).or_else(home).unwrap_or_else(std::env::temp_dir).join("divvy")
+    given
+        .filter(|path| path.is_absolute())
+        .or_else(home)
+        .unwrap_or_else(std::env::temp_dir)
+        .join("divvy")
 }
 
 #[cfg(test)]

@@ -17,4 +17,5 @@ mod starting_and_stopping;
 mod store_tools;
 mod submitting;
 mod tasks_and_queues;
+mod videos;
 mod workflows;

@@ -238,8 +238,21 @@ mod tests {
     fn flags_change_only_what_they_name() {
         assert_eq!(recipe(&flags(&[])).unwrap(), Recipe::default());
         let words = [
-            "--ladder", "720,480", "--preset", "fast", "--crf", "20", "--chunk", "20s",
-            "--thumbnails", "off", "--subtitles", "en", "--scan", "--flag-at", "0.5",
+            "--ladder",
+            "720,480",
+            "--preset",
+            "fast",
+            "--crf",
+            "20",
+            "--chunk",
+            "20s",
+            "--thumbnails",
+            "off",
+            "--subtitles",
+            "en",
+            "--scan",
+            "--flag-at",
+            "0.5",
         ];
         let expected = Recipe {
             ladder: vec![720, 480],

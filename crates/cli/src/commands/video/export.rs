@@ -41,7 +41,8 @@ pub(super) async fn run(args: &Export, context: &Context) -> Result<Code> {
     let parent = parent(&args.folder);
     let cannot = || format!("cannot write to {}", parent.display());
     fs::create_dir_all(&parent).with_context(cannot)?;
-    let staged = tempfile::Builder::new().prefix(".export-").tempdir_in(&parent).with_context(cannot)?;
+    let staged =
+        tempfile::Builder::new().prefix(".export-").tempdir_in(&parent).with_context(cannot)?;
     write_all(&manifest, staged.path(), &api, context).await?;
     place(staged, &args.folder)?;
     let (files, total) = sums(&manifest);
@@ -88,12 +89,7 @@ fn sums(manifest: &Manifest) -> (usize, u64) {
 }
 
 /// Writes every file of the manifest below `folder`.
-async fn write_all(
-    manifest: &Manifest,
-    folder: &Path,
-    api: &Api,
-    context: &Context,
-) -> Result<()> {
+async fn write_all(manifest: &Manifest, folder: &Path, api: &Api, context: &Context) -> Result<()> {
     let mut blobs: BTreeMap<BlobId, Vec<&FileEntry>> = BTreeMap::new();
     for file in &manifest.files {
         is_inside(&file.path)?;
@@ -137,9 +133,12 @@ async fn fetch(id: BlobId, folder: &Path, api: &Api) -> Result<File> {
     }
     let found = BlobId(*hasher.finalize().as_bytes());
     if found != id {
-        return Err(Failure::new(Code::Failed, format!("blob {id} is damaged: it hashes to {found}"))
-            .cure("try again; if it stays so, the server's disk has lost data")
-            .into());
+        return Err(Failure::new(
+            Code::Failed,
+            format!("blob {id} is damaged: it hashes to {found}"),
+        )
+        .cure("try again; if it stays so, the server's disk has lost data")
+        .into());
     }
     Ok(file)
 }

@@ -18,7 +18,8 @@ pub(super) async fn run(args: &VideoList, context: &Context) -> Result<Code> {
     let states: Vec<VideoState> = args.state.iter().map(|state| (*state).into()).collect();
     let limit = args.limit as usize;
     // States are picked here, so all must be looked at in order to find enough of some.
-    let mut views = all(&context.api()?, if states.is_empty() { limit } else { usize::MAX }).await?;
+    let mut views =
+        all(&context.api()?, if states.is_empty() { limit } else { usize::MAX }).await?;
     views.retain(|view| states.is_empty() || states.contains(&view.video.state));
     views.truncate(limit);
     if output.is_json() {
@@ -34,7 +35,8 @@ pub(super) async fn run(args: &VideoList, context: &Context) -> Result<Code> {
 }
 
 fn table(views: &[VideoView], now: Timestamp) -> Table {
-    let mut table = Table::new(&["=ID", "TITLE", "=STATE", ">DONE", ">LENGTH", ">SOURCE", "=ADDED"]);
+    let mut table =
+        Table::new(&["=ID", "TITLE", "=STATE", ">DONE", ">LENGTH", ">SOURCE", "=ADDED"]);
     for view in views {
         let video = &view.video;
         table.row([
@@ -62,6 +64,9 @@ mod tests {
         let text = table(&[long, view(VideoState::Ready)], Timestamp(61_000_000)).rendered(80);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text.contains("7k2m4q8xw1zd") && text.contains("needs_review"), "{text}");
-        assert!(text.contains("60s ago") && text.contains("1:00") && text.contains("42%"), "{text}");
+        assert!(
+            text.contains("60s ago") && text.contains("1:00") && text.contains("42%"),
+            "{text}"
+        );
     }
 }

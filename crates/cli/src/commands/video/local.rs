@@ -26,9 +26,9 @@ pub(super) async fn open(args: &OneVideo, context: &Context) -> Result<Code> {
     } else {
         output.data(&address)?;
     }
-    let display = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| {
-        std::env::var_os(name).is_some_and(|value| !value.is_empty())
-    });
+    let display = ["DISPLAY", "WAYLAND_DISPLAY"]
+        .iter()
+        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()));
     if display {
         let mut command = Command::new("xdg-open");
         command.arg(&address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -146,8 +146,11 @@ async fn resolve(api: &Api, text: &str) -> Result<VideoId> {
 
 fn only(text: &str, mut found: Vec<VideoId>) -> Result<VideoId, Failure> {
     match found.len() {
-        0 => Err(Failure::new(Code::NotFound, format!("no video has an id that starts with `{text}`"))
-            .cure("divvy video list shows which there are")),
+        0 => Err(Failure::new(
+            Code::NotFound,
+            format!("no video has an id that starts with `{text}`"),
+        )
+        .cure("divvy video list shows which there are")),
         1 => Ok(found.remove(0)),
         count => {
             let named: Vec<&str> = found.iter().take(NAMED_MAX).map(|id| id.0.as_str()).collect();
