@@ -124,7 +124,8 @@ impl Stack {
         output.data(format_args!("  data     {}", plan.data.display()))?;
         output.data(format_args!("  workers  {workers} {processes}"))?;
         if let Some(tools) = tools {
-            output.data(format_args!("  video    {tools}; library at {url}/videos"))?;
+            output.data(format_args!("  video    {tools}"))?;
+            output.data(format_args!("  library  {url}/videos"))?;
         }
         output.data(format_args!("  try      divvy{server} submit sleep --arg ms:=500 --wait"))?;
         output.note("Ctrl-C drains and stops; a second Ctrl-C stops now");

@@ -1,9 +1,12 @@
 //! `divvy work`: a worker with the built-in kinds and the programs that it may run.
 
 use std::io::Read;
+use std::time::Duration;
 
 use anyhow::Result;
+use divvy::Client;
 use divvy_types::Name;
+use divvy_video::Studio;
 use divvy_worker::builtin::{Builtins, ExecProgram, register};
 use divvy_worker::{Options, Registry, Shutdown, Slots, Worker};
 use serde_json::json;
@@ -13,8 +16,11 @@ use crate::args::service::{Work, WorkerFlags};
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
 use crate::values::{Prefetch, Program, SlotCounts};
-use crate::video::worker::VideoChoice;
-use crate::video::{self, joints};
+use crate::video::joints;
+use crate::video::worker::{ServerPlace, VideoChoice, offer};
+
+/// Between two tries to reach a server that is not there yet.
+const CONNECT_AGAIN: Duration = Duration::from_millis(500);
 
 /// Works until a signal, or until the server or the parent ends it.
 pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
@@ -30,13 +36,13 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     options.prefetch = choice.prefetch.map_or_else(|| options.slots.total(), |prefetch| prefetch.0);
     options.drain_timeout = choice.drain_timeout;
     let mut registry = choice.registry()?;
-    if let Some(studio) = studio(&choice.video, &args, settings).await? {
+    if args.stop_with_stdin {
+        stop_with_stdin(shutdown.clone());
+    }
+    if let Some(studio) = studio(&choice, &args, settings, &shutdown).await? {
         let offered = studio.tools().capabilities();
         options.capabilities.extend(offered.into_iter().map(Name::from));
         registry.merge(joints::registry(studio)?);
-    }
-    if args.stop_with_stdin {
-        stop_with_stdin(shutdown.clone());
     }
     tracing::info!("worker {name} works for {}", settings.server.value);
     let worker = Worker::new(options, registry).map_err(failure)?;
@@ -57,23 +63,49 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
 
 /// What video tasks need, if this worker takes any and the tools are there.
 async fn studio(
-    video: &VideoChoice,
+    choice: &Choice,
     args: &Work,
     settings: &Settings,
-) -> Result<Option<divvy_video::Studio>> {
-    if !video.enabled {
+    shutdown: &Shutdown,
+) -> Result<Option<Studio>> {
+    if !choice.video.enabled {
         return Ok(None);
     }
-    let tools = match video.find().await {
+    let tools = match choice.video.find().await {
         Ok(tools) => tools,
         Err(error) => {
             tracing::warn!("takes no video tasks: {error}; --no-video is silent about it");
             return Ok(None);
         }
     };
-    tracing::info!("takes video tasks: {}", video::worker::offer(&tools));
+    tracing::info!("takes video tasks: {}", offer(&tools));
     let (server, token) = (&settings.server.value, settings.token.value.as_deref());
-    Ok(Some(video.studio(tools, server, token, args.objects.clone()).await?))
+    let Some(client) = connect(server, token, shutdown).await? else { return Ok(None) };
+    let fetch_private = choice.allow_private;
+    let place = ServerPlace { server, token, folder: args.objects.clone(), fetch_private };
+    Ok(Some(choice.video.studio(tools, client, place)?))
+}
+
+/// A client of the server, which may come later than its workers. Nothing if the worker is asked to stop before.
+async fn connect(server: &str, token: Option<&str>, shutdown: &Shutdown) -> Result<Option<Client>> {
+    let mut told = false;
+    while !shutdown.is_asked() {
+        let connected = match token {
+            Some(token) => Client::connect_with_token(server, token).await,
+            None => Client::connect(server).await,
+        };
+        match connected {
+            Ok(client) => return Ok(Some(client)),
+            Err(error) if error.is_temporary() => {
+                if !std::mem::replace(&mut told, true) {
+                    tracing::warn!("waits for the server: {error}");
+                }
+                tokio::time::sleep(CONNECT_AGAIN).await;
+            }
+            Err(error) => return Err(Failure::usage(error.to_string()).into()),
+        }
+    }
+    Ok(None)
 }
 
 /// What a worker shall be, flags over settings.
@@ -84,7 +116,7 @@ pub(super) struct Choice {
     pub(super) prefetch: Option<Prefetch>,
     pub(super) programs: Vec<Program>,
     pub(super) allow_private: bool,
-    pub(super) drain_timeout: std::time::Duration,
+    pub(super) drain_timeout: Duration,
     pub(super) video: VideoChoice,
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use divvy::Client;
 use divvy::objects::{Blob, Objects};
 use divvy_objects::Folder;
 use divvy_video::Studio;
@@ -26,20 +27,20 @@ pub(crate) struct Reach {
 
 /// The objects of a server.
 pub(crate) fn objects(_server: &str, _token: Option<&str>, reach: Reach) -> Result<Objects> {
-    let Reach { folder, cache, cache_bytes: _ } = reach;
+    let Reach { folder, cache, .. } = reach;
     let folder = Folder::open(folder.unwrap_or(cache))?;
     Ok(Objects::in_folder(folder))
 }
 
 /// What the handlers of a worker share.
-pub(crate) async fn studio(
-    server: &str,
-    token: Option<&str>,
-    reach: Reach,
+pub(crate) fn studio(
+    objects: Objects,
     tools: Tools,
     scratch: PathBuf,
-) -> Result<Studio> {
-    Ok(Studio::new(objects(server, token, reach)?, tools, scratch))
+    _client: Client,
+    _fetch_private: bool,
+) -> Studio {
+    Studio::new(objects, tools, scratch)
 }
 
 /// Brings a file to the server; `progress` is told how many bytes are there.

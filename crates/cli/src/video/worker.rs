@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use divvy::Client;
 use divvy_video::Studio;
 use divvy_video::tools::provider::Choice;
 use divvy_video::tools::{RunError, ToolOptions, Tools};
@@ -104,22 +105,40 @@ impl VideoChoice {
         words
     }
 
-    /// A studio for a worker of this server; `folder` is the server's own, if it is on this machine.
-    pub(crate) async fn studio(
+    /// A studio for a worker of this server.
+    pub(crate) fn studio(
         &self,
         tools: Tools,
-        server: &str,
-        token: Option<&str>,
-        folder: Option<PathBuf>,
+        client: Client,
+        place: ServerPlace<'_>,
     ) -> Result<Studio> {
-        let cache = self.cache.clone().unwrap_or_else(default_cache);
-        let scratch = self.scratch.clone().unwrap_or_else(std::env::temp_dir);
+        let ServerPlace { server, token, folder, fetch_private } = place;
+        // Tools run in folders of their own, where a relative path would lead elsewhere.
+        let absolute = |path: PathBuf| {
+            std::path::absolute(&path).with_context(|| format!("cannot use {}", path.display()))
+        };
+        let cache = absolute(self.cache.clone().unwrap_or_else(default_cache))?;
+        let scratch = absolute(self.scratch.clone().unwrap_or_else(std::env::temp_dir))?;
         std::fs::create_dir_all(&scratch).with_context(|| {
             format!("cannot create {}; name another folder with --scratch", scratch.display())
         })?;
+        let folder = folder.map(absolute).transpose()?;
         let reach = Reach { folder, cache, cache_bytes: self.cache_size.0 };
-        joints::studio(server, token, reach, tools, scratch).await
+        let objects = joints::objects(server, token, reach)?;
+        Ok(joints::studio(objects, tools, scratch, client, fetch_private))
     }
+}
+
+/// Where the server of a worker is, and what the worker may do there.
+pub(crate) struct ServerPlace<'a> {
+    /// Its address.
+    pub(crate) server: &'a str,
+    /// Its token.
+    pub(crate) token: Option<&'a str>,
+    /// Its own folder of objects, if it is on this machine.
+    pub(crate) folder: Option<PathBuf>,
+    /// Whether videos may be fetched from private addresses.
+    pub(crate) fetch_private: bool,
 }
 
 /// What these tools offer, for people.

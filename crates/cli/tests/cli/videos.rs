@@ -22,7 +22,7 @@ fn what_cannot_be_added_is_told_with_its_name_before_a_server_is_asked() {
         (&["a.mp4", "--scan", "--flag-at", "7"], 2, "--flag-at is 7"),
         (&["a.mp4", "--crf", "52"], 2, "52"),
         (&["a.mp4", "--priority", "6"], 2, "6"),
-        (&["a.mp4", "--chunk", "20"], 2, "20s"),
+        (&["a.mp4", "--chunk", "20"], 2, "30s"),
         (&["a.mp4", "--thumbnails", "never"], 2, "off"),
         (&[], 2, "FILE|URL"),
     ] {

@@ -207,8 +207,7 @@ fn figures(
     renditions: Vec<Rendition>,
     cores: u64,
 ) -> Figures {
-    let fitting = runs.iter().filter(|run| u64::from(run.slots) <= cores);
-    let main = fitting.max_by_key(|run| run.slots).unwrap_or(&runs[0]).clone();
+    let main = fitting(&runs, cores).clone();
     let sum = |of: fn(&Rendition) -> u64| renditions.iter().map(of).sum::<u64>() as f64;
     let worst = |of: fn(&Rendition) -> Option<f64>| {
         renditions.iter().filter_map(of).reduce(f64::max).map(fine)
@@ -234,6 +233,12 @@ fn figures(
         runs,
         renditions,
     }
+}
+
+/// The run with most slots that the cores can serve; the first if none is small enough.
+fn fitting(runs: &[Slots], cores: u64) -> &Slots {
+    let served = runs.iter().filter(|run| u64::from(run.slots) <= cores);
+    served.max_by_key(|run| run.slots).unwrap_or(&runs[0])
 }
 
 /// With more decimals: differences are small.
@@ -312,5 +317,30 @@ impl Figures {
         }
         output.data(format_args!("{:<20} {:>12}", "frames_equal", self.frames_equal))?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_run_that_fills_the_cores_stands_for_all() {
+        let run = |slots| Slots {
+            slots,
+            wall_s: 1.0,
+            cpu_s: 1.0,
+            wall_ratio: 1.0,
+            cpu_ratio: 1.0,
+            utilisation: None,
+            first_encode_ms: None,
+            videos_per_hour: 1.0,
+        };
+        let runs = [run(4), run(1), run(2)];
+        assert_eq!(fitting(&runs, 2).slots, 2);
+        assert_eq!(fitting(&runs, 3).slots, 2);
+        assert_eq!(fitting(&runs, 64).slots, 4);
+        assert_eq!(fitting(&runs[..1], 2).slots, 4);
+        assert!((fine(0.000_123_4) - 0.000_12).abs() < 1e-9);
     }
 }

@@ -15,6 +15,7 @@ use crate::args::video::{Add, RecipeFlags};
 use crate::commands::Context;
 use crate::exit::{Code, Failure};
 use crate::http::{Api, Reply};
+use crate::output::words::bytes;
 use crate::video::joints::{self, Reach};
 use crate::video::values::Every;
 use crate::video::{bars, words, worker};
@@ -140,6 +141,9 @@ pub(crate) async fn add(
         Source::Address(address) => new.url = Some(address.clone()),
         Source::File { path, size } => {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if !context.output.is_live() {
+                context.output.note(format_args!("uploading {name}, {} …", bytes(*size)));
+            }
             let bar = bars::upload(&context.output, &name, *size);
             let uploaded = joints::upload(objects, path, |bytes| bar.set_position(bytes)).await;
             bar.finish_and_clear();
