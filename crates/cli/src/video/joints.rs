@@ -22,6 +22,7 @@ pub(crate) struct Reach {
     /// Where copies go.
     pub(crate) cache: PathBuf,
     /// How large they may become together.
+    #[expect(dead_code, reason = "copies are made once blobs come over the network")]
     pub(crate) cache_bytes: u64,
 }
 
