@@ -41,7 +41,9 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     }
     if let Some(studio) = studio(&choice, &args, settings, &shutdown).await? {
         let offered = studio.tools().capabilities();
-        options.capabilities.extend(offered.into_iter().map(Name::from));
+        // Estimates count on how many programs run at once.
+        let slots = format!("process_slots={}", options.slots.process);
+        options.capabilities.extend(offered.into_iter().chain([slots]).map(Name::from));
         registry.merge(joints::registry(studio)?);
     }
     tracing::info!("worker {name} works for {}", settings.server.value);
