@@ -16,11 +16,13 @@ ALL = --workspace --all-features --locked
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## Build, start server and workers, run the sample workflow (ONCE=1: then stop; ARGS=…: more flags)
-	@scripts/prepare build
+run: ## Build, start server and workers, process a sample video (VIDEO=path: your own; ONCE=1: then stop; ARGS=…: more flags)
+	@scripts/prepare run
 	cargo build --release --locked
+	@scripts/providers-for-run $(BINARY)
 	@once=; if [ -n "$(ONCE)" ] || ! { [ -t 0 ] && [ -t 1 ]; }; then once=--once; fi; \
-	set -x; exec $(BINARY) up --sample $$once $(ARGS)
+	video=; if [ -n "$(VIDEO)" ]; then video=--video; fi; \
+	set -x; exec $(BINARY) up --sample $$video $${video:+"$(VIDEO)"} $$once $(ARGS)
 
 test: ## Run every check that a change must pass (NEXTEST=0: plain cargo test; NEXTEST=1: install nextest)
 	@scripts/prepare test

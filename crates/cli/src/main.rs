@@ -20,6 +20,7 @@ mod service;
 mod suggest;
 mod supervise;
 mod values;
+mod video;
 mod watch;
 mod workflow;
 
@@ -32,6 +33,10 @@ use exit::{Code, Failure};
 use output::{Color, Output};
 
 fn main() -> ExitCode {
+    // Not a command for people: it takes whatever words the tools give it, and must start at once.
+    if std::env::args_os().nth(1).is_some_and(|word| word == video::worker::LAUNCHER) {
+        return ExitCode::from(video::joints::confine(std::env::args_os().skip(2)) as u8);
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(refuse(&error) as u8),

@@ -4,9 +4,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use divvy::Client;
+use divvy::objects::Objects;
 use divvy_engine::{Engine, Handle, Stopper};
+use divvy_objects::Folder;
 use divvy_server::{FileSections, Server, SettingsFile};
 use divvy_store::SqliteStore;
+use divvy_video::library::Library;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -15,6 +19,7 @@ use crate::config::Settings;
 use crate::exit::{Code, Failure};
 use crate::output::words;
 use crate::reload::Follower;
+use crate::video::joints::Mount;
 
 /// What a server needs to know.
 #[derive(Clone, Debug)]
@@ -74,13 +79,17 @@ pub(crate) struct Service {
 impl Service {
     /// Opens the store, recovers, and listens.
     pub(crate) async fn start(plan: &Plan) -> Result<Self> {
-        let (handle, engine) = open(plan.clone()).await?;
+        let (handle, engine, objects) = open(plan.clone()).await?;
         let settings_file = follow(plan, &handle).await?;
+        let shutdown = CancellationToken::new();
+        let mount = Mount::new(shutdown.clone());
         let options = divvy_server::Options {
             token: plan.token.clone(),
             allowed_hosts: plan.allowed_hosts.clone(),
             lease_ms: plan.lease_ms,
             settings_file: settings_file.clone(),
+            objects: Some(objects.clone()),
+            extension: mount.router(),
             ..divvy_server::Options::new(plan.listen)
         };
         let stopper = engine.stopper();
@@ -93,20 +102,28 @@ impl Service {
                 return Err(edge_failure(error).into());
             }
         };
-        let shutdown = CancellationToken::new();
         // What is no regular file, such as a pipe, can be read only once.
         if let Some(path) = plan.file.clone().filter(|path| path.is_file()) {
             let said = plan.scheduling.clone();
             let follower = Follower { path, shown: settings_file, handle, said };
             tokio::spawn(follower.run(shutdown.clone()));
         }
-        Ok(Self {
-            address: server.address(),
+        let address = server.address();
+        let service = Self {
+            address,
             edge: Some(tokio::spawn(server.run(shutdown.clone()))),
             engine: Some(tokio::spawn(engine.join())),
             shutdown,
             stopper,
-        })
+        };
+        match library(address, plan.token.as_deref(), objects).await {
+            Ok(library) => mount.open(library),
+            Err(error) => {
+                service.stop().await?;
+                return Err(error);
+            }
+        }
+        Ok(service)
     }
 
     /// Where it listens.
@@ -146,6 +163,27 @@ impl Service {
     }
 }
 
+/// The videos of the server that listens here. They are tasks like others, so they take the same way as any client's.
+async fn library(address: SocketAddr, token: Option<&str>, objects: Folder) -> Result<Library> {
+    let url = format!("http://{}", reachable(address));
+    let client = match token {
+        Some(token) => Client::connect_with_token(url, token).await,
+        None => Client::connect(url).await,
+    };
+    let client = client.map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+    Ok(Library::new(client, Objects::in_folder(objects)))
+}
+
+/// An address that listens on all interfaces is reached over loopback from here.
+pub(crate) fn reachable(address: SocketAddr) -> SocketAddr {
+    let mut address = address;
+    if address.ip().is_unspecified() {
+        let loopback = if address.is_ipv4() { "127.0.0.1" } else { "::1" };
+        address.set_ip(loopback.parse().expect("loopback is an address"));
+    }
+    address
+}
+
 /// Makes what the settings file says hold.
 async fn follow(plan: &Plan, handle: &Handle) -> Result<SettingsFile> {
     let Some(path) = &plan.file else { return Ok(SettingsFile::default()) };
@@ -170,16 +208,20 @@ fn broken_part<E: std::fmt::Display>(
 }
 
 /// Opens the store and recovers, off the async threads because both read the disk.
-async fn open(plan: Plan) -> Result<(Handle, Engine)> {
+async fn open(plan: Plan) -> Result<(Handle, Engine, Folder)> {
     tokio::task::spawn_blocking(move || {
         let options = divvy_store::sqlite::Options {
             retention_days: plan.retention_days,
             ..Default::default()
         };
         let store = SqliteStore::open(&plan.data, options).map_err(store_failure)?;
+        let failed = |error: String| Failure::new(Code::Failed, error);
+        let objects = Folder::open(plan.data.join("objects"));
+        let objects = objects.map_err(|error| failed(error.to_string()))?;
         let options = divvy_engine::Options { lease_ms: plan.lease_ms, ..Default::default() };
         let started = Engine::start(Box::new(store), options);
-        started.map_err(|error| Failure::new(Code::Failed, error.to_string()).into())
+        let (handle, engine) = started.map_err(|error| failed(error.to_string()))?;
+        Ok((handle, engine, objects))
     })
     .await?
 }

@@ -22,6 +22,7 @@ pub mod plan;
 pub mod probe;
 pub mod recipe;
 pub mod results;
+pub mod sample;
 pub mod studio;
 pub mod tasks;
 pub mod tools;

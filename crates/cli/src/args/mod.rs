@@ -10,6 +10,7 @@ pub(crate) mod scheduling;
 pub(crate) mod service;
 pub(crate) mod submit;
 pub(crate) mod tasks;
+pub(crate) mod video;
 pub(crate) mod workflows;
 
 use std::path::PathBuf;
@@ -22,9 +23,10 @@ use crate::output::Color;
 
 const FIRST_STEPS: &str = "\
 First steps:
-  divvy up --sample           a server, local workers, and a sample workflow
-  divvy submit noop --wait    run one durable task
-  divvy status                see how it goes
+  divvy up --sample              a server, local workers, and a sample video
+  divvy video add FILE --wait    split a video over all workers
+  divvy submit noop --wait       run one durable task
+  divvy status                   see how it goes
 
 Exit codes: 0 done, 1 the work failed, 2 usage, 3 no server, 4 not found,
 5 refused, 6 timed out, 130 interrupted";
@@ -127,6 +129,9 @@ pub(crate) enum Command {
     /// Let tasks come by the calendar
     #[command(alias = "schedules", subcommand, after_help = schedule::SCHEDULE_EXAMPLES)]
     Schedule(schedule::Schedule),
+    /// Add videos, watch how they are made, and get the files
+    #[command(alias = "videos", subcommand, after_help = video::VIDEO_EXAMPLES)]
+    Video(video::Video),
     /// Show the health of the server on one screen
     #[command(after_help = local::STATUS_EXAMPLES)]
     Status,

@@ -15,6 +15,7 @@ mod recovery;
 mod scheduler;
 mod store_only;
 mod submitter;
+mod video;
 
 use std::path::PathBuf;
 
@@ -45,6 +46,9 @@ enum Which {
     /// The scheduler alone on one core: task lives per second, over a growing backlog, and memory.
     #[command(after_help = SCHEDULER_EXAMPLES)]
     Scheduler(scheduler::Args),
+    /// A video in pieces against one plain ffmpeg: time, CPU, size, likeness and frames.
+    #[command(after_help = VIDEO_EXAMPLES)]
+    Video(video::Args),
 }
 
 const SCHEDULER_EXAMPLES: &str = "\
@@ -52,6 +56,12 @@ Examples:
   divvy bench scheduler --quick                  a rough answer in seconds
   divvy bench scheduler --json                   all sizes, all figures
   divvy bench scheduler --max-waiting 1000000    with less memory";
+
+const VIDEO_EXAMPLES: &str = "\
+Examples:
+  divvy bench video --json                       150 s of 1080p, some minutes
+  divvy bench video --seconds 30 --slots 2 --skip-quality
+  divvy bench video --chunk 20s --preset medium";
 
 /// Where the temporary store of a benchmark goes.
 #[derive(Clone, Debug, clap::Args)]
@@ -89,6 +99,14 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
         }
         Which::Scheduler(args) => {
             let figures = scheduler::run(&args, output).await?;
+            if output.is_json() {
+                return print(output, &figures);
+            }
+            figures.print(output)?;
+            Ok(Code::Done)
+        }
+        Which::Video(args) => {
+            let figures = video::run(&args, output).await?;
             if output.is_json() {
                 return print(output, &figures);
             }

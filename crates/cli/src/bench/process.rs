@@ -13,12 +13,31 @@ pub(super) struct Process(Child);
 impl Process {
     /// A server on a free port of this machine, and its address.
     pub(super) fn server(data: &Path) -> anyhow::Result<(Self, String)> {
-        let mut child = Self::divvy()?
-            .args(["serve", "--listen", "127.0.0.1:0", "--json", "--data"])
-            .arg(data)
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("starting the private server")?;
+        let mut command = Self::divvy()?;
+        command.args(["serve", "--listen", "127.0.0.1:0", "--json", "--data"]).arg(data);
+        Self::listening(command)
+    }
+
+    /// A server with one local worker that runs so many child processes at once, and its address.
+    pub(super) fn up(
+        data: &Path,
+        slots: u32,
+        ffmpeg: Option<&Path>,
+    ) -> anyhow::Result<(Self, String)> {
+        let mut command = Self::divvy()?;
+        command.args(["up", "--workers", "1", "--config", "/dev/null"]);
+        command.args(["--listen", "127.0.0.1:0", "--json", "--data"]).arg(data);
+        command.args(["--slots", &format!("process={slots}")]);
+        if let Some(ffmpeg) = ffmpeg {
+            command.arg("--ffmpeg").arg(ffmpeg);
+        }
+        Self::listening(command)
+    }
+
+    /// Starts what will say its address.
+    fn listening(mut command: Command) -> anyhow::Result<(Self, String)> {
+        let mut child =
+            command.stdout(Stdio::piped()).spawn().context("starting the private server")?;
         let stdout = child.stdout.take().context("the server has no output")?;
         let process = Self(child);
         let mut line = String::new();
@@ -59,6 +78,11 @@ impl Process {
             }
         }
         Ok(command)
+    }
+
+    /// The process.
+    pub(super) fn id(&self) -> u32 {
+        self.0.id()
     }
 
     /// Memory in use, in MiB: now, and at most so far.

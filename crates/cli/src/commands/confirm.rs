@@ -9,9 +9,14 @@ use crate::exit::Failure;
 
 /// Asks on a terminal; without one nobody could answer.
 pub(super) fn confirm(question: &str, context: &Context) -> Result<()> {
+    confirm_or(question, "add --yes, or look first with --dry-run", context)
+}
+
+/// The same with another cure for those who cannot answer.
+pub(super) fn confirm_or(question: &str, cure: &str, context: &Context) -> Result<()> {
     if !io::stdin().is_terminal() || context.output.is_json() {
         let failure = Failure::refused(format!("{question} nobody is here to answer"));
-        return Err(failure.cure("add --yes, or look first with --dry-run").into());
+        return Err(failure.cure(cure).into());
     }
     // If the question cannot be shown, the answer will not come either.
     let _ = write!(io::stderr(), "{question} [y/N] ");

@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 
 use super::Context;
 use crate::args::local::Doctor;
+use crate::args::video::VideoFlags;
 use crate::exit::Code;
 use crate::output::words;
+use crate::video::worker::{VideoChoice, offer};
 
 /// Open files that a server with many workers needs at least.
 const FILES_WANTED: u64 = 4_096;
@@ -64,7 +66,7 @@ pub(super) async fn run(args: &Doctor, context: &Context) -> Result<Code> {
         clock(),
         files(),
         cores(context),
-        program("ffmpeg", "video tasks need it"),
+        video(context).await,
         program("python3", "only for workers that are written in it"),
     ];
     let output = &context.output;
@@ -200,6 +202,21 @@ fn cores(context: &Context) -> Finding {
     }
     Finding::new("cores", Grade::Note, text)
         .cure("more than the cores can do: lower work.slots.cpu or up.workers")
+}
+
+/// Whether video tasks can run here, and with what.
+async fn video(context: &Context) -> Finding {
+    let choice = VideoChoice::new(&VideoFlags::default(), &context.settings.video);
+    if !choice.enabled {
+        return Finding::new("video", Grade::Note, "is switched off")
+            .cure("set video.enabled to true");
+    }
+    match choice.find().await {
+        Ok(tools) => Finding::new("video", Grade::Good, offer(&tools)),
+        Err(error) => Finding::new("video", Grade::Note, format!("no video tasks: {error}")).cure(
+            "install ffmpeg and bubblewrap (Debian: apt-get install ffmpeg bubblewrap), or set video.ffmpeg",
+        ),
+    }
 }
 
 fn program(name: &'static str, use_of_it: &str) -> Finding {

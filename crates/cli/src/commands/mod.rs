@@ -21,6 +21,7 @@ mod store;
 pub(crate) mod submit;
 mod task;
 mod up;
+pub(crate) mod video;
 mod wait;
 mod work;
 mod worker;
@@ -79,9 +80,11 @@ pub(crate) fn run(cli: Cli) -> Result<Code> {
     let service = matches!(command, Command::Up(_) | Command::Serve(_) | Command::Work(_));
     logging::start(service, global.verbose);
     let context = Context { output, settings, verbose: global.verbose };
+    // Those that say something about Ctrl-C listen for it themselves.
+    let listens = service || matches!(command, Command::Video(_));
     let runtime = runtime(&command).context("cannot start the async runtime")?;
     let ended = runtime.block_on(async {
-        if service {
+        if listens {
             return dispatch(command, context).await;
         }
         tokio::select! {
@@ -125,6 +128,7 @@ async fn dispatch(command: Command, context: Context) -> Result<Code> {
         Command::Limit(args) => limit::run(args, &context).await,
         Command::Dead(args) => dead::run(args, &context).await,
         Command::Schedule(args) => schedule::run(args, &context).await,
+        Command::Video(args) => video::run(args, &context).await,
         Command::Status => status::run(&context).await,
         Command::Doctor(args) if args.live => doctor_live::run(&context).await,
         Command::Doctor(args) => doctor::run(&args, &context).await,

@@ -1,10 +1,11 @@
 //! `divvy up`: a server in this process and workers beside it, until Ctrl-C.
 //!
 //! `auto` workers are one process per core but one, because the server needs some of the machine, at least one and at
-//! most eight. Each takes one computing task and one child process at once, so that all together keep the cores busy
-//! without crowding them; tasks that mostly wait are many per worker. `--slots` changes that for each worker.
+//! most eight. Each takes one computing task at once, and as many child processes as let all workers together fill the
+//! cores without crowding them; tasks that mostly wait are many per worker. `--slots` changes that for each worker.
 
 use std::io::IsTerminal;
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
@@ -12,34 +13,86 @@ use serde_json::json;
 use super::Context;
 use super::serve::StopSignals;
 use super::work::Choice;
-use crate::args::service::Up;
-use crate::exit::Code;
+use crate::args::service::{Up, Which};
+use crate::exit::{Code, Failure};
 use crate::http::Api;
-use crate::service::{Plan, Service};
-use crate::values::{Programs, SlotCounts, Span};
+use crate::sample::video::Sample;
+use crate::service::{Plan, Service, reachable};
+use crate::values::{SlotCounts, Span};
+use crate::video::worker::{VideoChoice, offer, scratch_of};
 use crate::{config, logging, sample, supervise};
 
-/// Slots of one local worker.
-const LOCAL_SLOTS: SlotCounts =
-    SlotCounts { async_: Some(64), blocking: Some(4), cpu: Some(1), process: Some(1) };
+/// Slots of one local worker of so many.
+fn local_slots(workers: u32, cores: usize) -> SlotCounts {
+    let cores = u32::try_from(cores).unwrap_or(u32::MAX);
+    let process = cores.div_ceil(workers.max(1));
+    SlotCounts { async_: Some(64), blocking: Some(4), cpu: Some(1), process: Some(process) }
+}
 
 /// Runs until Ctrl-C, or until the sample is over.
 pub(super) async fn run(args: Up, context: Context) -> Result<Code> {
     let signals = StopSignals::listen()?;
     let plan = Plan::new(&args.server, &context.settings)?;
     // What every worker would stumble over is better told before anything is started.
-    Choice::new(&args.worker, &context.settings).registry()?;
+    let mut choice = Choice::new(&args.worker, &context.settings);
+    choice.registry()?;
+    let tools = look_for_tools(&args, &mut choice, &context).await?;
     let service = Service::start(&plan).await?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = args.workers.unwrap_or(context.settings.workers.value).count(cores);
     // A sample without anyone to work on it would wait for ever.
-    let workers = if args.sample { wanted.max(1) } else { wanted };
+    let workers = if args.sample.is_some() { wanted.max(1) } else { wanted };
+    choice.slots = choice.slots.or(local_slots(workers, cores));
+    sweep(&plan.data);
     let url = format!("http://{}", reachable(service.address()));
-    let supervisor = supervise::Supervisor::start(&worker_plan(&args, &context, &url)?, workers);
-    let mut stack = Stack { service, supervisor, signals, context };
-    stack.announce(&plan, &url, workers)?;
-    let ended = stack.run(&args, &url, workers).await;
+    let worker_plan = worker_plan(&args, &choice, &plan, &context, &url)?;
+    let supervisor = supervise::Supervisor::start(&worker_plan, workers);
+    let mut stack = Stack { service, supervisor, signals, context, video: choice.video };
+    stack.announce(&plan, &url, workers, tools.as_deref())?;
+    let ended = stack.run(&args, &plan, &url, workers).await;
     stack.stop(ended).await
+}
+
+/// What video tasks can be done with here, in words. Where they cannot, the workers need not look for it again.
+async fn look_for_tools(
+    args: &Up,
+    choice: &mut Choice,
+    context: &Context,
+) -> Result<Option<String>> {
+    let needed = args.sample == Some(Which::Video);
+    if needed && !choice.video.enabled {
+        return Err(Failure::usage("--sample is a video, and --no-video takes none")
+            .cure("leave one of them out, or take --sample primes")
+            .into());
+    }
+    if needed {
+        // A sample shows all that this machine can do.
+        choice.video.use_installed_providers();
+    }
+    if !choice.video.enabled {
+        return Ok(None);
+    }
+    match choice.video.find().await {
+        Ok(tools) => Ok(Some(offer(&tools))),
+        Err(error) if needed => Err(Failure::new(Code::Failed, error.to_string())
+            .cure("without it there is: divvy up --sample primes")
+            .into()),
+        Err(error) => {
+            context.output.note(format_args!("no video tasks here: {error}"));
+            choice.video.enabled = false;
+            Ok(None)
+        }
+    }
+}
+
+/// Removes what workers that were killed left behind. None runs now: the data folder is ours.
+fn sweep(data: &Path) {
+    let folder = scratch_of(data);
+    if let Err(error) = std::fs::remove_dir_all(&folder)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!("cannot empty {}: {error}", folder.display());
+    }
 }
 
 /// Everything that runs.
@@ -48,15 +101,17 @@ struct Stack {
     supervisor: supervise::Supervisor,
     signals: StopSignals,
     context: Context,
+    /// What the workers do about videos.
+    video: VideoChoice,
 }
 
 impl Stack {
-    fn announce(&self, plan: &Plan, url: &str, workers: u32) -> Result<()> {
+    fn announce(&self, plan: &Plan, url: &str, workers: u32, tools: Option<&str>) -> Result<()> {
         let output = &self.context.output;
         if output.is_json() {
             return output.object(&json!({
                 "url": url, "address": self.service.address().to_string(), "data": plan.data, "workers": workers,
-                "pid": std::process::id(), "version": env!("CARGO_PKG_VERSION"),
+                "pid": std::process::id(), "version": env!("CARGO_PKG_VERSION"), "video": tools,
             }));
         }
         let server = if url.ends_with(config::LISTEN_DEFAULT) {
@@ -68,18 +123,31 @@ impl Stack {
         output.data(format_args!("divvy {} is up: {url}", env!("CARGO_PKG_VERSION")))?;
         output.data(format_args!("  data     {}", plan.data.display()))?;
         output.data(format_args!("  workers  {workers} {processes}"))?;
+        if let Some(tools) = tools {
+            output.data(format_args!("  video    {tools}"))?;
+            output.data(format_args!("  library  {url}/videos"))?;
+        }
         output.data(format_args!("  try      divvy{server} submit sleep --arg ms:=500 --wait"))?;
         output.note("Ctrl-C drains and stops; a second Ctrl-C stops now");
         Ok(())
     }
 
     /// Runs the sample if asked, then until a signal; what the end is if nothing goes wrong at the stop.
-    async fn run(&mut self, args: &Up, url: &str, workers: u32) -> Result<Code> {
-        if args.sample {
+    async fn run(&mut self, args: &Up, plan: &Plan, url: &str, workers: u32) -> Result<Code> {
+        if let Some(which) = args.sample {
             let api = Api::new(url, self.context.settings.token.value.clone())?;
-            let output = self.context.output;
+            let (context, video) = (&self.context, &self.video);
+            let sample = async {
+                match which {
+                    Which::Primes => sample::primes::run(&api, &context.output, workers).await,
+                    Which::Video => {
+                        let (data, file) = (plan.data.as_path(), args.video.as_deref());
+                        Sample { api: &api, context, video, data, file }.run().await
+                    }
+                }
+            };
             let outcome = tokio::select! {
-                outcome = sample::run(&api, &output, workers) => outcome,
+                outcome = sample => outcome,
                 () = self.signals.next() => return Ok(Code::Done),
                 error = self.service.broken() => return Err(error),
                 error = self.supervisor.broken() => return Err(error),
@@ -98,7 +166,7 @@ impl Stack {
 
     /// Drains the workers, then stops the server. A second signal stops all of it now.
     async fn stop(self, ended: Result<Code>) -> Result<Code> {
-        let Self { service, mut supervisor, mut signals, context } = self;
+        let Self { service, mut supervisor, mut signals, context, .. } = self;
         let output = &context.output;
         output.note(
             "draining: running tasks finish, the rest waits for the next start; Ctrl-C stops now",
@@ -127,26 +195,21 @@ impl Stack {
     }
 }
 
-/// An address that listens on all interfaces is reached over loopback from here.
-fn reachable(address: std::net::SocketAddr) -> std::net::SocketAddr {
-    let mut address = address;
-    if address.ip().is_unspecified() {
-        let loopback = if address.is_ipv4() { "127.0.0.1" } else { "::1" };
-        address.set_ip(loopback.parse().expect("loopback is an address"));
-    }
-    address
-}
-
-fn worker_plan(args: &Up, context: &Context, url: &str) -> Result<supervise::Plan> {
+fn worker_plan(
+    args: &Up,
+    choice: &Choice,
+    plan: &Plan,
+    context: &Context,
+    url: &str,
+) -> Result<supervise::Plan> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
-    let mut choice = Choice::new(&args.worker, &context.settings);
-    if args.sample {
-        choice.programs.extend(sample::programs(&program.to_string_lossy()));
+    let mut programs = choice.programs.clone();
+    if args.sample == Some(Which::Primes) {
+        programs.extend(sample::primes::programs(&program.to_string_lossy()));
     }
-    let slots = choice.slots.or(LOCAL_SLOTS);
     let mut arguments: Vec<String> =
         ["--server", url, "--config", "/dev/null", "--slots"].map(String::from).to_vec();
-    arguments.push(slots.to_string());
+    arguments.push(choice.slots.to_string());
     if let Some(prefetch) = choice.prefetch {
         arguments.extend(["--prefetch".to_owned(), prefetch.to_string()]);
     }
@@ -155,12 +218,13 @@ fn worker_plan(args: &Up, context: &Context, url: &str) -> Result<supervise::Pla
             arguments.extend([flag.to_owned(), names.join(",")]);
         }
     }
-    for program in &Programs(choice.programs).0 {
+    for program in &programs {
         arguments.extend(["--exec".to_owned(), program.to_text()]);
     }
     if choice.allow_private {
         arguments.push("--allow-private".to_owned());
     }
+    arguments.extend(choice.video.arguments(&plan.data));
     arguments.extend(["--drain-timeout".to_owned(), Span(choice.drain_timeout).to_string()]);
     arguments.extend((0..context.verbose).map(|_| "-v".to_owned()));
     let said = context.verbose > 0 || std::env::var_os(logging::VARIABLE).is_some();
@@ -170,4 +234,18 @@ fn worker_plan(args: &Up, context: &Context, url: &str) -> Result<supervise::Pla
         token: context.settings.token.value.clone(),
         log: (!said).then_some("warn"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_workers_together_have_a_process_for_each_core() {
+        for (cores, workers) in [(1, 1), (2, 1), (2, 4), (7, 3), (8, 7), (64, 8), (4, 0)] {
+            let slots = local_slots(workers, cores).process.unwrap() as usize;
+            assert!(slots * workers.max(1) as usize >= cores, "{cores} {workers}: {slots}");
+            assert!((slots - 1) * (workers.max(1) as usize) < cores, "{cores} {workers}: {slots}");
+        }
+    }
 }

@@ -1,9 +1,12 @@
 //! `divvy work`: a worker with the built-in kinds and the programs that it may run.
 
 use std::io::Read;
+use std::time::Duration;
 
 use anyhow::Result;
+use divvy::Client;
 use divvy_types::Name;
+use divvy_video::Studio;
 use divvy_worker::builtin::{Builtins, ExecProgram, register};
 use divvy_worker::{Options, Registry, Shutdown, Slots, Worker};
 use serde_json::json;
@@ -13,6 +16,11 @@ use crate::args::service::{Work, WorkerFlags};
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
 use crate::values::{Prefetch, Program, SlotCounts};
+use crate::video::joints;
+use crate::video::worker::{ServerPlace, VideoChoice, offer};
+
+/// Between two tries to reach a server that is not there yet.
+const CONNECT_AGAIN: Duration = Duration::from_millis(500);
 
 /// Works until a signal, or until the server or the parent ends it.
 pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
@@ -27,9 +35,16 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     options.slots = slots(choice.slots);
     options.prefetch = choice.prefetch.map_or_else(|| options.slots.total(), |prefetch| prefetch.0);
     options.drain_timeout = choice.drain_timeout;
-    let registry = choice.registry()?;
+    let mut registry = choice.registry()?;
     if args.stop_with_stdin {
         stop_with_stdin(shutdown.clone());
+    }
+    if let Some(studio) = studio(&choice, &args, settings, &shutdown).await? {
+        let offered = studio.tools().capabilities();
+        // Estimates count on how many programs run at once.
+        let slots = format!("process_slots={}", options.slots.process);
+        options.capabilities.extend(offered.into_iter().chain([slots]).map(Name::from));
+        registry.merge(joints::registry(studio)?);
     }
     tracing::info!("worker {name} works for {}", settings.server.value);
     let worker = Worker::new(options, registry).map_err(failure)?;
@@ -48,6 +63,53 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     Ok(Code::Done)
 }
 
+/// What video tasks need, if this worker takes any and the tools are there.
+async fn studio(
+    choice: &Choice,
+    args: &Work,
+    settings: &Settings,
+    shutdown: &Shutdown,
+) -> Result<Option<Studio>> {
+    if !choice.video.enabled {
+        return Ok(None);
+    }
+    let tools = match choice.video.find().await {
+        Ok(tools) => tools,
+        Err(error) => {
+            tracing::warn!("takes no video tasks: {error}; --no-video is silent about it");
+            return Ok(None);
+        }
+    };
+    tracing::info!("takes video tasks: {}", offer(&tools));
+    let (server, token) = (&settings.server.value, settings.token.value.as_deref());
+    let Some(client) = connect(server, token, shutdown).await? else { return Ok(None) };
+    let fetch_private = choice.allow_private;
+    let place = ServerPlace { server, token, folder: args.objects.clone(), fetch_private };
+    Ok(Some(choice.video.studio(tools, client, place)?))
+}
+
+/// A client of the server, which may come later than its workers. Nothing if the worker is asked to stop before.
+async fn connect(server: &str, token: Option<&str>, shutdown: &Shutdown) -> Result<Option<Client>> {
+    let mut told = false;
+    while !shutdown.is_asked() {
+        let connected = match token {
+            Some(token) => Client::connect_with_token(server, token).await,
+            None => Client::connect(server).await,
+        };
+        match connected {
+            Ok(client) => return Ok(Some(client)),
+            Err(error) if error.is_temporary() => {
+                if !std::mem::replace(&mut told, true) {
+                    tracing::warn!("waits for the server: {error}");
+                }
+                tokio::time::sleep(CONNECT_AGAIN).await;
+            }
+            Err(error) => return Err(Failure::usage(error.to_string()).into()),
+        }
+    }
+    Ok(None)
+}
+
 /// What a worker shall be, flags over settings.
 pub(super) struct Choice {
     pub(super) queues: Vec<Name>,
@@ -56,7 +118,8 @@ pub(super) struct Choice {
     pub(super) prefetch: Option<Prefetch>,
     pub(super) programs: Vec<Program>,
     pub(super) allow_private: bool,
-    pub(super) drain_timeout: std::time::Duration,
+    pub(super) drain_timeout: Duration,
+    pub(super) video: VideoChoice,
 }
 
 impl Choice {
@@ -84,6 +147,7 @@ impl Choice {
             programs,
             allow_private: flags.allow_private || settings.allow_private.value,
             drain_timeout: flags.drain_timeout.unwrap_or(settings.drain_timeout.value).0,
+            video: VideoChoice::new(&flags.video, &settings.video),
         }
     }
 }

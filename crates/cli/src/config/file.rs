@@ -13,6 +13,7 @@ use divvy_types::settings::{
 use serde::Deserialize;
 
 use super::place::place_of;
+use super::video::Video;
 use crate::exit::{Code, Failure};
 use crate::output::Color;
 use crate::values::{Names, Prefetch, Programs, SlotCounts, Span, Workers};
@@ -38,6 +39,8 @@ pub(crate) struct ConfigFile {
     pub(crate) up: Up,
     /// Workers.
     pub(crate) work: Work,
+    /// Videos on workers.
+    pub(crate) video: Video,
     /// How tasks get to workers and move between them. Read again while the server runs, like all that follow.
     pub(crate) load_balancing: Option<LoadBalancing>,
     /// Whose turn it is.
@@ -117,6 +120,7 @@ pub(crate) fn read(path: &Path) -> Result<ConfigFile> {
     if let Some(data) = &mut file.serve.data {
         *data = folder.join(&*data);
     }
+    file.video.settle(folder);
     for program in file.work.exec.iter_mut().flat_map(|programs| &mut programs.0) {
         // A bare name is looked up in PATH; only a path depends on where one stands.
         if program.words[0].contains('/') {
@@ -238,6 +242,9 @@ mod tests {
             ("work:\n  prefetch: 70000\n", 2, "expected 0 to 65536"),
             ("work:\n  exec:\n    resize: \"'open\"\n", 3, "quote"),
             ("up: {workers: [1]}\n", 1, ""),
+            ("video:\n  cache_size: 20\n", 2, "20GB"),
+            ("video:\n  speech: 'exec:'\n", 2, "no provider"),
+            ("video:\n  scaner: none\n", 2, "did you mean `scanner`?"),
             ("load_balancing:\n  strategy: hybird\n", 2, "did you mean `hybrid`?"),
             ("load_balancing:\n  thresholds:\n    busy_treshold: 3\n", 3, "`busy_threshold`"),
             (
@@ -292,6 +299,15 @@ mod tests {
                 && file.work.prefetch.is_some()
                 && file.up.workers.is_some()
                 && file.work.drain_timeout.is_some()
+        );
+        let video = &file.video;
+        assert!(
+            video.enabled.is_some()
+                && video.cache.is_some()
+                && video.cache_size.is_some()
+                && video.speech.is_some()
+                && video.scanner.is_some()
+                && video.allow_unconfined.is_some()
         );
     }
 }

@@ -5,6 +5,7 @@
 pub(crate) mod file;
 pub(crate) mod place;
 pub(crate) mod template;
+pub(crate) mod video;
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -21,6 +22,7 @@ use crate::exit::Failure;
 use crate::output::Color;
 use crate::values::{Names, Prefetch, Programs, SlotCounts, Span, Workers};
 use file::ConfigFile;
+use video::VideoSettings;
 
 /// Where a server listens unless told otherwise.
 pub(crate) const LISTEN_DEFAULT: &str = "127.0.0.1:7171";
@@ -94,6 +96,8 @@ pub(crate) struct Settings {
     pub(crate) exec: Setting<Programs>,
     pub(crate) allow_private: Setting<bool>,
     pub(crate) drain_timeout: Setting<Span>,
+    /// What workers do about videos.
+    pub(crate) video: VideoSettings,
     /// What the file says about scheduling.
     pub(crate) scheduling: FileSections,
 }
@@ -124,7 +128,7 @@ impl Settings {
     ) -> Result<Self> {
         let from = Layers { environment, path: path.as_deref() };
         let scheduling = file.clone().sections();
-        let ConfigFile { server, token, color, serve, up, work, .. } = file;
+        let ConfigFile { server, token, color, serve, up, work, video, .. } = file;
         let listen_default = LISTEN_DEFAULT.parse().expect("the default address is an address");
         let settings = Self {
             server: from
@@ -155,6 +159,7 @@ impl Settings {
                 work.drain_timeout,
                 Span(Duration::from_secs(30)),
             )?,
+            video: VideoSettings::resolve(&from, video)?,
             file: path.clone(),
             scheduling,
         };
@@ -163,9 +168,6 @@ impl Settings {
 
     /// Every setting as text: key, value, origin. A token is never shown.
     pub(crate) fn rows(&self) -> Vec<Row> {
-        fn row<T>(key: &'static str, setting: &Setting<T>, text: impl Fn(&T) -> String) -> Row {
-            (key.into(), text(&setting.value), setting.origin.clone())
-        }
         let shown = |token: &Option<String>| {
             if token.is_some() { "(set)".to_owned() } else { String::new() }
         };
@@ -189,6 +191,7 @@ impl Settings {
             row("work.allow_private", &self.allow_private, bool::to_string),
             row("work.drain_timeout", &self.drain_timeout, Span::to_string),
         ];
+        rows.extend(self.video.rows());
         rows.extend(self.scheduling_rows());
         rows
     }
@@ -213,6 +216,10 @@ impl Settings {
         }
         rows
     }
+}
+
+fn row<T>(key: &'static str, setting: &Setting<T>, text: impl Fn(&T) -> String) -> Row {
+    (key.into(), text(&setting.value), setting.origin.clone())
 }
 
 /// Every value below `value` with its path. A list is one value.

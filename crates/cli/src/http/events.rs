@@ -1,4 +1,4 @@
-//! The server's events, read as they come: `GET /api/v1/events` (server-sent events).
+//! The server's events, read as they come (server-sent events): those of tasks at `GET /api/v1/events`, and others.
 
 use divvy_types::view::TaskChange;
 use reqwest::Response;
@@ -17,23 +17,61 @@ pub(crate) enum Event {
     Lagged,
 }
 
-/// An open stream of events.
-pub(crate) struct Events {
-    response: Response,
-    parser: Parser,
-}
+/// An open stream of events about tasks.
+pub(crate) struct Events(Frames);
 
 impl Events {
     /// Subscribes to the changes that `query` asks for.
     pub(crate) async fn open(api: &Api, query: Query<'_>) -> anyhow::Result<Self> {
-        Ok(Self { response: api.stream(&["events"], query).await?, parser: Parser::default() })
+        Ok(Self(Frames::open(api, &["events"], query).await?))
     }
 
     /// The next event; nothing when the stream has ended, for whatever reason. May be dropped while it waits.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
-            if let Some(event) = self.parser.next() {
+            if let Some(event) = self.0.next().await?.event() {
                 return Some(event);
+            }
+        }
+    }
+}
+
+/// One event as it came.
+#[derive(Debug, Default)]
+pub(crate) struct Frame {
+    /// Its name, if it has one.
+    name: String,
+    /// What it says.
+    pub(crate) data: String,
+}
+
+impl Frame {
+    /// What it says about tasks, if it does.
+    fn event(&self) -> Option<Event> {
+        if self.name == "lagged" {
+            return Some(Event::Lagged);
+        }
+        serde_json::from_str(&self.data).ok().map(Event::Change)
+    }
+}
+
+/// An open stream of events of any sort.
+pub(crate) struct Frames {
+    response: Response,
+    parser: Parser,
+}
+
+impl Frames {
+    /// Opens the stream at this path.
+    pub(crate) async fn open(api: &Api, path: &[&str], query: Query<'_>) -> anyhow::Result<Self> {
+        Ok(Self { response: api.stream(path, query).await?, parser: Parser::default() })
+    }
+
+    /// The next event; nothing when the stream has ended, for whatever reason. May be dropped while it waits.
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
+        loop {
+            if let Some(frame) = self.parser.next() {
+                return Some(frame);
             }
             let chunk = self.response.chunk().await.ok()??;
             self.parser.feed(&chunk)?;
@@ -45,8 +83,7 @@ impl Events {
 #[derive(Default)]
 struct Parser {
     buffer: Vec<u8>,
-    name: String,
-    data: String,
+    frame: Frame,
 }
 
 impl Parser {
@@ -56,30 +93,27 @@ impl Parser {
         (last_line <= LINE_BYTES_MAX).then_some(())
     }
 
-    fn next(&mut self) -> Option<Event> {
+    fn next(&mut self) -> Option<Frame> {
         while let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.buffer.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
-            if let Some(event) = self.line(line.trim_end_matches(['\r', '\n'])) {
-                return Some(event);
+            if let Some(frame) = self.line(line.trim_end_matches(['\r', '\n'])) {
+                return Some(frame);
             }
         }
         None
     }
 
-    fn line(&mut self, line: &str) -> Option<Event> {
+    fn line(&mut self, line: &str) -> Option<Frame> {
         if line.is_empty() {
-            let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
-            if name == "lagged" {
-                return Some(Event::Lagged);
-            }
-            return serde_json::from_str(&data).ok().map(Event::Change);
+            let frame = std::mem::take(&mut self.frame);
+            return (!frame.data.is_empty() || !frame.name.is_empty()).then_some(frame);
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
-            "event" => value.clone_into(&mut self.name),
-            "data" => self.data.push_str(value),
+            "event" => value.clone_into(&mut self.frame.name),
+            "data" => self.frame.data.push_str(value),
             // Ids, retry hints and comments (which keep the connection alive) say nothing about tasks.
             _ => {}
         }
@@ -99,7 +133,8 @@ mod tests {
             let mut events = Vec::new();
             for chunk in text.as_bytes().chunks(size) {
                 parser.feed(chunk).unwrap();
-                events.extend(std::iter::from_fn(|| parser.next()));
+                let frames = std::iter::from_fn(|| parser.next());
+                events.extend(frames.filter_map(|frame| frame.event()));
             }
             assert_eq!(events.len(), 2, "{events:?}");
             assert!(matches!(&events[0], Event::Change(change) if change.kind == "noop"));

@@ -39,6 +39,11 @@ impl Cell {
     pub(crate) fn colored(text: impl Into<String>, color: &'static str) -> Self {
         Self { color: Some(color), ..Self::from(text) }
     }
+
+    /// The text without anything that could move the cursor.
+    pub(crate) fn into_text(self) -> String {
+        self.text
+    }
 }
 
 impl Table {
@@ -66,6 +71,12 @@ impl Table {
             return Ok(());
         }
         output.bytes(self.render(width(), output.has_color()).as_bytes())
+    }
+
+    /// The text of the table at this width, without colours.
+    #[cfg(test)]
+    pub(crate) fn rendered(&self, width: usize) -> String {
+        self.render(width, false)
     }
 
     fn render(&self, width: usize, color: bool) -> String {

@@ -1,4 +1,4 @@
-//! The steps of the sample as programs: payload on standard input, results of earlier tasks in the file that
+//! The steps of the sample of primes as programs: payload on standard input, results of earlier tasks in the file that
 //! `DIVVY_UPSTREAM` names, result on standard output, progress on standard error. Any language can do the same.
 
 use std::io::{self, Read, Write};
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::Total;
+use super::primes::Total;
 use crate::args::local::Step;
 use crate::exit::Code;
 use crate::output::Output;

@@ -23,7 +23,7 @@ use restarts::Restarts;
 /// Time for a worker that was told to stop now, before it is killed.
 const NOW_GRACE: Duration = Duration::from_secs(5);
 /// Variables that would change what the parent decided for its workers.
-const HIDDEN_VARIABLES: [&str; 13] = [
+const HIDDEN_VARIABLES: [&str; 21] = [
     "DIVVY_SERVER",
     "DIVVY_COLOR",
     "DIVVY_CONFIG",
@@ -37,6 +37,14 @@ const HIDDEN_VARIABLES: [&str; 13] = [
     "DIVVY_EXEC",
     "DIVVY_ALLOW_PRIVATE",
     "DIVVY_DRAIN_TIMEOUT",
+    "DIVVY_VIDEO",
+    "DIVVY_FFMPEG",
+    "DIVVY_SCRATCH",
+    "DIVVY_CACHE",
+    "DIVVY_CACHE_SIZE",
+    "DIVVY_SPEECH",
+    "DIVVY_SCANNER",
+    "DIVVY_ALLOW_UNCONFINED",
 ];
 
 /// How the workers are started.

@@ -17,4 +17,6 @@ mod starting_and_stopping;
 mod store_tools;
 mod submitting;
 mod tasks_and_queues;
+mod video_answers;
+mod videos;
 mod workflows;

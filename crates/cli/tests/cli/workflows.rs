@@ -84,8 +84,9 @@ fn a_wrong_file_is_refused_before_anything_is_submitted() {
 #[test]
 fn the_sample_counts_primes_over_processes_and_exits_0() {
     let folder = Folder::new();
-    let ended =
-        folder.run(&["up", "--sample", "--workers", "2", "--listen", "127.0.0.1:0"]).expect(0);
+    let ended = folder
+        .run(&["up", "--sample", "primes", "--workers", "2", "--listen", "127.0.0.1:0"])
+        .expect(0);
     assert!(ended.stdout.contains("216816 primes below 3000000, as expected"), "{}", ended.stdout);
     assert!(ended.stderr.contains("sample.count 16/16"), "{}", ended.stderr);
     assert!(ended.stderr.contains("draining"), "{}", ended.stderr);
