@@ -11,6 +11,7 @@ use std::time::Duration;
 use divvy::objects::Blob;
 use divvy::prelude::*;
 
+use super::encode::picture_filters;
 use super::{Frames, Made};
 use crate::grid::FrameRate;
 use crate::plan::Plan;
@@ -197,14 +198,11 @@ pub(super) fn map(
 
 /// The filters that make a JPEG's picture of this size.
 pub(super) fn jpeg(video: &VideoStream, width: u32, height: u32) -> String {
-    let prefix = picture_filters(video);
+    let prefix = match picture_filters(video) {
+        plain if plain.is_empty() => plain,
+        filters => format!("{filters},"),
+    };
     format!("{prefix}scale={width}:{height}:flags=area,setsar=1,format=yuvj420p")
-}
-
-/// What must be done to the picture before it is scaled, each with a comma behind it. Rotation is done by ffmpeg itself,
-/// and the shape of pixels by scaling to the size that is shown.
-fn picture_filters(video: &VideoStream) -> String {
-    if video.interlaced { "bwdif=mode=send_frame,".to_owned() } else { String::new() }
 }
 
 /// The size of the picture with its longer side cut down to this; never larger than it is.

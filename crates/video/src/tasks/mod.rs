@@ -55,7 +55,18 @@ pub fn registry(studio: Studio) -> Result<divvy::Registry, divvy::WorkerError> {
 
 /// Those that run programs are on the process tier, one per slot.
 fn worker(studio: Studio) -> Worker {
-    bookkeeping(studio).on_process(probe::probe_source)
+    bookkeeping(studio)
+        .on(package::package)
+        .on_process(probe::probe_source)
+        .on_process(encode::encode)
+        .on_process(audio::audio)
+        .on_process(frames::frames)
+        .on_process(sprite::sprite_sheet)
+        .on_process(scan::scan_frames)
+        .on_process(pcm::pcm)
+        .on_process(transcribe::transcribe)
+        .on_process(mux::mux)
+        .on_process(verify::verify)
 }
 
 /// Those that only move data and records.

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use super::Manner;
 use crate::grid::Span;
 use crate::plan::{Plan, Rung};
 use crate::probe::VideoStream;
@@ -26,9 +27,7 @@ pub(super) struct Order<'a> {
     pub(super) span: Span,
     pub(super) rungs: Vec<&'a Rung>,
     pub(super) entry: Entry,
-    /// Whether damage is repaired by repeating frames; otherwise it is a failure.
-    pub(super) tolerant: bool,
-    pub(super) threads: u32,
+    pub(super) manner: Manner,
 }
 
 /// How the source is entered.
@@ -43,10 +42,10 @@ pub(super) enum Entry {
 impl Order<'_> {
     /// The arguments; the rungs are written to the files of [`file`].
     pub(super) fn arguments(&self, source: &Path) -> Vec<OsString> {
-        let threads = self.threads.to_string();
+        let threads = self.manner.threads.to_string();
         let mut all = Vec::new();
         let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
-        if self.tolerant {
+        if self.manner.tolerant {
             add(&["-max_error_rate", "1"]);
         } else {
             add(&["-xerror"]);
@@ -124,7 +123,7 @@ impl Order<'_> {
         let Span { from, to } = self.span;
         let rate = video.rate;
         let mut chain = vec![format!("setpts=floor(PTS-({})/1000000/TB+0.5)", video.start_us)];
-        if self.tolerant {
+        if self.manner.tolerant {
             chain.push("settb=1/1000000".to_owned());
             chain.push("metadata=mode=add:key=seen:value=1".to_owned());
             chain.push(format!("metadata=mode=print:file={SEEN_FILE}"));
@@ -133,7 +132,7 @@ impl Order<'_> {
             chain.push(DEINTERLACE.to_owned());
         }
         let is_last = self.plan.chunks.last().is_some_and(|chunk| chunk.span.to == to);
-        if self.tolerant {
+        if self.manner.tolerant {
             let earliest = self.earliest();
             let start = rate.micros(earliest);
             chain.push(format!(
@@ -265,7 +264,8 @@ mod tests {
 
     fn entry(format: &str, keyframes: &[u64], from: u64, entry: Entry) -> Option<i64> {
         let (plan, span) = (plan(format, keyframes), Span { from, to: from + 50 });
-        Order { plan: &plan, span, rungs: Vec::new(), entry, tolerant: false, threads: 1 }
+        let manner = Manner { tolerant: false, threads: 1 };
+        Order { plan: &plan, span, rungs: Vec::new(), entry, manner }
             .entry_us()
     }
 

@@ -32,14 +32,24 @@ pub(crate) async fn encode(
     progress: Progress,
 ) -> Outcome<Made> {
     let tolerant = attempt.number > 1;
-    encode_chunk(&studio, &task, tolerant, &cancel, |done, total| progress.set(done, total)).await
+    let manner = Manner { tolerant, threads: attempt.threads };
+    encode_chunk(&studio, &task, manner, &cancel, |done, total| progress.set(done, total)).await
+}
+
+/// How an attempt goes about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// Whether damage of the source is repaired instead of refused.
+    pub(crate) tolerant: bool,
+    /// Threads of each codec.
+    pub(crate) threads: u32,
 }
 
 /// The same without an attempt around it.
 pub(crate) async fn encode_chunk(
     studio: &Studio,
     task: &Encode,
-    tolerant: bool,
+    manner: Manner,
     cancel: &Cancel,
     mut progress: impl FnMut(u64, u64) + Send,
 ) -> Outcome<Made> {
@@ -64,7 +74,7 @@ pub(crate) async fn encode_chunk(
     let rungs: Vec<&Rung> = missing.iter().map(|(rung, _)| *rung).collect();
     let source = studio.objects().local_file(plan.probe.source.id).await.map_err(failure)?;
     let folder = studio.folder()?;
-    let work = Work { studio, plan: &plan, chunk, rungs, tolerant };
+    let work = Work { studio, plan: &plan, chunk, rungs, manner };
     let encoded = work.run(&source, folder.path(), cancel, &mut progress).await?;
     made.cost = encoded.cost;
     let shares = shares(&work.rungs);
@@ -89,7 +99,7 @@ struct Work<'a> {
     plan: &'a Plan,
     chunk: &'a Chunk,
     rungs: Vec<&'a Rung>,
-    tolerant: bool,
+    manner: Manner,
 }
 
 /// What came of it.
@@ -115,7 +125,7 @@ impl Work<'_> {
         let entries = if near_is_far { &[Entry::Far][..] } else { &[Entry::Near, Entry::Far] };
         for &entry in entries {
             let finished = match self.ffmpeg(entry, source.path(), folder, cancel, progress).await {
-                Err(error @ RunError::Failed { .. }) if self.tolerant && entry == Entry::Near => {
+                Err(error @ RunError::Failed { .. }) if self.manner.tolerant && entry == Entry::Near => {
                     problem = error.to_string();
                     continue;
                 }
@@ -128,7 +138,7 @@ impl Work<'_> {
                     if unseen > 0 && entry == Entry::Near {
                         continue;
                     }
-                    let damaged = self.tolerant && tells_of_damage(&finished.complaints);
+                    let damaged = self.manner.tolerant && tells_of_damage(&finished.complaints);
                     return Ok(Encoded { placed, repaired: unseen.max(u64::from(damaged)), cost });
                 }
                 Err(error) => problem = error.to_string(),
@@ -152,8 +162,7 @@ impl Work<'_> {
             span,
             rungs: self.rungs.clone(),
             entry,
-            tolerant: self.tolerant,
-            threads: threads(self.studio),
+            manner: self.manner,
         };
         let tools = self.studio.tools();
         let mut invocation = tools.ffmpeg(folder, order.arguments(source));
@@ -178,7 +187,7 @@ impl Work<'_> {
 
     /// How many frames a tolerant attempt made up.
     async fn unseen(&self, folder: &Path) -> u64 {
-        if !self.tolerant {
+        if !self.manner.tolerant {
             return 0;
         }
         let notes = tokio::fs::read_to_string(folder.join(SEEN_FILE)).await.unwrap_or_default();
@@ -197,11 +206,6 @@ pub(super) fn tells_of_damage(complaints: &str) -> bool {
 
 fn media(folder: &Path, place: usize) -> PathBuf {
     folder.join(format!("media_{place}.m4s"))
-}
-
-/// Threads of a program that one slot of a worker runs.
-pub(super) fn threads(_studio: &Studio) -> u32 {
-    1
 }
 
 /// What a failed run means for the task: the worker may be the cause, so another attempt may succeed.

@@ -5,19 +5,11 @@ use std::collections::BTreeMap;
 use divvy::objects::{Blob, BlobId};
 use divvy::prelude::*;
 
-use crate::keys::Key;
 use crate::manifest::FileEntry;
-use crate::plan::Plan;
 use crate::results::Fragment;
 
 /// Files that a manifest may list: three rungs and sound of twelve hours in segments of a second.
 const FILES_MAX: usize = 400_000;
-
-/// Where the result of the sheets of thumbnails is, if there are any.
-pub(super) fn sprite_key(plan: &Plan) -> Option<Key> {
-    let frames = plan.frames.as_ref()?;
-    Some(Key::of("sprite", plan.probe.source.id, frames))
-}
 
 /// Files by their paths.
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use crate::manifest::{Manifest, Part, Rendition, TrackEntry};
 use crate::plan::Plan;
 use crate::results::{self, Fragment, Joined, Piece, Scan, Sound, Sprite, Transcript};
 use crate::studio::{Studio, failure};
-use files::{Files, sprite_key};
+use files::Files;
 
 /// Packages a video.
 pub(crate) async fn package(
@@ -172,7 +172,7 @@ impl Book<'_> {
 
     /// Thumbnails and poster.
     async fn pictures(&mut self) -> Outcome<()> {
-        let Some((frames, key)) = self.plan.frames.as_ref().zip(sprite_key(self.plan)) else {
+        let Some((frames, key)) = self.plan.frames.as_ref().zip(super::sprite::key(self.plan)) else {
             return Ok(());
         };
         let sprite: Sprite = self.needed(&key, "the sheet of thumbnails").await?;

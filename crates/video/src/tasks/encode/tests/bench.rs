@@ -98,7 +98,8 @@ impl Bench {
     pub(super) async fn encode_one(&self, chunk: usize, tolerant: bool) -> Outcome<super::Made> {
         let rungs = (0..self.plan.rungs.len() as u32).collect();
         let task = Encode { video: video(), plan: self.id, chunk: chunk as u32, rungs };
-        super::encode_chunk(&self.studio, &task, tolerant, &Cancel::never(), |_, _| {}).await
+        let manner = super::Manner { tolerant, threads: 1 };
+        super::encode_chunk(&self.studio, &task, manner, &Cancel::never(), |_, _| {}).await
     }
 
     pub(super) async fn sound(&self) -> Outcome<()> {
