@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use crate::error::if_there;
-use crate::folder::remove;
-use crate::{Blob, BlobId, Error, Folder};
+use crate::folder::{is_at, remove};
+use crate::{Blob, BlobHasher, BlobId, Error, Folder};
 
 /// Bytes read at once while a file is hashed and copied.
 const STEP: usize = 1 << 20;
@@ -26,6 +26,19 @@ impl Folder {
         Ok(found.map(|found| Blob { id, size: found.len() }))
     }
 
+    /// The blob, if it is here; it counts as just used.
+    pub fn touch_blob(&self, id: BlobId) -> Result<Option<Blob>, Error> {
+        match self.open_blob(id) {
+            Ok((blob, file)) => {
+                // The time only orders blobs by use; one that belongs to another user keeps its own.
+                let _ = file.set_modified(SystemTime::now());
+                Ok(Some(blob))
+            }
+            Err(Error::NoBlob(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The blob and its file, to be read only.
     pub fn open_blob(&self, id: BlobId) -> Result<(Blob, File), Error> {
         let path = self.blob_path(id);
@@ -42,9 +55,9 @@ impl Folder {
 
     /// Stores what `from` gives, which must be the blob of that name. If that is here already, `from` is not read.
     pub fn put_blob_as(&self, id: BlobId, from: &mut dyn Read) -> Result<Blob, Error> {
-        match self.blob(id)? {
-            Some(blob) if self.refresh(blob)? => Ok(blob),
-            _ => self.put(Some(id), from),
+        match self.touch_blob(id)? {
+            Some(blob) => Ok(blob),
+            None => self.put(Some(id), from),
         }
     }
 
@@ -54,12 +67,7 @@ impl Folder {
     /// [`Error::Damaged`] if it is not what was stored.
     pub fn verify(&self, id: BlobId) -> Result<Blob, Error> {
         let (blob, mut file) = self.open_blob(id)?;
-        let mut hasher = blake3::Hasher::new();
-        each_step(&mut file, |bytes| {
-            hasher.update(bytes);
-            Ok(())
-        })?;
-        let found = BlobId(*hasher.finalize().as_bytes());
+        let found = BlobHasher::of(&mut file)?.blob().id;
         if found != id {
             return Err(Error::Damaged { id, found, size: blob.size });
         }
@@ -69,6 +77,37 @@ impl Folder {
     /// Removes a blob; says whether it was there.
     pub fn remove_blob(&self, id: BlobId) -> Result<bool, Error> {
         remove(&self.blob_path(id))
+    }
+
+    /// A blob that [`Self::evict_blob`] leaves alone for as long as the file that is given is open, in this process and
+    /// in others. It counts as just used.
+    pub fn hold_blob(&self, id: BlobId) -> Result<Option<(Blob, File)>, Error> {
+        let path = self.blob_path(id);
+        let (blob, file) = match self.open_blob(id) {
+            Ok(found) => found,
+            Err(Error::NoBlob(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // Whoever evicts it holds the lock or has removed the file by now.
+        if file.try_lock_shared().is_err() || !is_at(&file, &path) {
+            return Ok(None);
+        }
+        let _ = file.set_modified(SystemTime::now());
+        Ok(Some((blob, file)))
+    }
+
+    /// Removes a blob unless someone holds it; says whether it is gone.
+    pub fn evict_blob(&self, id: BlobId) -> Result<bool, Error> {
+        let path = self.blob_path(id);
+        match self.open_blob(id) {
+            Err(Error::NoBlob(_)) => Ok(true),
+            Err(error) => Err(error),
+            Ok((_, file)) if file.try_lock().is_ok() && is_at(&file, &path) => {
+                remove(&path)?;
+                Ok(true)
+            }
+            Ok(_) => Ok(false),
+        }
     }
 
     /// All blobs with the times of their last use or storing, in no order.
@@ -102,15 +141,7 @@ impl Folder {
 
     /// Whether a blob is here with this size. If it is, it counts as just used.
     pub(crate) fn refresh(&self, blob: Blob) -> Result<bool, Error> {
-        match self.open_blob(blob.id) {
-            Ok((found, file)) => {
-                // The time only orders blobs by use; one that belongs to another user keeps its own.
-                let _ = file.set_modified(SystemTime::now());
-                Ok(found.size == blob.size)
-            }
-            Err(Error::NoBlob(_)) => Ok(false),
-            Err(error) => Err(error),
-        }
+        Ok(self.touch_blob(blob.id)?.is_some_and(|found| found.size == blob.size))
     }
 
     fn put(&self, expected: Option<BlobId>, from: &mut dyn Read) -> Result<Blob, Error> {
@@ -120,8 +151,20 @@ impl Folder {
     }
 }
 
+impl BlobHasher {
+    /// Reads all there is.
+    pub fn of(from: &mut dyn Read) -> Result<Self, Error> {
+        let mut hasher = Self::default();
+        each_step(from, |bytes| {
+            hasher.update(bytes);
+            Ok(())
+        })?;
+        Ok(hasher)
+    }
+}
+
 /// Reads all there is, in steps.
-pub(crate) fn each_step(
+fn each_step(
     from: &mut dyn Read,
     mut take: impl FnMut(&[u8]) -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -201,6 +244,19 @@ mod tests {
         drop(folder.stage().unwrap());
         assert_eq!(leftovers(&folder), 0);
         assert_eq!(folder.blobs().count(), 0);
+    }
+
+    #[test]
+    fn a_blob_that_is_held_is_not_evicted() {
+        let (_place, folder) = folder();
+        let id = folder.put_blob(&mut &b"abc"[..]).unwrap().id;
+        let (first, second) = (folder.hold_blob(id).unwrap(), folder.hold_blob(id).unwrap());
+        assert!(first.is_some() && second.is_some());
+        drop(first);
+        assert!(!folder.evict_blob(id).unwrap());
+        drop(second);
+        assert!(folder.evict_blob(id).unwrap() && folder.evict_blob(id).unwrap());
+        assert!(folder.hold_blob(id).unwrap().is_none());
     }
 
     #[test]

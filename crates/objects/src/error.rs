@@ -50,6 +50,12 @@ pub enum Error {
         /// How many they are.
         size: u64,
     },
+    /// A blob that is too large for one request.
+    #[error("a blob of more than {max} bytes is not stored in one request; upload it in pieces")]
+    BlobTooLarge {
+        /// The limit.
+        max: u64,
+    },
     /// A record that is too large.
     #[error(
         "record `{name}` has {bytes} bytes, at most {max}; store the data as a blob and its name in the record"
@@ -154,6 +160,7 @@ impl Error {
             Self::NoUpload(_) => "no_such_upload",
             Self::Mismatch { .. } => "blob_mismatch",
             Self::Damaged { .. } => "blob_damaged",
+            Self::BlobTooLarge { .. } => "blob_too_large",
             Self::RecordTooLarge { .. } => "record_too_large",
             Self::UploadBusy(_) => "upload_busy",
             Self::WrongOffset { .. } => "wrong_offset",

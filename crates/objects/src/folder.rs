@@ -196,6 +196,21 @@ pub(crate) fn is_older(file: &File, age: Duration) -> bool {
     changed.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|past| past >= age))
 }
 
+/// Whether an open file is still the one at this path.
+#[cfg(unix)]
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let which = |found: fs::Metadata| (found.dev(), found.ino());
+    let (here, there) = (file.metadata().map(which), fs::metadata(path).map(which));
+    matches!((here, there), (Ok(here), Ok(there)) if here == there)
+}
+
+/// Whether an open file is still the one at this path.
+#[cfg(not(unix))]
+pub(crate) fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
 /// Removes a file; says whether it was there.
 pub(crate) fn remove(path: &Path) -> Result<bool, Error> {
     let gone = if_there(fs::remove_file(path)).map_err(Error::io("remove", path))?;

@@ -19,7 +19,7 @@ mod staged;
 mod upload;
 mod uploads;
 
-pub use blob::{Blob, BlobId};
+pub use blob::{Blob, BlobHasher, BlobId};
 pub use error::Error;
 pub use folder::Folder;
 pub use record::{RECORD_BYTES_MAX, RecordName, Version};

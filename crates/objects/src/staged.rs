@@ -1,22 +1,21 @@
 //! A blob while it is written: hashed on the way, without a name until it is whole.
 
 use crate::folder::Temporary;
-use crate::{Blob, BlobId, Error, Folder};
+use crate::{Blob, BlobHasher, BlobId, Error, Folder};
 
 /// A blob that is being written. Dropped before [`Staged::finish`], it leaves nothing.
 #[derive(Debug)]
 pub struct Staged {
     folder: Folder,
     file: Temporary,
-    hasher: blake3::Hasher,
-    size: u64,
+    hasher: BlobHasher,
 }
 
 impl Folder {
     /// Begins a blob.
     pub fn stage(&self) -> Result<Staged, Error> {
         let file = self.temporary()?;
-        Ok(Staged { folder: self.clone(), file, hasher: blake3::Hasher::new(), size: 0 })
+        Ok(Staged { folder: self.clone(), file, hasher: BlobHasher::default() })
     }
 }
 
@@ -25,27 +24,25 @@ impl Staged {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.file.write(bytes)?;
         self.hasher.update(bytes);
-        self.size += bytes.len() as u64;
         Ok(())
     }
 
     /// How many bytes there are so far.
     pub fn size(&self) -> u64 {
-        self.size
+        self.hasher.size()
     }
 
     /// Gives the blob its name, which must be `expected` if that is said.
     pub fn finish(mut self, expected: Option<BlobId>) -> Result<Blob, Error> {
-        let found = BlobId(*self.hasher.finalize().as_bytes());
-        if let Some(expected) = expected.filter(|expected| *expected != found) {
-            return Err(Error::Mismatch { expected, found });
+        let blob = self.hasher.blob();
+        if let Some(expected) = expected.filter(|expected| *expected != blob.id) {
+            return Err(Error::Mismatch { expected, found: blob.id });
         }
-        let blob = Blob { id: found, size: self.size };
         if self.folder.refresh(blob)? {
             return Ok(blob);
         }
         self.file.sync()?;
-        self.folder.place(&self.file.path, &self.folder.blob_path(found))?;
+        self.folder.place(&self.file.path, &self.folder.blob_path(blob.id))?;
         self.file.placed();
         Ok(blob)
     }

@@ -7,17 +7,16 @@
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::blobs::each_step;
 use crate::error::if_there;
-use crate::folder::{is_older, remove};
+use crate::folder::{is_at, is_older, remove};
 use crate::upload::{UPLOAD_BYTES_MAX, UPLOAD_METADATA_MAX};
-use crate::{Blob, BlobId, Error, Folder, NewUpload, Upload, UploadId};
+use crate::{Blob, BlobHasher, BlobId, Error, Folder, NewUpload, Upload, UploadId};
 
 /// How long an upload may rest before it is given up, and how long a finished one can still be asked for.
 pub const UPLOAD_LIFE: Duration = Duration::from_secs(24 * 3_600);
@@ -31,14 +30,7 @@ const SYNC_EVERY: u64 = 128 << 20;
 pub struct Uploads {
     folder: Folder,
     /// The hashes of what is here, of uploads that this process received a part of.
-    hashes: Arc<Mutex<HashMap<UploadId, Hashed>>>,
-}
-
-/// The hash of the first bytes of an upload.
-#[derive(Clone, Debug, Default)]
-struct Hashed {
-    hasher: blake3::Hasher,
-    bytes: u64,
+    hashes: Arc<Mutex<HashMap<UploadId, BlobHasher>>>,
 }
 
 /// What is kept beside the data of an upload.
@@ -80,7 +72,14 @@ impl Uploads {
             return Err(Error::TooManyUploads { max: UPLOADS_MAX });
         }
         let path = self.data_path(id);
-        File::create(&path).map_err(Error::io("create", path))?;
+        let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let file = opened.map_err(Error::io("create", &path))?;
+        // What is left of an upload of the same name is emptied, unless someone is about to give it its place.
+        if file.try_lock().is_err() || !is_at(&file, &path) {
+            return Err(Error::UploadBusy(id));
+        }
+        file.set_len(0).map_err(Error::io("write", path))?;
+        self.hashes().remove(&id);
         self.write_note(id, &Note { new, blob: None })?;
         self.upload(id)
     }
@@ -129,7 +128,7 @@ impl Uploads {
         if stands != offset {
             return Err(Error::WrongOffset { id, expected: stands, found: offset });
         }
-        let known = self.hashes().remove(&id).filter(|hashed| hashed.bytes == stands);
+        let known = self.hashes().remove(&id).filter(|hashed| hashed.size() == stands);
         let hashed = match known {
             Some(hashed) => hashed,
             None => hash_whole(&path)?,
@@ -214,7 +213,7 @@ impl Uploads {
             .collect())
     }
 
-    fn hashes(&self) -> MutexGuard<'_, HashMap<UploadId, Hashed>> {
+    fn hashes(&self) -> MutexGuard<'_, HashMap<UploadId, BlobHasher>> {
         self.hashes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -235,14 +234,14 @@ pub struct Appending {
     file: File,
     path: PathBuf,
     new: NewUpload,
-    hashed: Option<Hashed>,
+    hashed: Option<BlobHasher>,
     unsynced: u64,
 }
 
 impl Appending {
     /// How many bytes are here.
     pub fn offset(&self) -> u64 {
-        self.hashed.as_ref().map_or(0, |hashed| hashed.bytes)
+        self.hashed.as_ref().map_or(0, BlobHasher::size)
     }
 
     /// How many bytes are still to come.
@@ -262,8 +261,7 @@ impl Appending {
             return Err(Error::io("write", &self.path)(error));
         }
         let hashed = self.hashed.as_mut().expect("taken by the finish only");
-        hashed.hasher.update(bytes);
-        hashed.bytes += count;
+        hashed.update(bytes);
         self.unsynced += count;
         if self.unsynced >= SYNC_EVERY {
             self.sync()?;
@@ -283,13 +281,12 @@ impl Appending {
             drop(self);
             return uploads.upload(id);
         }
-        let hashed = self.hashed.take().expect("taken here only");
-        let found = BlobId(*hashed.hasher.finalize().as_bytes());
+        let blob = self.hashed.take().expect("taken here only").blob();
+        let found = blob.id;
         if let Some(expected) = self.new.expected.filter(|expected| *expected != found) {
             self.uploads.forget(id)?;
             return Err(Error::Mismatch { expected, found });
         }
-        let blob = Blob { id: found, size: hashed.bytes };
         self.uploads.write_note(id, &Note { new: self.new.clone(), blob: Some(found) })?;
         self.uploads.place_data(id, blob)?;
         let (length, metadata) = (blob.size, self.new.metadata.clone());
@@ -310,30 +307,9 @@ impl Drop for Appending {
     }
 }
 
-fn hash_whole(path: &PathBuf) -> Result<Hashed, Error> {
+fn hash_whole(path: &Path) -> Result<BlobHasher, Error> {
     let mut file = File::open(path).map_err(Error::io("read", path))?;
-    let mut hashed = Hashed::default();
-    each_step(&mut file, |bytes| {
-        hashed.hasher.update(bytes);
-        hashed.bytes += bytes.len() as u64;
-        Ok(())
-    })?;
-    Ok(hashed)
-}
-
-/// Whether an open file is still the one at this path.
-#[cfg(unix)]
-fn is_at(file: &File, path: &PathBuf) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let which = |found: fs::Metadata| (found.dev(), found.ino());
-    let (here, there) = (file.metadata().map(which), fs::metadata(path).map(which));
-    matches!((here, there), (Ok(here), Ok(there)) if here == there)
-}
-
-/// Whether an open file is still the one at this path.
-#[cfg(not(unix))]
-fn is_at(_: &File, path: &PathBuf) -> bool {
-    path.exists()
+    BlobHasher::of(&mut file)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub use batch::Batch;
 use batcher::{Batcher, Manner};
 pub use error::{Error, WaitError};
 pub use handle::TaskHandle;
-pub(crate) use http::Http;
+pub(crate) use http::{Http, causes};
 pub use schedules::{NewSchedule, Schedules};
 
 use crate::task::{Task, TaskOptions, clock};
