@@ -141,7 +141,10 @@ impl Http {
         }
     }
 
-    pub(crate) async fn read<T: DeserializeOwned>(&self, mut response: Response) -> Result<T, Error> {
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &self,
+        mut response: Response,
+    ) -> Result<T, Error> {
         let mut body = Vec::new();
         while let Some(chunk) =
             response.chunk().await.map_err(|error| self.unreachable(causes(&error)))?

@@ -106,8 +106,7 @@ impl Client {
             .http2_keep_alive_interval(PROBE)
             .keep_alive_timeout(PROBE)
             .keep_alive_while_idle(true);
-        let channel =
-            endpoint.connect().await.map_err(|error| http.unreachable(http::causes(&error)))?;
+        let channel = endpoint.connect().await.map_err(|error| http.unreachable(causes(&error)))?;
         let token = match token {
             None => None,
             Some(token) => Some(

@@ -141,8 +141,7 @@ impl Cache {
     /// Goes on with a download, unless another process is at it.
     async fn begin(&self, blob: Blob) -> Result<Option<Appending>, ObjectError> {
         let uploads = self.uploads.clone();
-        let new =
-            NewUpload { length: blob.size, metadata: String::new(), expected: Some(blob.id) };
+        let new = NewUpload { length: blob.size, metadata: String::new(), expected: Some(blob.id) };
         on_thread(&self.folder, move |_| {
             let id = UploadId::of(blob.id);
             let begun = uploads.create_as(id, new).and_then(|it| uploads.append(id, it.offset));

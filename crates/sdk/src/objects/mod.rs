@@ -97,7 +97,7 @@ enum Place {
     /// All of it here.
     Folder(Folder),
     /// At a server.
-    Remote(Remote),
+    Remote(Box<Remote>),
 }
 
 /// A record as it was read.
@@ -144,7 +144,7 @@ impl Objects {
     /// # Errors
     /// If that is not the address of a server.
     pub fn at_server(url: &str, token: Option<&str>, reach: Reach) -> Result<Self, ObjectError> {
-        Ok(Self { place: Arc::new(Place::Remote(Remote::new(url, token, reach)?)) })
+        Ok(Self { place: Arc::new(Place::Remote(Box::new(Remote::new(url, token, reach)?))) })
     }
 
     /// The blob, if it is there.

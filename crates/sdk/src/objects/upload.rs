@@ -155,7 +155,8 @@ impl<'a, P: FnMut(u64, u64) + Send> Sender<'a, P> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let offset = text("upload-offset").and_then(|text| text.parse().ok());
         let offset = offset.filter(|offset| *offset <= self.file.size);
-        let offset = offset.ok_or_else(|| self.wire.http.protocol("an upload without an offset"))?;
+        let offset =
+            offset.ok_or_else(|| self.wire.http.protocol("an upload without an offset"))?;
         let blob = text("divvy-blob").map(str::parse).transpose()?;
         Ok(Standing { offset, blob })
     }

@@ -45,6 +45,11 @@ async fn stands_at(world: &World, path: &str, expected: u64) {
     soon("the offset", async { while offset(world, path).await != expected {} }).await;
 }
 
+/// Asks until more than that is here: then its sender is known to be at work.
+async fn stands_beyond(world: &World, path: &str, start: u64) {
+    soon("more data", async { while offset(world, path).await <= start {} }).await;
+}
+
 /// Sends the beginning of a longer piece, and leaves it at that.
 async fn send_half(
     world: &World,
@@ -118,20 +123,18 @@ async fn what_came_before_a_connection_was_cut_is_kept() {
 #[tokio::test]
 async fn an_upload_goes_on_after_a_restart_of_the_server() {
     let (_place, folder) = folder();
-    let data = data(2_000_000);
+    let data = data(4_000_000);
     let mut world = with_objects(&folder).await;
     let path = begin(&world, data.len(), &[]).await;
     assert_eq!(send(&world, &path, 0, &data[..600_000]).await.status, 204);
-    let open = send_half(&world, &path, 600_000, 1_400_000, &data[600_000..700_000]).await;
-    // The piece is being received: a second sender is told so.
-    soon("the lock", async { while send(&world, &path, 600_000, b"x").await.status != 423 {} })
-        .await;
+    let open = send_half(&world, &path, 600_000, 3_400_000, &data[600_000..2_500_000]).await;
+    stands_beyond(&world, &path, 600_000).await;
     world.shutdown.cancel();
     soon("the end of the server", &mut world.running).await.unwrap().unwrap();
     drop((open, world));
     let world = with_objects(&Folder::open(folder.root()).unwrap()).await;
     let stands = offset(&world, &path).await as usize;
-    assert!((600_000..=700_000).contains(&stands), "{stands}");
+    assert!((600_001..=2_500_000).contains(&stands), "{stands}");
     let answer = send(&world, &path, stands as u64, &data[stands..]).await;
     assert_eq!(blob(&answer), BlobId::of(&data));
 }
@@ -140,20 +143,13 @@ async fn an_upload_goes_on_after_a_restart_of_the_server() {
 async fn of_two_senders_the_second_is_refused_and_harms_nothing() {
     let (_place, folder) = folder();
     let world = with_objects(&folder).await;
-    let data = data(100_000);
+    let data = data(2_000_000);
     let path = begin(&world, data.len(), &[]).await;
-    let mut first = send_half(&world, &path, 0, data.len(), &data[..10]).await;
-    soon("the lock", async {
-        loop {
-            let answer = send(&world, &path, 0, b"").await;
-            if answer.status == 423 {
-                return answer.refused(423, "upload_busy");
-            }
-        }
-    })
-    .await;
+    let mut first = send_half(&world, &path, 0, data.len(), &data[..1_500_000]).await;
+    stands_beyond(&world, &path, 0).await;
+    send(&world, &path, offset(&world, &path).await, b"x").await.refused(423, "upload_busy");
     world.request(Method::DELETE, &path, &[TUS]).await.refused(423, "upload_busy");
-    first.write_all(&data[10..]).await.unwrap();
+    first.write_all(&data[1_500_000..]).await.unwrap();
     let mut answer = vec![0; 4 << 10];
     let count = soon("an answer", first.read(&mut answer)).await.unwrap();
     let answer = String::from_utf8_lossy(&answer[..count]).into_owned();
