@@ -65,8 +65,9 @@ impl Uploads {
         if bytes > UPLOAD_METADATA_MAX {
             return Err(Error::MetadataTooLarge { bytes, max: UPLOAD_METADATA_MAX });
         }
-        if self.note(id)?.is_some_and(|note| note.new == new && note.blob.is_none()) {
-            return self.upload(id);
+        let is_begun = self.note(id)?.is_some_and(|note| note.new == new && note.blob.is_none());
+        if is_begun && let Ok(upload) = self.upload(id) {
+            return Ok(upload);
         }
         if self.ids("part")?.len() >= UPLOADS_MAX {
             return Err(Error::TooManyUploads { max: UPLOADS_MAX });

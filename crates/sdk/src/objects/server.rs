@@ -19,6 +19,8 @@ use crate::client::Http;
 
 /// A small blob is sent at once; for a larger one it pays to ask first whether it is there.
 const ASK_FIRST_BYTES: usize = 64 << 10;
+/// What is sent in one request; more goes on where it was when a slow connection breaks.
+const AT_ONCE_BYTES: u64 = 8 << 20;
 
 /// How objects at a server are reached.
 #[derive(Clone, Debug)]
@@ -74,7 +76,7 @@ impl Remote {
         {
             return Ok(blob);
         }
-        if bytes.len() as u64 <= self.about().await?.blob_bytes_max {
+        if bytes.len() as u64 <= self.about().await?.blob_bytes_max.min(AT_ONCE_BYTES) {
             return Ok(self.wire.put(id, Bytes::from(bytes)).await?);
         }
         let cache = self.cache().await?;
@@ -135,8 +137,8 @@ impl Remote {
                 }
             };
             let sent = sender.send(&current).await;
-            // Only an upload that may go on is worth remembering.
-            if !matches!(&sent, Err(error) if error.is_temporary()) {
+            // Only an upload that may go on is worth remembering: trouble with the server may pass.
+            if !matches!(&sent, Err(ObjectError::Server(_))) {
                 let _ = tokio::fs::remove_file(&memo).await;
             }
             if let Some(blob) = sent? {
