@@ -21,6 +21,31 @@ pub struct Blob {
     pub size: u64,
 }
 
+/// Finds the name of bytes that come one after the other.
+#[derive(Clone, Debug, Default)]
+pub struct BlobHasher {
+    hasher: blake3::Hasher,
+    size: u64,
+}
+
+impl BlobHasher {
+    /// Adds the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        self.size += bytes.len() as u64;
+    }
+
+    /// The blob that these bytes are.
+    pub fn blob(&self) -> Blob {
+        Blob { id: BlobId(*self.hasher.finalize().as_bytes()), size: self.size }
+    }
+
+    /// How many bytes there were.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
 impl BlobId {
     /// The name of these bytes.
     pub fn of(bytes: &[u8]) -> Self {

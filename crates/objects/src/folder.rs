@@ -1,35 +1,64 @@
-//! Objects in a folder of the local file system. Several processes of one machine may use it at once for blobs; records
-//! are replaced by one process only, the server.
+//! Objects in a folder of the local file system: how it is laid out, opened and kept clean, and how a whole file takes
+//! its place. Several processes of one machine may use it at once for blobs; records and uploads are written by one
+//! process only, the server.
+//!
+//! ```text
+//! identity                which folder this is, wherever it is seen from
+//! blobs/ab/abcd…          one file per blob
+//! records/a/b.json        one file per record
+//! uploads/ID.part, .json  blobs that still arrive
+//! tmp/                    files that have no name yet; each is locked by who writes it
+//! ```
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
 
-use crate::record::RECORD_BYTES_MAX;
-use crate::{Blob, BlobId, Error, RecordName, Version};
+use uuid::Uuid;
 
-/// Bytes read at once while a file is hashed and copied.
-const STEP: usize = 1 << 20;
+use crate::Error;
+use crate::error::if_there;
 
-/// Objects in a folder.
+/// Files without a name that are younger than this are never swept: their writer may be about to lock them.
+const SWEEP_AFTER: Duration = Duration::from_secs(60);
+
+/// Objects in a folder; a clone is cheap.
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,
     /// Held while a record is compared and replaced.
-    records: Arc<Mutex<()>>,
+    pub(crate) records: Arc<Mutex<()>>,
 }
 
 impl Folder {
-    /// Opens the folder, or makes it.
+    /// Opens the folder, or makes it. Removes what writers that died left behind.
     pub fn open(root: impl Into<PathBuf>) -> Result<Self, Error> {
         let root = root.into();
         for part in ["blobs", "records", "tmp"] {
             let path = root.join(part);
             fs::create_dir_all(&path).map_err(Error::io("create", path))?;
         }
-        Ok(Self { root, records: Arc::default() })
+        let folder = Self { root, records: Arc::default() };
+        folder.sweep()?;
+        folder.identify()?;
+        Ok(folder)
+    }
+
+    /// Uses a folder that someone else opened; changes nothing in it yet.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub fn attach(root: impl Into<PathBuf>) -> Result<Self, Error> {
+        let folder = Self { root: root.into(), records: Arc::default() };
+        let all_there = ["blobs", "tmp"].iter().all(|part| folder.root.join(part).is_dir());
+        if !all_there {
+            return Err(Error::NotAFolder(folder.root));
+        }
+        folder.identity()?;
+        Ok(folder)
     }
 
     /// Where the folder is.
@@ -37,203 +66,195 @@ impl Folder {
         &self.root
     }
 
-    /// Where a blob is, or would be. Its file must not be changed.
-    pub fn blob_path(&self, id: BlobId) -> PathBuf {
-        let name = id.to_string();
-        self.root.join("blobs").join(&name[..2]).join(name)
-    }
-
-    /// The blob, if it is here.
-    pub fn blob(&self, id: BlobId) -> Result<Option<Blob>, Error> {
-        let path = self.blob_path(id);
-        match fs::metadata(&path) {
-            Ok(found) => Ok(Some(Blob { id, size: found.len() })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+    /// Which folder this is: the same text for everybody who sees the same folder, and another one for any other.
+    pub fn identity(&self) -> Result<String, Error> {
+        let path = self.root.join("identity");
+        match if_there(fs::read_to_string(&path)) {
+            Ok(Some(text)) => Ok(text.trim().to_owned()),
+            Ok(None) => Err(Error::NotAFolder(self.root.clone())),
             Err(error) => Err(Error::io("read", path)(error)),
         }
     }
 
-    /// Stores what `from` gives.
-    pub fn put_blob(&self, from: &mut dyn Read) -> Result<Blob, Error> {
-        let (path, mut file) = self.temporary()?;
-        let kept = Discard(Some(path.clone()));
-        let mut hasher = blake3::Hasher::new();
-        let (mut size, mut buffer) = (0, vec![0; STEP]);
-        loop {
-            let count = from.read(&mut buffer).map_err(Error::io("read", "the data given"))?;
-            if count == 0 {
-                break;
+    fn identify(&self) -> Result<(), Error> {
+        let path = self.root.join("identity");
+        if path.exists() {
+            return Ok(());
+        }
+        let mut temporary = self.temporary()?;
+        let text = Uuid::now_v7().simple().to_string();
+        temporary.write(text.as_bytes())?;
+        temporary.sync()?;
+        // A link does not replace what another process put there meanwhile, as a rename would.
+        match fs::hard_link(&temporary.path, &path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(Error::io("create", path)(error))
             }
-            hasher.update(&buffer[..count]);
-            file.write_all(&buffer[..count]).map_err(Error::io("write", &path))?;
-            size += count as u64;
-        }
-        let id = BlobId(*hasher.finalize().as_bytes());
-        file.sync_data().map_err(Error::io("sync", &path))?;
-        self.place(kept, &self.blob_path(id))?;
-        Ok(Blob { id, size })
-    }
-
-    /// Removes a blob; says whether it was there.
-    pub fn remove_blob(&self, id: BlobId) -> Result<bool, Error> {
-        remove(&self.blob_path(id))
-    }
-
-    /// What a record holds, and which version that is.
-    pub fn record(&self, name: &RecordName) -> Result<Option<(Vec<u8>, Version)>, Error> {
-        let path = self.record_path(name);
-        match fs::read(&path) {
-            Ok(bytes) => Ok(Some((bytes.clone(), BlobId::of(&bytes)))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Error::io("read", path)(error)),
+            _ => sync_folder(&self.root),
         }
     }
 
-    /// Writes a record, whatever was there.
-    pub fn put_record(&self, name: &RecordName, bytes: &[u8]) -> Result<(), Error> {
-        let _held = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        self.write_record(name, bytes)
-    }
-
-    /// Writes a record if what was there is `expected`, which is nothing for a record that must be new. Says whether
-    /// it was.
-    pub fn replace_record(
-        &self,
-        name: &RecordName,
-        expected: Option<Version>,
-        bytes: &[u8],
-    ) -> Result<bool, Error> {
-        let _held = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.record(name)?.map(|(_, version)| version) != expected {
-            return Ok(false);
-        }
-        self.write_record(name, bytes)?;
-        Ok(true)
-    }
-
-    /// Removes a record; says whether it was there.
-    pub fn remove_record(&self, name: &RecordName) -> Result<bool, Error> {
-        let _held = self.records.lock().unwrap_or_else(PoisonError::into_inner);
-        remove(&self.record_path(name))
-    }
-
-    /// The names of the records below `prefix` (all parts whole), in order.
-    pub fn record_names(&self, prefix: &str) -> Result<Vec<RecordName>, Error> {
-        let mut names = Vec::new();
-        let top = self.root.join("records");
-        let mut folders = vec![top.join(prefix)];
-        while let Some(folder) = folders.pop() {
-            let entries = match fs::read_dir(&folder) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(Error::io("list", folder)(error)),
-            };
-            for entry in entries {
-                let path = entry.map_err(Error::io("list", &folder))?.path();
-                if path.is_dir() {
-                    folders.push(path);
-                    continue;
-                }
-                let name = path.strip_prefix(&top).ok().and_then(Path::to_str);
-                names.extend(name.and_then(|name| name.strip_suffix(".json")?.parse().ok()));
+    /// Removes files in `tmp` whose writers are gone. One that is written now is locked.
+    fn sweep(&self) -> Result<(), Error> {
+        let folder = self.root.join("tmp");
+        for entry in fs::read_dir(&folder).map_err(Error::io("list", &folder))? {
+            let path = entry.map_err(Error::io("list", &folder))?.path();
+            // Whatever cannot be looked at now belongs to someone who is at work, and is seen at the next start.
+            let Ok(file) = File::open(&path) else { continue };
+            let is_old = is_older(&file, SWEEP_AFTER);
+            if is_old && file.try_lock().is_ok() {
+                let _ = fs::remove_file(&path);
             }
         }
-        names.sort();
-        Ok(names)
+        Ok(())
     }
 
-    fn record_path(&self, name: &RecordName) -> PathBuf {
-        // The ending keeps a record `a` and a folder `a` of the record `a/b` apart.
-        self.root.join("records").join(format!("{name}.json"))
-    }
-
-    fn write_record(&self, name: &RecordName, bytes: &[u8]) -> Result<(), Error> {
-        if bytes.len() > RECORD_BYTES_MAX {
-            let (name, bytes, max) = (name.to_string(), bytes.len(), RECORD_BYTES_MAX);
-            return Err(Error::RecordTooLarge { name, bytes, max });
-        }
-        let (path, mut file) = self.temporary()?;
-        let kept = Discard(Some(path.clone()));
-        file.write_all(bytes).map_err(Error::io("write", &path))?;
-        file.sync_data().map_err(Error::io("sync", &path))?;
-        self.place(kept, &self.record_path(name))
-    }
-
-    fn temporary(&self) -> Result<(PathBuf, File), Error> {
+    /// A new file without a name, locked.
+    pub(crate) fn temporary(&self) -> Result<Temporary, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = self.root.join("tmp").join(format!("{}-{number}", std::process::id()));
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
-        Ok((path.clone(), file.map_err(Error::io("create", path))?))
+        loop {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = self.root.join("tmp").join(format!("{}-{number}", std::process::id()));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                // A process of the same number, before this one or in another container.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::io("create", path)(error)),
+                Ok(file) => {
+                    let temporary = Temporary { path, file, is_placed: false };
+                    // A file system without locks has one process only, or nothing is older than its writer.
+                    let _ = temporary.file.try_lock();
+                    return Ok(temporary);
+                }
+            }
+        }
     }
 
-    /// Renames a whole file to its place.
-    fn place(&self, mut from: Discard, to: &Path) -> Result<(), Error> {
+    /// Renames a whole and synced file to its place.
+    pub(crate) fn place(&self, from: &Path, to: &Path) -> Result<(), Error> {
         let folder = to.parent().expect("every object is in a folder");
-        fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
-        let path = from.0.take().expect("a file is placed once");
-        fs::rename(&path, to).map_err(Error::io("rename", &path))?;
+        make_folder(folder)?;
+        fs::rename(from, to).map_err(Error::io("rename", from))?;
         // The name lasts only when the folder is synced too.
-        File::open(folder).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", folder))
+        sync_folder(folder)
     }
 }
 
-/// Removes a file that was not placed.
-struct Discard(Option<PathBuf>);
+/// A file that has no name yet; it is removed unless it is placed.
+#[derive(Debug)]
+pub(crate) struct Temporary {
+    pub(crate) path: PathBuf,
+    file: File,
+    is_placed: bool,
+}
 
-impl Drop for Discard {
+impl Temporary {
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.file.write_all(bytes).map_err(Error::io("write", &self.path))
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        self.file.sync_data().map_err(Error::io("sync", &self.path))
+    }
+
+    /// Says that the file has its name now.
+    pub(crate) fn placed(&mut self) {
+        self.is_placed = true;
+    }
+}
+
+impl Drop for Temporary {
     fn drop(&mut self) {
-        if let Some(path) = &self.0 {
-            // It is swept at the next start if that fails.
-            let _ = fs::remove_file(path);
+        if !self.is_placed {
+            // It is swept at a later start if that fails.
+            let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-fn remove(path: &Path) -> Result<bool, Error> {
-    match fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(Error::io("remove", path)(error)),
+/// Makes a folder and those above it, so that they last.
+fn make_folder(path: &Path) -> Result<(), Error> {
+    if path.is_dir() {
+        return Ok(());
     }
+    let above = path.parent().expect("a folder of objects is not the root of the file system");
+    make_folder(above)?;
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            Err(Error::io("create", path)(error))
+        }
+        _ => sync_folder(above),
+    }
+}
+
+fn sync_folder(path: &Path) -> Result<(), Error> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", path))
+}
+
+/// Whether a file was changed longer ago than that.
+pub(crate) fn is_older(file: &File, age: Duration) -> bool {
+    let changed = file.metadata().and_then(|found| found.modified());
+    changed.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|past| past >= age))
+}
+
+/// Whether an open file is still the one at this path.
+#[cfg(unix)]
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let which = |found: fs::Metadata| (found.dev(), found.ino());
+    let (here, there) = (file.metadata().map(which), fs::metadata(path).map(which));
+    matches!((here, there), (Ok(here), Ok(there)) if here == there)
+}
+
+/// Whether an open file is still the one at this path.
+#[cfg(not(unix))]
+pub(crate) fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+/// Removes a file; says whether it was there.
+pub(crate) fn remove(path: &Path) -> Result<bool, Error> {
+    let gone = if_there(fs::remove_file(path)).map_err(Error::io("remove", path))?;
+    Ok(gone.is_some())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn folder() -> (tempfile::TempDir, Folder) {
+    #[test]
+    fn an_open_removes_what_the_dead_left_and_nothing_that_is_written_now() {
         let place = tempfile::tempdir().unwrap();
-        let folder = Folder::open(place.path()).unwrap();
-        (place, folder)
+        let first = Folder::open(place.path()).unwrap();
+        let tmp = place.path().join("tmp");
+        let long_ago = SystemTime::now() - 2 * SWEEP_AFTER;
+        let age = |path: &Path| {
+            let file = OpenOptions::new().write(true).open(path).unwrap();
+            file.set_modified(long_ago).unwrap();
+        };
+        fs::write(tmp.join("left"), b"x").unwrap();
+        fs::write(tmp.join("young"), b"x").unwrap();
+        age(&tmp.join("left"));
+        let mut at_work = first.temporary().unwrap();
+        at_work.write(b"half").unwrap();
+        age(&at_work.path);
+        Folder::open(place.path()).unwrap();
+        assert!(!tmp.join("left").exists());
+        assert!(tmp.join("young").exists());
+        assert!(at_work.path.exists());
+        let path = at_work.path.clone();
+        drop(at_work);
+        assert!(!path.exists());
     }
 
     #[test]
-    fn the_same_bytes_are_stored_once_under_their_hash() {
-        let (_place, folder) = folder();
-        let first = folder.put_blob(&mut &b"abc"[..]).unwrap();
-        assert_eq!(folder.put_blob(&mut &b"abc"[..]).unwrap(), first);
-        assert_eq!((first.id, first.size), (BlobId::of(b"abc"), 3));
-        assert_eq!(fs::read(folder.blob_path(first.id)).unwrap(), b"abc");
-        assert!(folder.remove_blob(first.id).unwrap() && !folder.remove_blob(first.id).unwrap());
-        assert_eq!(folder.blob(first.id).unwrap(), None);
-        assert_eq!(fs::read_dir(folder.root().join("tmp")).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_record_is_replaced_only_by_who_knows_what_was_there() {
-        let (_place, folder) = folder();
-        let name: RecordName = "a/b".parse().unwrap();
-        assert!(folder.replace_record(&name, None, b"1").unwrap());
-        assert!(!folder.replace_record(&name, None, b"2").unwrap());
-        let (bytes, version) = folder.record(&name).unwrap().unwrap();
-        assert_eq!(bytes, b"1");
-        assert!(folder.replace_record(&name, Some(version), b"2").unwrap());
-        assert!(!folder.replace_record(&name, Some(version), b"3").unwrap());
-        folder.put_record(&"a".parse().unwrap(), b"beside").unwrap();
-        assert_eq!(folder.record_names("a").unwrap(), [name.clone()]);
-        assert_eq!(folder.record_names("").unwrap().len(), 2);
-        assert!(folder.remove_record(&name).unwrap());
-        assert_eq!(folder.record(&name).unwrap(), None);
+    fn a_folder_has_one_identity_for_all_and_others_have_another() {
+        let (place, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        assert!(matches!(Folder::attach(place.path()), Err(Error::NotAFolder(_))));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+        let identity = Folder::open(place.path()).unwrap().identity().unwrap();
+        assert_eq!(Folder::open(place.path()).unwrap().identity().unwrap(), identity);
+        assert_eq!(Folder::attach(place.path()).unwrap().identity().unwrap(), identity);
+        assert_ne!(Folder::open(other.path()).unwrap().identity().unwrap(), identity);
+        assert_eq!(identity.len(), 32);
     }
 }

@@ -7,9 +7,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use divvy_engine::Handle;
+use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::Budget;
+use crate::http::error::ApiError;
+use crate::objects::Stored;
 use crate::options::Options;
 use crate::samples::Samples;
 use crate::settings_file::SettingsFile;
@@ -41,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) samples: Samples,
     /// The settings file that is followed.
     pub(crate) settings_file: SettingsFile,
+    /// The objects, if this server keeps any.
+    objects: Option<Stored>,
 }
 
 impl App {
@@ -48,6 +53,7 @@ impl App {
         handle: Handle,
         address: SocketAddr,
         options: &Options,
+        objects: Option<Stored>,
         shutdown: CancellationToken,
     ) -> Self {
         Self(Arc::new(Shared {
@@ -60,7 +66,16 @@ impl App {
             connections: AtomicU64::new(0),
             samples: Samples::default(),
             settings_file: options.settings_file.clone(),
+            objects,
         }))
+    }
+
+    /// The objects of this server.
+    pub(crate) fn objects(&self) -> Result<&Stored, ApiError> {
+        self.objects.as_ref().ok_or_else(|| {
+            let message = "this server keeps no objects: it has no folder for them; start it with a data folder";
+            ApiError::new(StatusCode::NOT_FOUND, "no_objects", message)
+        })
     }
 }
 

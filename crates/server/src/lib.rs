@@ -14,6 +14,7 @@ mod grpc;
 mod guard;
 mod http;
 mod listen;
+mod objects;
 mod options;
 mod router;
 mod samples;

@@ -25,6 +25,7 @@ use tower::Service as _;
 
 use crate::app::App;
 use crate::guard::LocalAddress;
+use crate::objects::Stored;
 use crate::options::{Error, Options};
 use crate::router;
 
@@ -55,6 +56,7 @@ const ACCEPT_REST: Duration = Duration::from_millis(100);
 pub struct Server {
     options: Options,
     handle: Handle,
+    objects: Option<Stored>,
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -63,16 +65,18 @@ impl Server {
     /// Takes the port. Connections wait until [`Server::run`].
     ///
     /// # Errors
-    /// If the address is taken, not of this machine, or open to others without a token.
+    /// If the address is taken, not of this machine, or open to others without a token, or if the folder of objects
+    /// cannot be used.
     pub async fn bind(options: Options, handle: Handle) -> Result<Self, Error> {
         options.check()?;
+        let objects = options.objects.clone().map(Stored::open).transpose()?;
         let address = options.listen;
         let listener = listen(address).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => Error::AddressInUse { address },
             _ => Error::Listen { address, source },
         })?;
         let address = listener.local_addr().map_err(|source| Error::Listen { address, source })?;
-        Ok(Self { options, handle, listener, address })
+        Ok(Self { options, handle, objects, listener, address })
     }
 
     /// Where it listens, with the port that was picked.
@@ -89,7 +93,11 @@ impl Server {
     /// # Errors
     /// None at present: what goes wrong with one connection ends that connection only.
     pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
-        let app = App::new(self.handle, self.address, &self.options, shutdown.clone());
+        if let Some(objects) = self.objects.clone() {
+            tokio::spawn(objects.expire(shutdown.clone()));
+        }
+        let (options, stop) = (&self.options, shutdown.clone());
+        let app = App::new(self.handle, self.address, options, self.objects, stop);
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));

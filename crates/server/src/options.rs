@@ -104,6 +104,9 @@ pub enum Error {
         "allowed host `{0}` is not a host; give `name` or `name:port`, without a scheme or a path"
     )]
     BadHost(String),
+    /// The folder of objects cannot be used.
+    #[error("cannot keep objects: {0}")]
+    Objects(#[from] divvy_objects::Error),
     /// The operating system refuses for another reason.
     #[error(
         "cannot listen on {address}: {source}; check that the address belongs to this machine and that the port is 1024 or above"

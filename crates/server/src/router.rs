@@ -11,8 +11,8 @@ use crate::app::App;
 use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
-    alerts, bulk, dead, error, events, explain, health, limits, load, log, metrics, openapi, page,
-    queues, schedules, settings, stats, submit, tasks, workers, workflows,
+    alerts, blobs, bulk, dead, error, events, explain, health, limits, load, log, metrics, openapi,
+    page, queues, records, schedules, settings, stats, submit, tasks, uploads, workers, workflows,
 };
 use crate::options::Options;
 
@@ -75,6 +75,19 @@ pub(crate) fn table() -> Vec<Route> {
         get("/api/v1/events", events::stream),
         get("/api/v1/stats", stats::show),
         get("/api/v1/openapi.json", openapi::show),
+        get("/api/v1/objects", blobs::about),
+        get("/api/v1/blobs/{id}", blobs::show),
+        put("/api/v1/blobs/{id}", blobs::store),
+        delete("/api/v1/blobs/{id}", blobs::remove),
+        get("/api/v1/records", records::list),
+        get("/api/v1/records/{*name}", records::show),
+        put("/api/v1/records/{*name}", records::write),
+        delete("/api/v1/records/{*name}", records::remove),
+        options("/api/v1/uploads", uploads::abilities),
+        post("/api/v1/uploads", uploads::create),
+        head("/api/v1/uploads/{id}", uploads::show),
+        patch("/api/v1/uploads/{id}", uploads::append),
+        delete("/api/v1/uploads/{id}", uploads::remove),
     ]
 }
 
@@ -106,6 +119,14 @@ fn put<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route 
 
 fn patch<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
     Route { method: Method::PATCH, path, handler: on(MethodFilter::PATCH, handler) }
+}
+
+fn head<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
+    Route { method: Method::HEAD, path, handler: on(MethodFilter::HEAD, handler) }
+}
+
+fn options<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
+    Route { method: Method::OPTIONS, path, handler: on(MethodFilter::OPTIONS, handler) }
 }
 
 fn delete<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use divvy_types::limits::MESSAGE_BYTES_MAX;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue};
-use reqwest::{RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +115,19 @@ impl Http {
         Error::Protocol { server: self.server.clone(), problem: problem.to_string() }
     }
 
+    /// A request to `path` below the API, for those who need more than JSON. It has no time limit of its own.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.client.request(method, self.url(path))
+    }
+
+    /// The answer to a request, whatever it says.
+    pub(crate) async fn answer(&self, request: RequestBuilder) -> Result<Response, Error> {
+        match tokio::time::timeout(ANSWER_WITHIN, request.send()).await {
+            Ok(answer) => answer.map_err(|error| self.unreachable(causes(&error))),
+            Err(_) => Err(self.unreachable("it did not answer in time")),
+        }
+    }
+
     fn url(&self, path: &str) -> String {
         format!("{}{PREFIX}{path}", self.server)
     }
@@ -128,7 +141,10 @@ impl Http {
         }
     }
 
-    async fn read<T: DeserializeOwned>(&self, mut response: Response) -> Result<T, Error> {
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &self,
+        mut response: Response,
+    ) -> Result<T, Error> {
         let mut body = Vec::new();
         while let Some(chunk) =
             response.chunk().await.map_err(|error| self.unreachable(causes(&error)))?
@@ -143,7 +159,8 @@ impl Http {
         serde_json::from_slice(&body).map_err(|error| self.protocol(error))
     }
 
-    async fn refusal(&self, response: Response) -> Error {
+    /// What an answer that is not a success says.
+    pub(crate) async fn refusal(&self, response: Response) -> Error {
         let status = response.status();
         if status == StatusCode::UNAUTHORIZED {
             return Error::Unauthorized { server: self.server.clone() };

@@ -26,7 +26,7 @@ pub use batch::Batch;
 use batcher::{Batcher, Manner};
 pub use error::{Error, WaitError};
 pub use handle::TaskHandle;
-pub(crate) use http::Http;
+pub(crate) use http::{Http, causes};
 pub use schedules::{NewSchedule, Schedules};
 
 use crate::task::{Task, TaskOptions, clock};
@@ -107,8 +107,7 @@ impl Client {
             .http2_keep_alive_interval(PROBE)
             .keep_alive_timeout(PROBE)
             .keep_alive_while_idle(true);
-        let channel =
-            endpoint.connect().await.map_err(|error| http.unreachable(http::causes(&error)))?;
+        let channel = endpoint.connect().await.map_err(|error| http.unreachable(causes(&error)))?;
         let token = match token {
             None => None,
             Some(token) => Some(

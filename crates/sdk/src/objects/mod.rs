@@ -3,17 +3,26 @@
 //! Tasks carry the names of blobs, never the bytes. An [`Objects`] is a handle on where they are: a server, or a folder
 //! of this machine. Decides where a read is answered from; what is stored how is decided by `divvy-objects`.
 
+mod cache;
 mod server;
+mod stream;
+mod upload;
+mod wire;
 
+use std::io::Read;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use divvy_objects::Folder;
 pub use divvy_objects::{Blob, BlobId, RecordName, Version};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use server::Reach;
 use server::Remote;
+pub use stream::BlobStream;
 
 /// Why an object could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -33,14 +42,48 @@ pub enum ObjectError {
         /// What is wrong.
         problem: String,
     },
+    /// A part that a blob does not have.
+    #[error("blob {id} has {size} bytes, so there is no part from {start} to {end}")]
+    Range {
+        /// Which.
+        id: BlobId,
+        /// The first byte that was wanted.
+        start: u64,
+        /// The byte after the last.
+        end: u64,
+        /// How many there are.
+        size: u64,
+    },
+    /// A file that is not any more what it was.
+    #[error("{path} changed while it was sent; wait until it is whole, then send it again")]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// A file of this machine.
-    #[error("cannot read {path}: {source}")]
+    #[error("cannot use {path}: {source}")]
     File {
         /// The file.
         path: PathBuf,
         /// What the system says.
         source: std::io::Error,
     },
+}
+
+impl ObjectError {
+    /// Whether the same request may work a little later.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::Server(error) if error.is_temporary())
+    }
+
+    /// Whether it says that a blob is not there.
+    pub fn is_no_blob(&self) -> bool {
+        match self {
+            Self::Folder(error) => matches!(error, divvy_objects::Error::NoBlob(_)),
+            Self::Server(error) => error.code() == "no_such_blob",
+            _ => false,
+        }
+    }
 }
 
 /// A handle on objects; a clone is cheap.
@@ -54,7 +97,7 @@ enum Place {
     /// All of it here.
     Folder(Folder),
     /// At a server.
-    Remote(Remote),
+    Remote(Box<Remote>),
 }
 
 /// A record as it was read.
@@ -70,6 +113,9 @@ pub struct Record<T> {
 #[derive(Clone, Debug)]
 pub struct LocalFile {
     path: PathBuf,
+    /// Keeps a copy in the cache from being evicted.
+    #[expect(dead_code, reason = "held for its drop")]
+    held: Option<Arc<std::fs::File>>,
 }
 
 impl LocalFile {
@@ -77,12 +123,28 @@ impl LocalFile {
     pub fn path(&self) -> &Path {
         &self.path
     }
+
+    async fn in_folder(folder: &Folder, id: BlobId) -> Result<Self, ObjectError> {
+        let path = folder.blob_path(id);
+        match on_thread(folder, move |folder| folder.blob(id)).await? {
+            Some(_) => Ok(Self { path, held: None }),
+            None => Err(divvy_objects::Error::NoBlob(id).into()),
+        }
+    }
 }
 
 impl Objects {
     /// Objects in a folder of this machine.
     pub fn in_folder(folder: Folder) -> Self {
         Self { place: Arc::new(Place::Folder(folder)) }
+    }
+
+    /// Objects at the server at `url`, such as `http://127.0.0.1:7171`. Nothing is asked of it yet.
+    ///
+    /// # Errors
+    /// If that is not the address of a server.
+    pub fn at_server(url: &str, token: Option<&str>, reach: Reach) -> Result<Self, ObjectError> {
+        Ok(Self { place: Arc::new(Place::Remote(Box::new(Remote::new(url, token, reach)?))) })
     }
 
     /// The blob, if it is there.
@@ -106,12 +168,29 @@ impl Objects {
     /// Stores a file, which stays where it is.
     pub async fn put_file(&self, path: &Path) -> Result<Blob, ObjectError> {
         match &*self.place {
-            Place::Folder(folder) => {
-                let file = std::fs::File::open(path)
-                    .map_err(|source| ObjectError::File { path: path.to_owned(), source })?;
-                on_thread(folder, move |folder| folder.put_blob(&mut &file)).await
-            }
+            Place::Folder(folder) => store_file(folder, path, Arc::default()).await,
             Place::Remote(remote) => remote.put_file(path).await,
+        }
+    }
+
+    /// Stores a file and tells how far it is: bytes done, bytes in all. Over a network the file is hashed while it is
+    /// sent, and if that was interrupted, a call with the same unchanged file goes on where it was.
+    pub async fn upload_file(
+        &self,
+        path: &Path,
+        progress: impl FnMut(u64, u64) + Send,
+    ) -> Result<Blob, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => server::store_with_progress(folder, path, progress).await,
+            Place::Remote(remote) => remote.upload_file(path, progress).await,
+        }
+    }
+
+    /// A part of a blob as a stream, for those who pass it on. Over a network it is not kept on this machine.
+    pub async fn open(&self, id: BlobId, part: Range<u64>) -> Result<BlobStream, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => BlobStream::from_folder(folder, id, part).await,
+            Place::Remote(remote) => remote.open(id, part).await,
         }
     }
 
@@ -125,13 +204,7 @@ impl Objects {
     /// A blob as a file of this machine: where it is, or a copy in the cache.
     pub async fn local_file(&self, id: BlobId) -> Result<LocalFile, ObjectError> {
         match &*self.place {
-            Place::Folder(folder) => {
-                let path = folder.blob_path(id);
-                match on_thread(folder, move |folder| folder.blob(id)).await? {
-                    Some(_) => Ok(LocalFile { path }),
-                    None => Err(divvy_objects::Error::NoBlob(id).into()),
-                }
-            }
+            Place::Folder(folder) => LocalFile::in_folder(folder, id).await,
             Place::Remote(remote) => remote.local_file(id).await,
         }
     }
@@ -268,4 +341,29 @@ async fn on_thread<T: Send + 'static>(
     let folder = folder.clone();
     let done = tokio::task::spawn_blocking(move || work(&folder)).await;
     Ok(done.expect("storing objects does not panic, and the runtime outlives its handles")?)
+}
+
+/// Stores a file in a folder, and counts the bytes that are done.
+async fn store_file(
+    folder: &Folder,
+    path: &Path,
+    done: Arc<AtomicU64>,
+) -> Result<Blob, ObjectError> {
+    let opened = tokio::fs::File::open(path).await;
+    let file = opened.map_err(|source| ObjectError::File { path: path.to_owned(), source })?;
+    let mut counted = Counted { from: file.into_std().await, done };
+    on_thread(folder, move |folder| folder.put_blob(&mut counted)).await
+}
+
+struct Counted {
+    from: std::fs::File,
+    done: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.from.read(buffer)?;
+        self.done.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
 }

@@ -33,16 +33,32 @@ impl TestServer {
         .await
     }
 
+    /// Starts a server that keeps objects, if it is given a folder for them.
+    #[allow(dead_code, reason = "each test binary uses a part of this module")]
+    pub(crate) async fn with_objects(
+        store: MemoryStore,
+        listen: SocketAddr,
+        objects: Option<divvy_objects::Folder>,
+    ) -> Self {
+        let mut options = divvy_server::Options::new(listen);
+        options.objects = objects;
+        Self::with_options(store, options).await
+    }
+
     /// Starts a server on this store and address.
     pub(crate) async fn with(
         store: MemoryStore,
         listen: SocketAddr,
         token: Option<String>,
     ) -> Self {
-        let (handle, engine) = Engine::start(Box::new(store), divvy_engine::Options::default())
-            .expect("an engine on a store in memory starts");
         let mut options = divvy_server::Options::new(listen);
         options.token = token;
+        Self::with_options(store, options).await
+    }
+
+    async fn with_options(store: MemoryStore, options: divvy_server::Options) -> Self {
+        let (handle, engine) = Engine::start(Box::new(store), divvy_engine::Options::default())
+            .expect("an engine on a store in memory starts");
         let server =
             divvy_server::Server::bind(options, handle).await.expect("the address is free");
         let (address, shutdown, stopper) =

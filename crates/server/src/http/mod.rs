@@ -1,6 +1,7 @@
 //! HTTP/JSON: one file per resource, and the shapes that they share.
 
 pub(crate) mod alerts;
+pub(crate) mod blobs;
 pub(crate) mod bulk;
 pub(crate) mod dead;
 pub(crate) mod error;
@@ -17,11 +18,15 @@ pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod parameters;
 pub(crate) mod queues;
+pub(crate) mod range;
+pub(crate) mod receive;
+pub(crate) mod records;
 pub(crate) mod schedules;
 pub(crate) mod settings;
 pub(crate) mod stats;
 pub(crate) mod submit;
 pub(crate) mod tasks;
+pub(crate) mod uploads;
 pub(crate) mod workers;
 pub(crate) mod workflows;
 

@@ -34,7 +34,10 @@ mod tests {
     fn the_document_has_exactly_the_routes_that_there_are() {
         let routes: BTreeSet<(String, String)> = router::table()
             .iter()
-            .map(|route| (route.path.to_owned(), route.method.as_str().to_ascii_lowercase()))
+            // OpenAPI has no mark for a parameter with slashes in it.
+            .map(|route| {
+                (route.path.replace("{*", "{"), route.method.as_str().to_ascii_lowercase())
+            })
             .collect();
         let parsed = parsed();
         let mut documented = BTreeSet::new();

@@ -4,6 +4,7 @@
 mod bulk;
 mod events;
 mod listening;
+mod objects;
 mod operating;
 mod reading;
 mod schedules;
@@ -11,6 +12,7 @@ mod scheduling;
 mod security;
 mod submitting;
 mod submitting_grpc;
+mod uploads;
 mod worker_stream;
 mod workflows;
 mod world;

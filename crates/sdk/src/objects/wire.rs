@@ -1,0 +1,219 @@
+//! The objects of a server over HTTP: one request, one answer. A request that may work a little later is repeated, so
+//! that a server that starts again is not noticed by a task that runs for hours.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use divvy_objects::{Blob, BlobId, RecordName, Version};
+use divvy_types::view::Page;
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, RANGE};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use serde::Deserialize;
+
+use crate::client::{Error, Http};
+
+/// The rests between attempts.
+const RESTS_MS: [u64; 6] = [100, 200, 400, 800, 1_600, 3_200];
+/// A number of records that no server has.
+const PAGES_MAX: usize = 10_000;
+
+/// The objects of a server.
+#[derive(Clone, Debug)]
+pub(super) struct Wire {
+    pub(super) http: Http,
+}
+
+/// What a server keeps.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct About {
+    /// Which folder its objects are in.
+    pub(super) identity: String,
+    /// What it takes as a blob in one request.
+    pub(super) blob_bytes_max: u64,
+}
+
+/// Counts attempts and rests between them.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    used: usize,
+}
+
+impl Patience {
+    /// Rests, or gives the error back if it is no use or there were enough attempts.
+    pub(super) async fn bear(&mut self, error: Error) -> Result<(), Error> {
+        match RESTS_MS.get(self.used) {
+            Some(ms) if error.is_temporary() => {
+                self.used += 1;
+                tokio::time::sleep(Duration::from_millis(*ms)).await;
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Something worked: later trouble is new trouble.
+    pub(super) fn renew(&mut self) {
+        self.used = 0;
+    }
+
+    /// Whether there was an attempt before.
+    pub(super) fn is_used(&self) -> bool {
+        self.used > 0
+    }
+}
+
+impl Wire {
+    pub(super) async fn about(&self) -> Result<About, Error> {
+        let answer = self.ask(|| self.request(Method::GET, "/objects")).await?;
+        self.http.read(self.good(answer).await?).await
+    }
+
+    pub(super) async fn blob(&self, id: BlobId) -> Result<Option<Blob>, Error> {
+        let answer = self.ask(|| self.request(Method::HEAD, &format!("/blobs/{id}"))).await?;
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let answer = self.good(answer).await?;
+        let size = answer.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        match size.and_then(|text| text.parse().ok()) {
+            Some(size) => Ok(Some(Blob { id, size })),
+            None => Err(self.http.protocol("a blob without a length")),
+        }
+    }
+
+    /// A part of a blob, which is not empty. One attempt: the caller knows what it has already.
+    pub(super) async fn part(&self, id: BlobId, part: &Range<u64>) -> Result<Response, Error> {
+        let range = format!("bytes={}-{}", part.start, part.end - 1);
+        let request = self.request(Method::GET, &format!("/blobs/{id}")).header(RANGE, range);
+        let answer = self.good(self.http.answer(request).await?).await?;
+        let is_part = answer.status() == StatusCode::PARTIAL_CONTENT
+            && answer.content_length() == Some(part.end - part.start);
+        if is_part { Ok(answer) } else { Err(self.http.protocol("another part of a blob")) }
+    }
+
+    pub(super) async fn put(&self, id: BlobId, bytes: Bytes) -> Result<Blob, Error> {
+        let path = format!("/blobs/{id}");
+        let answer = self.ask(|| self.request(Method::PUT, &path).body(bytes.clone())).await?;
+        self.http.read(self.good(answer).await?).await
+    }
+
+    pub(super) async fn remove_blob(&self, id: BlobId) -> Result<bool, Error> {
+        self.remove(&format!("/blobs/{id}"), "no_such_blob").await
+    }
+
+    pub(super) async fn record(
+        &self,
+        name: &RecordName,
+    ) -> Result<Option<(Vec<u8>, Version)>, Error> {
+        let answer = self.ask(|| self.request(Method::GET, &format!("/records/{name}"))).await?;
+        let answer = match self.good(answer).await {
+            Err(Error::Refused { code, .. }) if code == "no_such_record" => return Ok(None),
+            answer => answer?,
+        };
+        let bytes = answer.bytes().await.map_err(|error| self.http.unreachable(error))?;
+        // The version is the hash of the bytes, so a damaged answer cannot pass as another version.
+        let version = BlobId::of(&bytes);
+        Ok(Some((bytes.to_vec(), version)))
+    }
+
+    /// Writes a record; says whether the condition held.
+    pub(super) async fn write_record(
+        &self,
+        name: &RecordName,
+        condition: Option<Option<Version>>,
+        bytes: Vec<u8>,
+    ) -> Result<bool, Error> {
+        let (bytes, path) = (Bytes::from(bytes), format!("/records/{name}"));
+        let request = || {
+            let request = self.request(Method::PUT, &path).body(bytes.clone());
+            let request = request.header(CONTENT_TYPE, "application/json");
+            match condition {
+                None => request,
+                Some(None) => request.header(IF_NONE_MATCH, "*"),
+                Some(Some(version)) => request.header(IF_MATCH, format!("\"{version}\"")),
+            }
+        };
+        let mut patience = Patience::default();
+        let answer = self.ask_with(&mut patience, request).await?;
+        match self.good(answer).await {
+            Ok(_) => Ok(true),
+            Err(Error::Refused { code, .. }) if code == "record_changed" => {
+                // An attempt before may have done it without our hearing of it.
+                let written = BlobId::of(&bytes);
+                Ok(patience.is_used()
+                    && self.record(name).await?.is_some_and(|(_, version)| version == written))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn remove_record(&self, name: &RecordName) -> Result<bool, Error> {
+        self.remove(&format!("/records/{name}"), "no_such_record").await
+    }
+
+    pub(super) async fn record_names(&self, prefix: &str) -> Result<Vec<RecordName>, Error> {
+        let mut names: Vec<RecordName> = Vec::new();
+        for _ in 0..PAGES_MAX {
+            let request = || {
+                let after = names.last().map(|name| ("after", name.as_str()));
+                let query = [("prefix", prefix)].into_iter().chain(after);
+                self.request(Method::GET, "/records").query(&query.collect::<Vec<_>>())
+            };
+            let answer = self.ask(request).await?;
+            let page: Page<RecordName> = self.http.read(self.good(answer).await?).await?;
+            let is_last = page.next.is_none() || page.items.is_empty();
+            names.extend(page.items);
+            if is_last {
+                break;
+            }
+        }
+        Ok(names)
+    }
+
+    async fn remove(&self, path: &str, absent: &str) -> Result<bool, Error> {
+        let mut patience = Patience::default();
+        let answer = self.ask_with(&mut patience, || self.request(Method::DELETE, path)).await?;
+        match self.good(answer).await {
+            Ok(_) => Ok(true),
+            Err(Error::Refused { code, .. }) if code == absent => Ok(patience.is_used()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http.request(method, path)
+    }
+
+    /// An answer that is a success.
+    pub(super) async fn good(&self, answer: Response) -> Result<Response, Error> {
+        if answer.status().is_success() { Ok(answer) } else { Err(self.http.refusal(answer).await) }
+    }
+
+    /// The answer to a request that may be repeated.
+    pub(super) async fn ask(
+        &self,
+        request: impl FnMut() -> RequestBuilder,
+    ) -> Result<Response, Error> {
+        self.ask_with(&mut Patience::default(), request).await
+    }
+
+    async fn ask_with(
+        &self,
+        patience: &mut Patience,
+        mut request: impl FnMut() -> RequestBuilder,
+    ) -> Result<Response, Error> {
+        loop {
+            let answer = match self.http.answer(request()).await {
+                Ok(answer) if !is_busy(answer.status()) => return Ok(answer),
+                Ok(answer) => self.http.refusal(answer).await,
+                Err(error) => error,
+            };
+            patience.bear(answer).await?;
+        }
+    }
+}
+
+fn is_busy(status: StatusCode) -> bool {
+    matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+}

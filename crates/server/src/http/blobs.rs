@@ -1,0 +1,175 @@
+//! Blobs: read whole or in part, stored under the hash of their bytes, removed.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use divvy_objects::{Blob, BlobId, Error, Staged};
+use futures_util::StreamExt as _;
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
+};
+use http::{HeaderValue, Method, StatusCode};
+use http_body_util::BodyExt as _;
+use serde::Serialize;
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+use tokio_util::io::ReaderStream;
+
+use crate::app::App;
+use crate::http::error::ApiError;
+use crate::http::parameters::PathText;
+use crate::http::range::Wanted;
+use crate::http::receive::{Sink, receive};
+use crate::objects::on_thread;
+
+/// A blob that is stored in one request; a larger one is uploaded.
+pub(crate) const PUT_BYTES_MAX: u64 = 64 << 20;
+/// Bytes that are read at once for a caller.
+const STEP: usize = 128 << 10;
+/// A name stands for the same bytes for ever. Only the caller's own cache may keep them: others have no token.
+const FOR_EVER: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
+
+/// What this server keeps, and how much it takes.
+#[derive(Serialize)]
+pub(crate) struct About {
+    identity: String,
+    blob_bytes_max: u64,
+    upload_bytes_max: u64,
+    record_bytes_max: usize,
+}
+
+/// What became of a removal.
+#[derive(Serialize)]
+pub(crate) struct Removed {
+    id: BlobId,
+    removed: bool,
+}
+
+/// What this server keeps. A worker on the same machine tells by the identity whether a folder is the server's.
+pub(crate) async fn about(State(app): State<App>) -> Result<Json<About>, ApiError> {
+    let identity = app.objects()?.run(|stored| stored.folder.identity()).await?;
+    Ok(Json(About {
+        identity,
+        blob_bytes_max: PUT_BYTES_MAX,
+        upload_bytes_max: divvy_objects::UPLOAD_BYTES_MAX,
+        record_bytes_max: divvy_objects::RECORD_BYTES_MAX,
+    }))
+}
+
+/// A blob or a part of it.
+pub(crate) async fn show(
+    State(app): State<App>,
+    PathText(id): PathText,
+    method: Method,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id: BlobId = id.parse()?;
+    let (blob, file) = app.objects()?.run(move |stored| stored.folder.open_blob(id)).await?;
+    let tag = format!("\"{id}\"");
+    let wanted = match Wanted::new(&headers, &tag, blob.size) {
+        // The headers of the whole are what HEAD is for.
+        Wanted::Part { .. } | Wanted::Unsatisfiable if method == Method::HEAD => Wanted::Whole,
+        wanted => wanted,
+    };
+    let (status, first, length) = match wanted {
+        Wanted::NotModified => (StatusCode::NOT_MODIFIED, 0, 0),
+        Wanted::Whole => (StatusCode::OK, 0, blob.size),
+        Wanted::Part { first, last } => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
+        Wanted::Unsatisfiable => return Ok(unsatisfiable(blob)),
+    };
+    let is_sent = method != Method::HEAD && length > 0;
+    let body = if is_sent { stream(&app, file, first, length).await? } else { Body::empty() };
+    let mut response = (status, body).into_response();
+    let answer = response.headers_mut();
+    answer.insert(ETAG, HeaderValue::try_from(tag).expect("a hash in quotes"));
+    answer.insert(CACHE_CONTROL, FOR_EVER);
+    if status != StatusCode::NOT_MODIFIED {
+        answer.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+        answer.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        answer.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    if let Wanted::Part { first, last } = wanted {
+        let range = format!("bytes {first}-{last}/{}", blob.size);
+        answer.insert(CONTENT_RANGE, HeaderValue::try_from(range).expect("numbers"));
+    }
+    Ok(response)
+}
+
+/// Stores a blob under its name, or finds that it is there.
+pub(crate) async fn store(
+    State(app): State<App>,
+    PathText(id): PathText,
+    request: Request,
+) -> Result<(StatusCode, Json<Blob>), ApiError> {
+    let stored = app.objects()?;
+    let id: BlobId = id.parse()?;
+    let declared = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    if declared.is_some_and(|text| text.parse().is_ok_and(|length: u64| length > PUT_BYTES_MAX)) {
+        return Err(Error::BlobTooLarge { max: PUT_BYTES_MAX }.into());
+    }
+    let mut body = request.into_body();
+    if let Some(blob) = stored.run(move |stored| stored.folder.touch_blob(id)).await? {
+        // An answer before the end of the body would be missed by most callers.
+        discard(&mut body).await;
+        return Ok((StatusCode::OK, Json(blob)));
+    }
+    let _room = stored.room()?;
+    let staged = stored.run(|stored| Ok(Small(stored.folder.stage()?))).await?;
+    let (staged, end) = receive(staged, body, &app.shutdown).await?;
+    end?;
+    let blob = on_thread(move || staged.0.finish(Some(id))).await?;
+    Ok((StatusCode::CREATED, Json(blob)))
+}
+
+/// Removes a blob.
+pub(crate) async fn remove(
+    State(app): State<App>,
+    PathText(id): PathText,
+) -> Result<Json<Removed>, ApiError> {
+    let id: BlobId = id.parse()?;
+    if app.objects()?.run(move |stored| stored.folder.remove_blob(id)).await? {
+        return Ok(Json(Removed { id, removed: true }));
+    }
+    Err(Error::NoBlob(id).into())
+}
+
+async fn stream(app: &App, file: std::fs::File, first: u64, length: u64) -> Result<Body, ApiError> {
+    let mut file = tokio::fs::File::from_std(file);
+    file.seek(std::io::SeekFrom::Start(first)).await.map_err(|error| {
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "disk_error", error.to_string())
+    })?;
+    let steps = ReaderStream::with_capacity(file.take(length), STEP);
+    // A server that stops does not wait for a slow reader, who goes on with a range later.
+    Ok(Body::from_stream(steps.take_until(app.shutdown.clone().cancelled_owned())))
+}
+
+fn unsatisfiable(blob: Blob) -> Response {
+    let message = format!("the blob has {} bytes; ask for a range within them", blob.size);
+    let mut response =
+        ApiError::new(StatusCode::RANGE_NOT_SATISFIABLE, "no_such_range", message).into_response();
+    let range = HeaderValue::try_from(format!("bytes */{}", blob.size)).expect("a number");
+    response.headers_mut().insert(CONTENT_RANGE, range);
+    response
+}
+
+async fn discard(body: &mut Body) {
+    let mut seen = 0;
+    while let Some(Ok(frame)) = body.frame().await {
+        seen += frame.data_ref().map_or(0, |data| data.len() as u64);
+        if seen > PUT_BYTES_MAX {
+            return;
+        }
+    }
+}
+
+/// A blob that must not grow too large.
+struct Small(Staged);
+
+impl Sink for Small {
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if self.0.size() + bytes.len() as u64 > PUT_BYTES_MAX {
+            return Err(Error::BlobTooLarge { max: PUT_BYTES_MAX });
+        }
+        self.0.write(bytes)
+    }
+}

@@ -1,0 +1,160 @@
+//! Records: small named JSON documents, created once or replaced by who knows what was there.
+//!
+//! The version of a record is its entity tag, so the conditions are those of HTTP: `If-None-Match: *` creates,
+//! `If-Match: "VERSION"` replaces, and neither writes whatever was there.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use divvy_objects::{RecordName, Version};
+use divvy_types::limits::PAGE_ROWS_MAX;
+use divvy_types::view::Page;
+use http::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderValue, StatusCode};
+use serde::Serialize;
+use serde::de::IgnoredAny;
+
+use crate::app::App;
+use crate::http::error::ApiError;
+use crate::http::extract::JsonBytes;
+use crate::http::parameters::{Parameters, PathText};
+
+/// A record that was written.
+#[derive(Serialize)]
+pub(crate) struct Written {
+    name: RecordName,
+    version: Version,
+}
+
+/// What became of a removal.
+#[derive(Serialize)]
+pub(crate) struct Removed {
+    name: RecordName,
+    removed: bool,
+}
+
+/// What must be there for a write.
+#[derive(Clone, Copy)]
+enum Condition {
+    Any,
+    Is(Option<Version>),
+}
+
+/// The names of records below a prefix, in order.
+pub(crate) async fn list(
+    State(app): State<App>,
+    mut parameters: Parameters,
+) -> Result<Json<Page<RecordName>>, ApiError> {
+    let prefix = parameters.take_one("prefix")?.unwrap_or_default();
+    let after = parameters.take_parsed::<RecordName>("after")?;
+    let limit = parameters.take_parsed("limit")?.unwrap_or(PAGE_ROWS_MAX);
+    parameters.finish()?;
+    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
+        return Err(ApiError::field("limit", format!("is {limit}, expected 1 to {PAGE_ROWS_MAX}")));
+    }
+    let mut items = app
+        .objects()?
+        .run(move |stored| stored.folder.record_names(&prefix))
+        .await
+        .map_err(|error| error.with_field("prefix"))?;
+    if let Some(after) = after {
+        items.drain(..items.partition_point(|name| *name <= after));
+    }
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().filter(|_| has_more).map(ToString::to_string);
+    Ok(Json(Page { items, next }))
+}
+
+/// A record.
+pub(crate) async fn show(
+    State(app): State<App>,
+    PathText(name): PathText,
+) -> Result<Response, ApiError> {
+    let name: RecordName = name.parse()?;
+    let wanted = name.clone();
+    let found = app.objects()?.run(move |stored| stored.folder.record(&wanted)).await?;
+    let (bytes, version) = found.ok_or_else(|| no_record(&name))?;
+    let headers =
+        [(CONTENT_TYPE, HeaderValue::from_static("application/json")), (ETAG, tag(version))];
+    Ok((headers, bytes).into_response())
+}
+
+/// Writes a record, under a condition if one is given.
+pub(crate) async fn write(
+    State(app): State<App>,
+    PathText(name): PathText,
+    headers: HeaderMap,
+    JsonBytes(body): JsonBytes,
+) -> Result<Response, ApiError> {
+    let name: RecordName = name.parse()?;
+    let condition = condition(&headers)?;
+    serde_json::from_slice::<IgnoredAny>(&body).map_err(|error| {
+        let message = format!("the body is not valid JSON: {error}");
+        ApiError::new(StatusCode::BAD_REQUEST, "malformed_json", message)
+    })?;
+    let (version, wanted) = (Version::of(&body), name.clone());
+    let is_written = app
+        .objects()?
+        .run(move |stored| match condition {
+            Condition::Any => stored.folder.put_record(&wanted, &body).map(|()| true),
+            Condition::Is(expected) => stored.folder.replace_record(&wanted, expected, &body),
+        })
+        .await?;
+    if !is_written {
+        let message =
+            format!("record `{name}` is not as the request expects; read it again and decide anew");
+        return Err(ApiError::new(StatusCode::PRECONDITION_FAILED, "record_changed", message));
+    }
+    let status = match condition {
+        Condition::Is(None) => StatusCode::CREATED,
+        _ => StatusCode::OK,
+    };
+    Ok((status, [(ETAG, tag(version))], Json(Written { name, version })).into_response())
+}
+
+/// Removes a record.
+pub(crate) async fn remove(
+    State(app): State<App>,
+    PathText(name): PathText,
+) -> Result<Json<Removed>, ApiError> {
+    let name: RecordName = name.parse()?;
+    let wanted = name.clone();
+    if app.objects()?.run(move |stored| stored.folder.remove_record(&wanted)).await? {
+        return Ok(Json(Removed { name, removed: true }));
+    }
+    Err(no_record(&name))
+}
+
+fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
+    match (headers.get(IF_NONE_MATCH), headers.get(IF_MATCH)) {
+        (None, None) => Ok(Condition::Any),
+        (Some(any), None) if any.as_bytes() == b"*" => Ok(Condition::Is(None)),
+        (Some(_), None) => Err(bad_condition(IF_NONE_MATCH, "must be * for a write")),
+        (None, Some(tag)) => {
+            let text = tag.to_str().unwrap_or_default();
+            let version = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+            match version.map(str::parse) {
+                Some(Ok(version)) => Ok(Condition::Is(Some(version))),
+                _ => Err(bad_condition(
+                    IF_MATCH,
+                    "must be one version in quotes, as the ETag of the record gives it",
+                )),
+            }
+        }
+        (Some(_), Some(_)) => Err(bad_condition(IF_MATCH, "and If-None-Match exclude each other")),
+    }
+}
+
+fn bad_condition(header: HeaderName, problem: &str) -> ApiError {
+    ApiError::field(header.as_str(), problem)
+}
+
+fn no_record(name: &RecordName) -> ApiError {
+    let message = format!("record `{name}` is not here; it was never written, or was removed");
+    ApiError::new(StatusCode::NOT_FOUND, "no_such_record", message)
+}
+
+fn tag(version: Version) -> HeaderValue {
+    HeaderValue::try_from(format!("\"{version}\"")).expect("a hash in quotes")
+}
