@@ -9,7 +9,7 @@ use std::path::Path;
 
 use divvy::prelude::*;
 
-use super::encode::{run_failure, tells_of_damage, threads};
+use super::encode::{run_failure, tells_of_damage};
 use super::{Audio, Made};
 use crate::fmp4::{Codec, Fmp4Error, Movie, Table};
 use crate::plan::{Plan, Track};
@@ -123,10 +123,9 @@ impl Work<'_> {
             samples(plan)
         );
         let after = format!(
-            "-map [sound] -map_metadata -1 -map_chapters -1 -c:a aac -b:a {} -threads {} -frag_duration {} \
+            "-map [sound] -map_metadata -1 -map_chapters -1 -c:a aac -b:a {} -threads 1 -frag_duration {} \
              -movflags +delay_moov+default_base_moof+skip_trailer -f mp4 {ENCODED}",
             plan.recipe.audio_bitrate,
-            threads(self.studio),
             video.rate.micros(u64::from(plan.segment_frames)),
         );
         let mut all: Vec<std::ffi::OsString> = before.split_whitespace().map(Into::into).collect();

@@ -74,8 +74,10 @@ pub(crate) async fn join_rung(
 /// The results of all chunks of a rung, in order.
 pub(super) async fn pieces(studio: &Studio, plan: &Plan, rung: usize) -> Outcome<Vec<Piece>> {
     let (objects, source) = (studio.objects(), plan.probe.source.id);
-    let keys: Vec<_> = plan.chunks.iter().filter_map(|chunk| chunk.keys.get(rung)).collect();
-    let lookups = keys.into_iter().map(|key| results::find::<Piece>(objects, source, key));
+    let mut lookups = Vec::new();
+    for key in plan.chunks.iter().filter_map(|chunk| chunk.keys.get(rung)) {
+        lookups.push(results::find::<Piece>(objects, source, key));
+    }
     let found = futures_util::stream::iter(lookups).buffered(LOOKUPS);
     let found: Vec<Option<Piece>> = found.try_collect().await.map_err(failure)?;
     let pieces: Option<Vec<Piece>> = found.into_iter().collect();

@@ -328,6 +328,7 @@ async fn package(task: Package, State(studio): State<Studio>) -> Outcome<BlobId>
     };
     let bytes = studio.objects().get(source).await.map_err(failure)?;
     let manifest = Manifest {
+        repaired: 0,
         recipe: plan.recipe,
         tools: plan.tools,
         frames: plan.probe.video.frames,
