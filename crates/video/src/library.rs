@@ -193,17 +193,43 @@ impl Library {
 
     /// All videos, latest first.
     pub async fn list(&self) -> Result<Vec<VideoView>, LibraryError> {
-        Ok(Vec::new())
+        let mut videos = Vec::new();
+        for name in self.objects.record_names("video/library/").await? {
+            if let Some(record) = self.objects.record::<Video>(&name.to_string()).await? {
+                videos.push(self.view(&record.value.id).await?);
+            }
+        }
+        videos.sort_by_key(|view| std::cmp::Reverse(view.video.added_at));
+        Ok(videos)
     }
 
     /// One video.
     pub async fn view(&self, id: &VideoId) -> Result<VideoView, LibraryError> {
-        Err(LibraryError::NoVideo(id.0.clone()))
+        let Some(record) = self.objects.record::<Video>(&id.record()).await? else {
+            return Err(LibraryError::NoVideo(id.0.clone()));
+        };
+        let manifest = self.manifest(id).await?;
+        Ok(VideoView {
+            progress: f64::from(u8::from(manifest.is_some())),
+            stages: Vec::new(),
+            remaining_ms: None,
+            duration_ms: manifest.map(|manifest| manifest.duration_ms),
+            video: record.value,
+        })
     }
 
     /// Its manifest, once it is published.
     pub async fn manifest(&self, id: &VideoId) -> Result<Option<Manifest>, LibraryError> {
-        Err(LibraryError::NoVideo(id.0.clone()))
+        let Some(record) = self.objects.record::<Video>(&id.record()).await? else {
+            return Err(LibraryError::NoVideo(id.0.clone()));
+        };
+        let Some(blob) = record.value.manifest else { return Ok(None) };
+        let bytes = self.objects.get(blob).await?;
+        let manifest = serde_json::from_slice(&bytes).map_err(|error| ObjectError::Record {
+            name: id.record(),
+            problem: error.to_string(),
+        })?;
+        Ok(Some(manifest))
     }
 
     /// Stops its tasks.
