@@ -17,6 +17,7 @@ mod listen;
 mod options;
 mod router;
 mod samples;
+mod session;
 mod settings_file;
 
 pub use listen::Server;

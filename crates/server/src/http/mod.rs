@@ -19,6 +19,7 @@ pub(crate) mod parameters;
 pub(crate) mod queues;
 pub(crate) mod schedules;
 pub(crate) mod settings;
+pub(crate) mod sign_in;
 pub(crate) mod stats;
 pub(crate) mod submit;
 pub(crate) mod tasks;
