@@ -27,7 +27,10 @@ impl Sessions {
         for _ in 0..4 {
             hasher.update(uuid::Uuid::now_v7().as_bytes());
         }
-        Self { key: *hasher.finalize().as_bytes(), name: format!("divvy_session_{}", address.port()) }
+        Self {
+            key: *hasher.finalize().as_bytes(),
+            name: format!("divvy_session_{}", address.port()),
+        }
     }
 
     /// A cookie for someone who knows the token. `is_secure` keeps it off unencrypted connections.

@@ -27,7 +27,10 @@ async fn a_video_plays_with_all_that_the_controls_offer() {
     let mut page = Browser::start().await;
     page.open(&world.url("/videos/clip00000001")).await;
     page.until("document.querySelector('#video').readyState >= 1").await;
-    assert_eq!(page.value("document.querySelector('h1').textContent").await, "A tone & a <test> picture");
+    assert_eq!(
+        page.value("document.querySelector('h1').textContent").await,
+        "A tone & a <test> picture"
+    );
 
     page.click("#big-play").await;
     page.until("document.querySelector('#video').currentTime > 0.3").await;
@@ -37,7 +40,9 @@ async fn a_video_plays_with_all_that_the_controls_offer() {
 
     for (choice, width) in [("90p", 160), ("180p", 320), ("90p", 160)] {
         page.click("[data-menu=quality] > button").await;
-        let find = format!("[...document.querySelectorAll('[data-menu=quality] [role=menuitemradio]')].find((item) => item.textContent === '{choice}')");
+        let find = format!(
+            "[...document.querySelectorAll('[data-menu=quality] [role=menuitemradio]')].find((item) => item.textContent === '{choice}')"
+        );
         page.value(&format!("{find}.id = 'wanted'")).await;
         page.click("#wanted").await;
         // Near the end there is nothing left to load in the other size.
@@ -89,7 +94,8 @@ async fn a_video_that_is_being_made_shows_itself_when_it_is_ready() {
     world.record(&busy).await;
     let mut page = Browser::start().await;
     page.open(&world.url("/videos/clip00000001")).await;
-    page.until("document.querySelector('#curtain-title').textContent.startsWith('Processing')").await;
+    page.until("document.querySelector('#curtain-title').textContent.startsWith('Processing')")
+        .await;
     assert_eq!(page.value("document.querySelector('#state').textContent").await, "Processing");
 
     world.record(&ready).await;
@@ -112,9 +118,15 @@ async fn the_library_shows_what_there_is_and_why_something_failed() {
     page.open(&world.url("/videos")).await;
     page.until("document.querySelectorAll('.video').length === 2").await;
     page.until("document.querySelector('.video img:not([hidden])')?.naturalWidth === 320").await;
-    assert_eq!(page.value("document.querySelector('.video .length:not([hidden])').textContent").await, "0:06");
+    assert_eq!(
+        page.value("document.querySelector('.video .length:not([hidden])').textContent").await,
+        "0:06"
+    );
     page.click("[data-state=failed]").await;
-    page.until("document.querySelector('#curtain-text')?.textContent === 'the source has no picture'").await;
+    page.until(
+        "document.querySelector('#curtain-text')?.textContent === 'the source has no picture'",
+    )
+    .await;
     assert_eq!(page.complaints(), [""; 0]);
     page.close().await;
     world.stop().await;

@@ -59,10 +59,13 @@ pub(crate) async fn enter(
         )
     })?;
     // The origin was checked: it is the address by which the browser knows this server.
-    let is_secure = headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
+    let is_secure =
+        headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
     match rules.sign_in(form.token.trim(), is_secure) {
         Some(cookie) => Ok(go(local(&form.next), cookie)),
-        None => Ok(page(StatusCode::UNAUTHORIZED, "This is not the token of this server.", &form.next)),
+        None => {
+            Ok(page(StatusCode::UNAUTHORIZED, "This is not the token of this server.", &form.next))
+        }
     }
 }
 
@@ -117,7 +120,9 @@ mod tests {
     #[test]
     fn nobody_is_sent_elsewhere() {
         assert_eq!(local("/videos/a?b=c"), "/videos/a?b=c");
-        for bad in ["", "videos", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb"] {
+        for bad in
+            ["", "videos", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb"]
+        {
             assert_eq!(local(bad), HOME, "{bad}");
         }
     }

@@ -156,21 +156,32 @@ async fn who_signs_in_gets_a_cookie_that_is_as_good_as_the_token() {
     let world = guarded().await;
     let own = world.url("");
     let answer = sign_in(&world, "token=secret-1&next=%2Fmetrics", &own).await;
-    assert_eq!((answer.status().as_u16(), &answer.headers()["location"]), (303, &"/metrics".parse().unwrap()));
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["location"]),
+        (303, &"/metrics".parse().unwrap())
+    );
     let cookie = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     assert!(!cookie.contains("secret-1"));
     let pair = cookie.split(';').next().unwrap();
     for path in ["/metrics", "/api/v1/tasks", "/"] {
-        assert_eq!(world.request(Method::GET, path, &[("cookie", pair)]).await.status, 200, "{path}");
+        assert_eq!(
+            world.request(Method::GET, path, &[("cookie", pair)]).await.status,
+            200,
+            "{path}"
+        );
     }
     // A page of another origin is refused with the cookie too, and so is a wrong token beside it.
     let foreign = [("cookie", pair), ("origin", "http://evil.example")];
-    world.request(Method::POST, "/api/v1/queues/q/pause", &foreign).await.refused(403, "origin_not_allowed");
+    world
+        .request(Method::POST, "/api/v1/queues/q/pause", &foreign)
+        .await
+        .refused(403, "origin_not_allowed");
     let wrong = [("cookie", pair), ("authorization", "Bearer x")];
     world.request(Method::GET, "/metrics", &wrong).await.refused(401, "unauthorized");
 
-    let answer = world.request(Method::POST, "/sign-out", &[("cookie", pair), ("origin", &own)]).await;
+    let answer =
+        world.request(Method::POST, "/sign-out", &[("cookie", pair), ("origin", &own)]).await;
     let gone = answer.headers.get("set-cookie").map(|value| value.to_str().unwrap().to_owned());
     assert!(gone.is_none_or(|cookie| cookie.contains("Max-Age=0")));
 }

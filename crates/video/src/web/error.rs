@@ -48,6 +48,7 @@ impl ApiError {
         Self::from(LibraryError::NoVideo(id))
     }
 
+    #[cfg(test)]
     pub(super) fn status(&self) -> StatusCode {
         self.status
     }

@@ -88,9 +88,8 @@ async fn read(
     length: u64,
 ) -> Result<Body, ApiError> {
     let local = objects.local_file(file.blob).await?;
-    let broken = |error| {
-        ApiError::broken(&format_args!("blob {} cannot be read: {error}", file.blob))
-    };
+    let broken =
+        |error| ApiError::broken(&format_args!("blob {} cannot be read: {error}", file.blob));
     let mut reader = File::open(local.path()).await.map_err(broken)?;
     reader.seek(SeekFrom::Start(file.offset + begin)).await.map_err(broken)?;
     let blocks = ReaderStream::with_capacity(reader.take(length), BLOCK);

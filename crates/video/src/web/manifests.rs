@@ -33,7 +33,11 @@ impl Files {
 
 impl Manifests {
     /// The files of a manifest.
-    pub(super) async fn files(&self, objects: &Objects, id: BlobId) -> Result<Arc<Files>, ApiError> {
+    pub(super) async fn files(
+        &self,
+        objects: &Objects,
+        id: BlobId,
+    ) -> Result<Arc<Files>, ApiError> {
         if let Some(files) = self.find(id) {
             return Ok(files);
         }

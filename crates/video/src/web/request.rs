@@ -67,6 +67,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
+    // A list would be read as the fields in their order, which nobody means.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        let problem = "the body is not a JSON object; send one with the fields of a video to add";
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid_body", problem));
+    }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let (path, problem) = (error.path().to_string(), error.into_inner());

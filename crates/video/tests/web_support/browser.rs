@@ -110,7 +110,8 @@ impl Browser {
     pub(crate) async fn click(&mut self, selector: &str) {
         let at = self.hover(selector, 0.5).await;
         for kind in ["mousePressed", "mouseReleased"] {
-            let event = json!({ "type": kind, "x": at.0, "y": at.1, "button": "left", "clickCount": 1 });
+            let event =
+                json!({ "type": kind, "x": at.0, "y": at.1, "button": "left", "clickCount": 1 });
             self.call("Input.dispatchMouseEvent", event).await;
         }
     }
@@ -118,7 +119,9 @@ impl Browser {
     /// Moves the mouse to a fraction of the width of the first element that matches.
     pub(crate) async fn hover(&mut self, selector: &str, fraction: f64) -> (f64, f64) {
         let text = serde_json::to_string(selector).unwrap();
-        let visible = format!("(() => {{ const e = document.querySelector({text}); return e && e.getBoundingClientRect().width > 0; }})()");
+        let visible = format!(
+            "(() => {{ const e = document.querySelector({text}); return e && e.getBoundingClientRect().width > 0; }})()"
+        );
         self.until(&visible).await;
         let place = self
             .value(&format!("(() => {{ const r = document.querySelector({text}).getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()"))
@@ -133,7 +136,8 @@ impl Browser {
     /// Presses a key.
     pub(crate) async fn press(&mut self, key: &str) {
         for kind in ["keyDown", "keyUp"] {
-            let event = json!({ "type": kind, "key": key, "text": if key.len() == 1 { key } else { "" } });
+            let event =
+                json!({ "type": kind, "key": key, "text": if key.len() == 1 { key } else { "" } });
             self.call("Input.dispatchKeyEvent", event).await;
         }
     }
@@ -192,7 +196,9 @@ fn complaint(message: &Value) -> Option<String> {
         "Runtime.consoleAPICalled" => {
             matches!(parameters["type"].as_str(), Some("error" | "warning" | "assert"))
         }
-        "Log.entryAdded" => matches!(parameters["entry"]["level"].as_str(), Some("error" | "warning")),
+        "Log.entryAdded" => {
+            matches!(parameters["entry"]["level"].as_str(), Some("error" | "warning"))
+        }
         _ => false,
     };
     is_complaint.then(|| parameters.to_string())
