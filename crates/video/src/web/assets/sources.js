@@ -80,7 +80,9 @@ export class HlsSource {
   }
 
   choose(kind, id) {
-    if (kind === "quality") this.hls.nextLevel = id;
+    // A choice holds for what is buffered too, so that it is seen at once and after a seek back.
+    if (kind === "quality" && id !== -1) this.hls.currentLevel = id;
+    else if (kind === "quality") this.hls.nextLevel = -1;
     else if (kind === "audio") this.hls.audioTrack = id;
     else this.hls.subtitleTrack = id;
     if (kind === "subtitles" && id === -1) this.captions.replaceChildren();
