@@ -1,7 +1,7 @@
 //! A headless Chromium, driven over the DevTools protocol. Everything that a page complains about is kept.
 
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -17,6 +17,9 @@ use super::PATIENCE;
 
 /// Bytes of one message: a screenshot is the largest.
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
+
+/// When a question counts as lost: its document was left.
+const LOST_AFTER: Duration = Duration::from_secs(3);
 
 /// A browser with one page. It ends with the test.
 pub(crate) struct Browser {
@@ -95,15 +98,23 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until an expression in the page holds.
+    /// Waits until an expression in the page holds, in this document or the one that it leads to.
     pub(crate) async fn until(&mut self, condition: &str) {
+        // Each question waits a little inside the page; one that is lost with its document is asked again.
         let expression = format!(
-            "new Promise((resolve) => {{ const look = () => ({condition}) ? resolve(true) : setTimeout(look, 25); look(); }})"
+            "new Promise((resolve) => {{ const end = Date.now() + 500; const look = () => ({condition}) ? resolve(true) : Date.now() > end ? resolve(false) : setTimeout(look, 20); look(); }})"
         );
-        let waiting = tokio::time::timeout(PATIENCE, self.value(&expression)).await;
-        if waiting.is_err() {
-            panic!("`{condition}` did not come true; complaints: {:#?}", self.complaints);
+        let parameters =
+            json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
+        let began = Instant::now();
+        while began.elapsed() < PATIENCE {
+            let asking = self.ask("Runtime.evaluate", parameters.clone());
+            let answer = tokio::time::timeout(LOST_AFTER, asking).await;
+            if answer.is_ok_and(|answer| answer["result"]["result"]["value"] == true) {
+                return;
+            }
         }
+        panic!("`{condition}` did not come true; complaints: {:#?}", self.complaints);
     }
 
     /// Presses the mouse button on the first element that matches.
@@ -165,27 +176,29 @@ impl Browser {
 
     /// Calls a method of the protocol.
     pub(crate) async fn call(&mut self, method: &str, parameters: Value) -> Value {
+        let answer = soon(method, self.ask(method, parameters)).await;
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    async fn ask(&mut self, method: &str, parameters: Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": parameters });
         if let Some(session) = &self.session {
             message["sessionId"] = json!(session);
         }
         self.socket.send(Message::text(message.to_string())).await.unwrap();
-        soon(method, async {
-            loop {
-                let message = self.socket.next().await.expect("chromium answers").unwrap();
-                let Message::Text(text) = message else { continue };
-                let message: Value = serde_json::from_str(&text).unwrap();
-                if message["id"] == self.last {
-                    assert!(message.get("error").is_none(), "{method}: {message}");
-                    return message["result"].clone();
-                }
-                if let Some(complaint) = complaint(&message) {
-                    self.complaints.push(complaint);
-                }
+        loop {
+            let message = self.socket.next().await.expect("chromium answers").unwrap();
+            let Message::Text(text) = message else { continue };
+            let message: Value = serde_json::from_str(&text).unwrap();
+            if message["id"] == self.last {
+                return message;
             }
-        })
-        .await
+            if let Some(complaint) = complaint(&message) {
+                self.complaints.push(complaint);
+            }
+        }
     }
 }
 
