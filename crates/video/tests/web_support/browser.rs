@@ -135,7 +135,7 @@ impl Browser {
         );
         self.until(&visible).await;
         let place = self
-            .value(&format!("(() => {{ const r = document.querySelector({text}).getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()"))
+            .value(&format!("(() => {{ const e = document.querySelector({text}); e.scrollIntoViewIfNeeded(); const r = e.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; }})()"))
             .await;
         let number = |at: usize| place[at].as_f64().unwrap();
         let at = (number(0) + number(2) * fraction, number(1) + number(3) / 2.0);
