@@ -125,14 +125,13 @@ async fn a_killed_server_finds_its_running_chunks_again() -> Result<()> {
     let mut site = Site::new()?;
     let source = upload(&site.api, &site.clip("clip.mp4", "1280x720", 8)?).await?;
     let _worker = site.worker("steady", &[])?;
-    let recipe = json!({ "ladder": [720], "preset": "veryslow", "segment_ms": 2_000, "chunk_ms": 4_000 });
+    let recipe =
+        json!({ "ladder": [720], "preset": "veryslow", "segment_ms": 2_000, "chunk_ms": 4_000 });
     let added = add(&site.api, &source, &recipe).await?;
     let id = id_of(&added)?;
     let has_begun = |task: &&Value| task["progress"]["done"].as_u64() > Some(0);
-    site.encodes("no chunk made progress", |tasks| {
-        in_state(tasks, "leased").iter().any(has_begun)
-    })
-    .await?;
+    site.encodes("no chunk made progress", |tasks| in_state(tasks, "leased").iter().any(has_begun))
+        .await?;
     // An attempt that runs for more than two seconds is recorded as held.
     tokio::time::sleep(Duration::from_secs(3)).await;
     site.server.kill_nine()?;
@@ -182,7 +181,8 @@ async fn what_is_no_video_is_dead_at_once_with_a_reason() -> Result<()> {
     let site = Site::new()?;
     let _worker = site.worker("only", &[])?;
     let whole = std::fs::read(site.clip("clip.mp4", "320x180", 2)?)?;
-    let playlist = "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n";
+    let playlist =
+        "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:10,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n";
     for (name, bytes) in [
         ("truncated.mp4", &whole[..whole.len() / 2]),
         ("text.mp4", b"this is not a video"),

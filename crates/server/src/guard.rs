@@ -3,6 +3,9 @@
 //! A page in a browser on this machine can reach a loopback port. Two ways are closed on every method: a foreign
 //! page that calls us directly (its Origin is not our Host), and a foreign name that was made to resolve to us (its
 //! Host is not one of ours). Neither needs the caller's help, so both hold without a token too.
+//!
+//! A browser cannot send the token by itself: whoever asks for a page without it gets a form to sign in, and then a
+//! cookie that is as good as the token.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -11,17 +14,19 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{StatusCode, Uri};
+use http::{Method, StatusCode, Uri};
 
 use crate::http::error::ApiError;
+use crate::http::sign_in;
 use crate::options::Options;
+use crate::session::Sessions;
 
 /// The local end of the connection that a request came by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalAddress(pub(crate) IpAddr);
 
-/// Addresses that say nothing but that the server is there.
-const OPEN_PATHS: [&str; 2] = ["/healthz", "/readyz"];
+/// Addresses that say nothing but that the server is there, or let people in.
+const OPEN_PATHS: [&str; 4] = ["/healthz", "/readyz", "/sign-in", "/sign-out"];
 
 /// Sent with every answer that is not gRPC. The page sets a wider policy of its own.
 const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
@@ -41,6 +46,7 @@ struct RuleSet {
     token: Option<String>,
     listen: IpAddr,
     allowed_hosts: Vec<String>,
+    sessions: Sessions,
 }
 
 impl Rules {
@@ -51,7 +57,20 @@ impl Rules {
             token: options.token.clone(),
             listen: address.ip(),
             allowed_hosts,
+            sessions: Sessions::new(address),
         }))
+    }
+
+    /// A cookie for whoever knows the token.
+    pub(crate) fn sign_in(&self, given: &str, is_secure: bool) -> Option<String> {
+        let expected = self.0.token.as_deref().unwrap_or_default();
+        equal_in_constant_time(given.as_bytes(), expected.as_bytes())
+            .then(|| self.0.sessions.cookie(expected, is_secure))
+    }
+
+    /// A cookie that ends a session.
+    pub(crate) fn sign_out(&self) -> String {
+        self.0.sessions.farewell()
     }
 
     fn check(&self, request: &Request) -> Result<(), ApiError> {
@@ -118,6 +137,9 @@ impl Rules {
         let unauthorized =
             |problem: &str| ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", problem);
         let Some(given) = headers.get(header::AUTHORIZATION) else {
+            if self.0.sessions.admits(headers, expected) {
+                return Ok(());
+            }
             return Err(unauthorized(
                 "a token is needed; send the header Authorization: Bearer TOKEN",
             ));
@@ -136,9 +158,12 @@ impl Rules {
 /// Lets a request through or answers it, and hardens the answer.
 pub(crate) async fn admit(State(rules): State<Rules>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
+    let is_page = is_page(&request);
+    let uri = request.uri().clone();
     let response = match rules.check(&request) {
         Ok(()) => next.run(request).await,
         Err(error) if is_grpc => return error.into_status().into_http(),
+        Err(error) if is_page && error.is_unauthorized() => sign_in::ask(&uri),
         Err(error) => error.into_response(),
     };
     if is_grpc { response } else { harden(response) }
@@ -149,6 +174,13 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Whether a person's browser asks for a page.
+fn is_page(request: &Request) -> bool {
+    let accepts = request.headers().get(header::ACCEPT);
+    request.method() == Method::GET
+        && accepts.is_some_and(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
 }
 
 fn harden(mut response: Response) -> Response {

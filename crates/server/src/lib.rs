@@ -18,6 +18,7 @@ mod objects;
 mod options;
 mod router;
 mod samples;
+mod session;
 mod settings_file;
 
 pub use listen::Server;

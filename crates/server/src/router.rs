@@ -5,14 +5,15 @@ use std::net::SocketAddr;
 use ::http::Method;
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, MethodRouter, on};
-use axum::{Router, middleware};
+use axum::{Extension, Router, middleware};
 
 use crate::app::App;
 use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
     alerts, blobs, bulk, dead, error, events, explain, health, limits, load, log, metrics, openapi,
-    page, queues, records, schedules, settings, stats, submit, tasks, uploads, workers, workflows,
+    page, queues, records, schedules, settings, sign_in, stats, submit, tasks, uploads, workers,
+    workflows,
 };
 use crate::options::Options;
 
@@ -30,6 +31,9 @@ pub(crate) struct Route {
 pub(crate) fn table() -> Vec<Route> {
     vec![
         get("/", page::show),
+        get("/sign-in", sign_in::show),
+        post("/sign-in", sign_in::enter),
+        post("/sign-out", sign_in::leave),
         get("/healthz", health::alive),
         get("/readyz", health::ready),
         get("/metrics", metrics::show),
@@ -98,6 +102,7 @@ pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router 
         .into_iter()
         .fold(Router::new(), |router, route| router.route(route.path, route.handler));
     http.method_not_allowed_fallback(error::method_not_allowed)
+        .layer(Extension(rules.clone()))
         .with_state(app.clone())
         .merge(grpc::routes(app))
         .merge(options.extension.clone())

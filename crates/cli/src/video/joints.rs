@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use divvy::Client;
-use divvy::objects::{Blob, Objects};
-use divvy_objects::Folder;
+use divvy::objects::{Blob, ObjectError, Objects};
 use divvy_video::Studio;
-use divvy_video::library::Library;
-use divvy_video::tools::Tools;
+use divvy_video::studio::FetchRules;
+use divvy_video::tools::{Tools, provider, sandbox};
+pub(crate) use divvy_video::web::Mount;
 use divvy_worker::Registry;
-use tokio_util::sync::CancellationToken;
 
 use crate::exit::{Code, Failure};
+use crate::output::{Color, Output};
 
 /// How blobs of a server are reached from here.
 pub(crate) struct Reach {
@@ -22,15 +22,14 @@ pub(crate) struct Reach {
     /// Where copies go.
     pub(crate) cache: PathBuf,
     /// How large they may become together.
-    #[expect(dead_code, reason = "copies are made once blobs come over the network")]
     pub(crate) cache_bytes: u64,
 }
 
 /// The objects of a server.
-pub(crate) fn objects(_server: &str, _token: Option<&str>, reach: Reach) -> Result<Objects> {
-    let Reach { folder, cache, .. } = reach;
-    let folder = Folder::open(folder.unwrap_or(cache))?;
-    Ok(Objects::in_folder(folder))
+pub(crate) fn objects(server: &str, token: Option<&str>, reach: Reach) -> Result<Objects> {
+    let Reach { folder, cache, cache_bytes } = reach;
+    let reach = divvy::objects::Reach { folder, cache, cache_bytes };
+    Objects::at_server(server, token, reach).map_err(|error| failure(&error).into())
 }
 
 /// What the handlers of a worker share.
@@ -38,10 +37,11 @@ pub(crate) fn studio(
     objects: Objects,
     tools: Tools,
     scratch: PathBuf,
-    _client: Client,
-    _fetch_private: bool,
+    client: Client,
+    fetch_private: bool,
 ) -> Studio {
-    Studio::new(objects, tools, scratch)
+    let rules = FetchRules { allow_private: fetch_private, ..FetchRules::default() };
+    Studio::new(objects, tools, scratch).with_client(client).with_fetch_rules(rules)
 }
 
 /// Brings a file to the server; `progress` is told how many bytes are there.
@@ -50,36 +50,39 @@ pub(crate) async fn upload(
     path: &Path,
     mut progress: impl FnMut(u64) + Send,
 ) -> Result<Blob> {
-    let blob = objects.put_file(path).await?;
-    progress(blob.size);
-    Ok(blob)
+    let uploaded = objects.upload_file(path, |sent, _whole| progress(sent)).await;
+    uploaded.map_err(|error| failure(&error).into())
+}
+
+/// A problem with objects, with its exit code.
+fn failure(error: &ObjectError) -> Failure {
+    let (code, cure) = match error {
+        ObjectError::Server(server) => match server.code() {
+            "unreachable" => (Code::Unreachable, Some("start a server with `divvy up`")),
+            "unauthorized" => {
+                (Code::Refused, Some("pass the server's token with --token or DIVVY_TOKEN"))
+            }
+            _ => (Code::Failed, None),
+        },
+        ObjectError::File { .. } => (Code::NotFound, None),
+        _ => (Code::Failed, None),
+    };
+    let failure = Failure::new(code, error.to_string());
+    match cure {
+        Some(cure) => failure.cure(cure),
+        None => failure,
+    }
 }
 
 /// The kinds that a worker with this studio serves.
-pub(crate) fn registry(_studio: Studio) -> Result<Registry> {
-    Ok(Registry::new())
+pub(crate) fn registry(studio: Studio) -> Result<Registry> {
+    Ok(divvy_video::tasks::registry(studio)?)
 }
 
-/// The addresses of the library on a server.
-pub(crate) struct Mount {}
-
-impl Mount {
-    /// Without a library yet; event streams end when `shutdown` is cancelled.
-    pub(crate) fn new(_shutdown: CancellationToken) -> Self {
-        Self {}
-    }
-
-    /// What the server adds to its own addresses.
-    pub(crate) fn router(&self) -> axum::Router {
-        axum::Router::new()
-    }
-
-    /// From now on there is a library.
-    pub(crate) fn open(&self, _library: Library) {}
-}
-
-/// Confines this process and becomes the program that is named behind `--`. Returns only if that cannot be.
-pub(crate) fn confine(_arguments: impl Iterator<Item = OsString>) -> Code {
+/// Confines this process and becomes the program that is named. Returns only if that cannot be.
+pub(crate) fn confine(arguments: impl Iterator<Item = OsString>) -> Code {
+    let Err(error) = sandbox::enter(arguments);
+    Output::new(false, false, Color::Never).say(format_args!("divvy confine: {error}"));
     Code::Failed
 }
 
@@ -100,12 +103,13 @@ pub(crate) const PROVIDERS: [Provider; 2] = [
 ];
 
 /// Whether a provider is installed for this user.
-pub(crate) fn is_installed(_name: &str) -> bool {
-    false
+pub(crate) fn is_installed(name: &str) -> bool {
+    provider::Ready::named(name).is_some_and(|ready| ready.is_in(&provider::folder(name)))
 }
 
 /// Installs a provider for this user; `progress` is told what is being done.
-pub(crate) async fn install(name: &str, _progress: impl FnMut(&str) + Send) -> Result<()> {
-    Err(Failure::new(Code::Failed, format!("provider {name} cannot be installed by this build"))
-        .into())
+pub(crate) async fn install(name: &str, progress: impl FnMut(&str) + Send) -> Result<()> {
+    let installed = provider::install(name, &provider::folder(name), progress).await;
+    installed.map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+    Ok(())
 }

@@ -19,4 +19,5 @@ mod submitting;
 mod tasks_and_queues;
 mod video_answers;
 mod videos;
+mod videos_whole;
 mod workflows;

@@ -65,6 +65,11 @@ impl ApiError {
         self
     }
 
+    /// Whether the caller must show who it is first.
+    pub(crate) fn is_unauthorized(&self) -> bool {
+        self.status == StatusCode::UNAUTHORIZED
+    }
+
     #[cfg(test)]
     pub(crate) fn code(&self) -> &'static str {
         self.code

@@ -23,6 +23,7 @@ pub(crate) mod receive;
 pub(crate) mod records;
 pub(crate) mod schedules;
 pub(crate) mod settings;
+pub(crate) mod sign_in;
 pub(crate) mod stats;
 pub(crate) mod submit;
 pub(crate) mod tasks;

@@ -113,3 +113,90 @@ async fn every_answer_is_hardened() {
         );
     }
 }
+
+/// A server with a token, and what a browser sends when a person opens a page.
+async fn guarded() -> World {
+    World::with(|options| options.token = Some("secret-1".into()), Default::default()).await
+}
+
+const PAGE: (&str, &str) = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+
+async fn sign_in(world: &World, form: &'static str, origin: &str) -> reqwest::Response {
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .build()
+        .unwrap();
+    client
+        .post(world.url("/sign-in"))
+        .header("content-type", "application/x-www-form-urlencoded")
+        .header("origin", origin)
+        .body(form)
+        .send()
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_person_without_a_token_is_asked_for_it() {
+    let world = guarded().await;
+    let answer = world.request(Method::GET, "/videos/x?a=1&b=%22", &[PAGE]).await;
+    assert_eq!(answer.status, 401);
+    assert!(answer.headers["content-type"].to_str().unwrap().starts_with("text/html"));
+    assert!(answer.text.contains("value=\"/videos/x?a=1&amp;b=%22\""), "{}", answer.text);
+    assert!(!answer.text.contains("secret-1"));
+    // A program that accepts anything is told in its own words.
+    let any = world.request(Method::GET, "/", &[("accept", "*/*")]).await;
+    any.refused(401, "unauthorized");
+    world.request(Method::POST, "/api/v1/tasks", &[PAGE]).await.refused(401, "unauthorized");
+}
+
+#[tokio::test]
+async fn who_signs_in_gets_a_cookie_that_is_as_good_as_the_token() {
+    let world = guarded().await;
+    let own = world.url("");
+    let answer = sign_in(&world, "token=secret-1&next=%2Fmetrics", &own).await;
+    assert_eq!(
+        (answer.status().as_u16(), &answer.headers()["location"]),
+        (303, &"/metrics".parse().unwrap())
+    );
+    let cookie = answer.headers()["set-cookie"].to_str().unwrap().to_owned();
+    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    assert!(!cookie.contains("secret-1"));
+    let pair = cookie.split(';').next().unwrap();
+    for path in ["/metrics", "/api/v1/tasks", "/"] {
+        assert_eq!(
+            world.request(Method::GET, path, &[("cookie", pair)]).await.status,
+            200,
+            "{path}"
+        );
+    }
+    // A page of another origin is refused with the cookie too, and so is a wrong token beside it.
+    let foreign = [("cookie", pair), ("origin", "http://evil.example")];
+    world
+        .request(Method::POST, "/api/v1/queues/q/pause", &foreign)
+        .await
+        .refused(403, "origin_not_allowed");
+    let wrong = [("cookie", pair), ("authorization", "Bearer x")];
+    world.request(Method::GET, "/metrics", &wrong).await.refused(401, "unauthorized");
+
+    let answer =
+        world.request(Method::POST, "/sign-out", &[("cookie", pair), ("origin", &own)]).await;
+    let gone = answer.headers.get("set-cookie").map(|value| value.to_str().unwrap().to_owned());
+    assert!(gone.is_none_or(|cookie| cookie.contains("Max-Age=0")));
+}
+
+#[tokio::test]
+async fn a_wrong_token_or_a_foreign_page_signs_nobody_in() {
+    let world = guarded().await;
+    let own = world.url("");
+    for form in ["token=secret", "token=", "next=%2F", "token=secret-12", ""] {
+        let answer = sign_in(&world, form, &own).await;
+        assert_eq!(answer.status(), 401, "{form}");
+        assert!(answer.headers().get("set-cookie").is_none());
+    }
+    let answer = sign_in(&world, "token=secret-1", "http://evil.example").await;
+    assert_eq!(answer.status(), 403);
+    let answer = sign_in(&world, "token=secret-1&next=%2F%2Fevil.example", &own).await;
+    assert_eq!(answer.headers()["location"], "/");
+}

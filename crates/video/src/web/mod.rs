@@ -1,1 +1,118 @@
 //! The API of the library, the files of videos, and the pages that show them.
+//!
+//! A [`Mount`] is a router for the server to take in and a place for the library, which comes later: the library's
+//! client connects to the server, whose address is known only when it is bound. Until then every address that needs
+//! the library answers 503.
+//!
+//! Knows HTTP only. Who may ask is decided by the server's guard, what a video is by [`crate::library`].
+
+mod api;
+mod error;
+mod events;
+mod files;
+mod manifests;
+mod openapi;
+mod pages;
+mod range;
+mod request;
+
+use std::sync::{Arc, OnceLock};
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use http::Method;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::library::Library;
+use error::ApiError;
+use manifests::Manifests;
+
+/// Watchers of events at once; each asks the library once a second.
+const WATCHERS_MAX: usize = 256;
+
+/// Where the library's addresses are mounted; a clone is cheap and shares the library.
+#[derive(Clone, Debug)]
+pub struct Mount {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    library: OnceLock<Library>,
+    manifests: Manifests,
+    watchers: Arc<Semaphore>,
+    shutdown: CancellationToken,
+}
+
+/// One method of one path. The table is also what the OpenAPI document is tested against.
+struct Route {
+    #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the OpenAPI document"))]
+    method: Method,
+    path: &'static str,
+    handler: MethodRouter<Mount>,
+}
+
+impl Mount {
+    /// A mount without a library yet. Event streams end when `shutdown` is cancelled: give the server's.
+    pub fn new(shutdown: CancellationToken) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                library: OnceLock::new(),
+                manifests: Manifests::default(),
+                watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+                shutdown,
+            }),
+        }
+    }
+
+    /// Begins to answer from this library. Only the first one counts.
+    pub fn open(&self, library: Library) {
+        // A second library could only be a mistake, and answers from two would be worse than from the first.
+        let _ = self.shared.library.set(library);
+    }
+
+    /// All addresses, for `divvy_server::Options::extension`.
+    pub fn router(&self) -> Router {
+        table()
+            .into_iter()
+            .fold(Router::new(), |router, route| router.route(route.path, route.handler))
+            .method_not_allowed_fallback(error::method_not_allowed)
+            .with_state(self.clone())
+    }
+
+    fn library(&self) -> Result<&Library, ApiError> {
+        self.shared.library.get().ok_or_else(ApiError::not_open)
+    }
+}
+
+fn table() -> Vec<Route> {
+    vec![
+        get("/videos", pages::library),
+        get("/videos/{id}", pages::player),
+        get("/videos/assets/{name}", pages::asset),
+        get("/videos/{id}/files/{*path}", files::show),
+        get("/api/v1/videos", api::list),
+        post("/api/v1/videos", api::add),
+        get("/api/v1/videos/openapi.json", openapi::show),
+        get("/api/v1/videos/{id}", api::show),
+        delete("/api/v1/videos/{id}", api::remove),
+        get("/api/v1/videos/{id}/events", events::stream),
+        get("/api/v1/videos/{id}/manifest", api::manifest),
+        post("/api/v1/videos/{id}/cancel", api::cancel),
+        post("/api/v1/videos/{id}/approve", api::approve),
+    ]
+}
+
+fn get<H: Handler<T, Mount>, T: 'static>(path: &'static str, handler: H) -> Route {
+    Route { method: Method::GET, path, handler: on(MethodFilter::GET, handler) }
+}
+
+fn post<H: Handler<T, Mount>, T: 'static>(path: &'static str, handler: H) -> Route {
+    Route { method: Method::POST, path, handler: on(MethodFilter::POST, handler) }
+}
+
+fn delete<H: Handler<T, Mount>, T: 'static>(path: &'static str, handler: H) -> Route {
+    Route { method: Method::DELETE, path, handler: on(MethodFilter::DELETE, handler) }
+}

@@ -265,8 +265,7 @@ mod tests {
     fn entry(format: &str, keyframes: &[u64], from: u64, entry: Entry) -> Option<i64> {
         let (plan, span) = (plan(format, keyframes), Span { from, to: from + 50 });
         let manner = Manner { tolerant: false, threads: 1 };
-        Order { plan: &plan, span, rungs: Vec::new(), entry, manner }
-            .entry_us()
+        Order { plan: &plan, span, rungs: Vec::new(), entry, manner }.entry_us()
     }
 
     #[test]

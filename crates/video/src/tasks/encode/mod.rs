@@ -125,7 +125,9 @@ impl Work<'_> {
         let entries = if near_is_far { &[Entry::Far][..] } else { &[Entry::Near, Entry::Far] };
         for &entry in entries {
             let finished = match self.ffmpeg(entry, source.path(), folder, cancel, progress).await {
-                Err(error @ RunError::Failed { .. }) if self.manner.tolerant && entry == Entry::Near => {
+                Err(error @ RunError::Failed { .. })
+                    if self.manner.tolerant && entry == Entry::Near =>
+                {
                     problem = error.to_string();
                     continue;
                 }
@@ -157,13 +159,8 @@ impl Work<'_> {
         progress: &mut (impl FnMut(u64, u64) + Send),
     ) -> Result<Finished, RunError> {
         let span = self.chunk.span;
-        let order = Order {
-            plan: self.plan,
-            span,
-            rungs: self.rungs.clone(),
-            entry,
-            manner: self.manner,
-        };
+        let order =
+            Order { plan: self.plan, span, rungs: self.rungs.clone(), entry, manner: self.manner };
         let tools = self.studio.tools();
         let mut invocation = tools.ffmpeg(folder, order.arguments(source));
         invocation.readable.push(source.to_owned());

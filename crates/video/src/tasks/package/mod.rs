@@ -172,7 +172,8 @@ impl Book<'_> {
 
     /// Thumbnails and poster.
     async fn pictures(&mut self) -> Outcome<()> {
-        let Some((frames, key)) = self.plan.frames.as_ref().zip(super::sprite::key(self.plan)) else {
+        let Some((frames, key)) = self.plan.frames.as_ref().zip(super::sprite::key(self.plan))
+        else {
             return Ok(());
         };
         let sprite: Sprite = self.needed(&key, "the sheet of thumbnails").await?;

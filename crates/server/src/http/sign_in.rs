@@ -1,0 +1,136 @@
+//! `/sign-in` and `/sign-out`: how a person with a browser shows the token once and is known from then on.
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::Query;
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, LOCATION, ORIGIN, SET_COOKIE,
+};
+use http::{StatusCode, Uri};
+use serde::Deserialize;
+
+use crate::guard::Rules;
+use crate::http::error::ApiError;
+
+/// The form, with places for what is wrong, for where to go then, and for the word that allows its style.
+const PAGE: &str = include_str!("sign_in.html");
+/// Bytes of what the form sends.
+const FORM_BYTES_MAX: usize = 8 << 10;
+/// Where to go when nothing was asked for.
+const HOME: &str = "/";
+
+/// What the form sends.
+#[derive(Deserialize)]
+struct Form {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    next: String,
+}
+
+/// What the address of the form says.
+#[derive(Deserialize)]
+pub(crate) struct Destination {
+    #[serde(default)]
+    next: String,
+}
+
+/// The form.
+pub(crate) async fn show(Query(destination): Query<Destination>) -> Response {
+    page(StatusCode::OK, "", &destination.next)
+}
+
+/// Takes the token, and gives the cookie for it.
+pub(crate) async fn enter(
+    Extension(rules): Extension<Rules>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let bytes = axum::body::to_bytes(body, FORM_BYTES_MAX).await.map_err(|_| {
+        let problem = format!("the form is larger than {FORM_BYTES_MAX} bytes, or broke off");
+        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", problem)
+    })?;
+    let form = read(&bytes).ok_or_else(|| {
+        ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "invalid_body",
+            "the body is not a form with the field token",
+        )
+    })?;
+    // The origin was checked: it is the address by which the browser knows this server.
+    let is_secure =
+        headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
+    match rules.sign_in(form.token.trim(), is_secure) {
+        Some(cookie) => Ok(go(local(&form.next), cookie)),
+        None => {
+            Ok(page(StatusCode::UNAUTHORIZED, "This is not the token of this server.", &form.next))
+        }
+    }
+}
+
+/// Ends the session of this browser.
+pub(crate) async fn leave(Extension(rules): Extension<Rules>) -> Response {
+    go("/sign-in", rules.sign_out())
+}
+
+/// The form for someone who asked for a page and is not known.
+pub(crate) fn ask(uri: &Uri) -> Response {
+    let next = uri.path_and_query().map_or(HOME, |path| path.as_str());
+    page(StatusCode::UNAUTHORIZED, "", next)
+}
+
+fn read(bytes: &[u8]) -> Option<Form> {
+    // A form is coded as the query of an address is.
+    let uri: Uri = format!("/?{}", std::str::from_utf8(bytes).ok()?).parse().ok()?;
+    Query::<Form>::try_from_uri(&uri).ok().map(|Query(form)| form)
+}
+
+fn go(to: &str, cookie: String) -> Response {
+    (StatusCode::SEE_OTHER, [(LOCATION, to.to_owned()), (SET_COOKIE, cookie)]).into_response()
+}
+
+/// A path of this server, whatever was asked for: a link to the form must not lead elsewhere.
+fn local(next: &str) -> &str {
+    let is_path = next.starts_with('/')
+        && !next.starts_with("//")
+        && next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if is_path { next } else { HOME }
+}
+
+fn page(status: StatusCode, problem: &str, next: &str) -> Response {
+    let nonce = uuid::Uuid::now_v7().simple().to_string();
+    let next = local(next).replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+    let text = PAGE
+        .replace("{{nonce}}", &nonce)
+        .replace("{{problem}}", problem)
+        .replace("{{next}}", &next);
+    let policy = format!(
+        "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    );
+    let headers =
+        [(CONTENT_TYPE, "text/html; charset=utf-8".to_owned()), (CONTENT_SECURITY_POLICY, policy)];
+    (status, headers, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_sent_elsewhere() {
+        assert_eq!(local("/videos/a?b=c"), "/videos/a?b=c");
+        for bad in
+            ["", "videos", "//evil.example", "/\\evil.example", "https://evil.example", "/a\r\nb"]
+        {
+            assert_eq!(local(bad), HOME, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_form_is_read_as_browsers_write_it() {
+        let form = read(b"token=a%2Bb%26c+d&next=%2Fvideos%3Fx%3D1").unwrap();
+        assert_eq!((form.token.as_str(), form.next.as_str()), ("a+b&c d", "/videos?x=1"));
+        assert!(read(b"token=\xff").is_none());
+    }
+}

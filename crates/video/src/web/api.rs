@@ -1,0 +1,146 @@
+//! `/api/v1/videos`: add videos, look at them, stop, approve and remove them.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::LOCATION;
+use serde::{Deserialize, Serialize};
+
+use super::Mount;
+use super::error::ApiError;
+use super::request::{Body, Named, Parameters, video_id};
+use crate::library::{NewVideo, Video, VideoView};
+use crate::manifest::Manifest;
+
+/// Videos of one answer, unless told otherwise.
+const PAGE: usize = 100;
+/// Videos of one answer at most.
+const PAGE_MAX: usize = 500;
+
+/// Which part of the list is wanted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Listing {
+    limit: Option<usize>,
+    after: Option<String>,
+}
+
+/// A part of the list.
+#[derive(Serialize)]
+pub(super) struct Page {
+    items: Vec<VideoView>,
+    /// What to give as `after` for the next part; nothing at the end.
+    next: Option<String>,
+}
+
+/// Which part of a manifest is wanted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Depth {
+    #[serde(default = "yes")]
+    segments: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What became of a removal.
+#[derive(Serialize)]
+pub(super) struct Removed {
+    /// Bytes that no other video uses.
+    bytes: u64,
+}
+
+/// All videos, latest first.
+pub(super) async fn list(
+    State(mount): State<Mount>,
+    Parameters(listing): Parameters<Listing>,
+) -> Result<Json<Page>, ApiError> {
+    let limit = listing.limit.unwrap_or(PAGE);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(ApiError::field("limit", format_args!("is {limit}, expected 1 to {PAGE_MAX}")));
+    }
+    let videos = mount.library()?.list().await?;
+    let begin = match &listing.after {
+        None => 0,
+        Some(after) => {
+            let after = video_id(after)?;
+            let at = videos.iter().position(|view| view.video.id == after);
+            let gone = || ApiError::field("after", "names no video; begin again without it");
+            at.ok_or_else(gone)? + 1
+        }
+    };
+    let more = videos.len() > begin + limit;
+    let items: Vec<VideoView> = videos.into_iter().skip(begin).take(limit).collect();
+    let next = items.last().filter(|_| more).map(|view| view.video.id.0.clone());
+    Ok(Json(Page { items, next }))
+}
+
+/// Adds a video: 201, or 200 for one that was there already.
+pub(super) async fn add(
+    State(mount): State<Mount>,
+    Body(new): Body<NewVideo>,
+) -> Result<Response, ApiError> {
+    let added = mount.library()?.add(new).await?;
+    let status = if added.known { StatusCode::OK } else { StatusCode::CREATED };
+    let location = format!("/api/v1/videos/{}", added.video.id.0);
+    Ok((status, [(LOCATION, location)], Json(added)).into_response())
+}
+
+/// One video.
+pub(super) async fn show(
+    State(mount): State<Mount>,
+    Named(id): Named,
+) -> Result<Json<VideoView>, ApiError> {
+    Ok(Json(mount.library()?.view(&id).await?))
+}
+
+/// Its manifest; without the segments, which are nearly all of it, if they are not wanted.
+pub(super) async fn manifest(
+    State(mount): State<Mount>,
+    Named(id): Named,
+    Parameters(depth): Parameters<Depth>,
+) -> Result<Json<Manifest>, ApiError> {
+    let Some(mut manifest) = mount.library()?.manifest(&id).await? else {
+        return Err(not_ready(&id.0));
+    };
+    if !depth.segments {
+        manifest.files.retain(|file| !file.path.ends_with(".m4s"));
+    }
+    Ok(Json(manifest))
+}
+
+/// Stops its tasks.
+pub(super) async fn cancel(
+    State(mount): State<Mount>,
+    Named(id): Named,
+) -> Result<Json<Video>, ApiError> {
+    Ok(Json(mount.library()?.cancel(&id).await?))
+}
+
+/// Says that a person has looked at it.
+pub(super) async fn approve(
+    State(mount): State<Mount>,
+    Named(id): Named,
+) -> Result<Json<Video>, ApiError> {
+    Ok(Json(mount.library()?.approve(&id).await?))
+}
+
+/// Removes it.
+pub(super) async fn remove(
+    State(mount): State<Mount>,
+    Named(id): Named,
+) -> Result<Json<Removed>, ApiError> {
+    Ok(Json(Removed { bytes: mount.library()?.remove(&id).await? }))
+}
+
+/// The answer for files and manifests that are still made, or never will be.
+pub(super) fn not_ready(id: &str) -> ApiError {
+    ApiError::new(
+        StatusCode::NOT_FOUND,
+        "not_ready",
+        format!("video {id} is not published; GET /api/v1/videos/{id} says where it is"),
+    )
+}

@@ -1,0 +1,252 @@
+// The library: what there is, and how more gets in.
+
+import { ago, api, bytes, clock, element, fileUrl, isWatchable, makeBar, post, say, setBar, span, stateOf } from "./common.js";
+import { Upload } from "./upload.js";
+
+const find = (id) => document.getElementById(id);
+const RUNGS = [2160, 1440, 1080, 720, 480, 360, 240];
+const USUAL = [1080, 720, 480];
+/** How often the list is read while something is being made, and otherwise. */
+const [BUSY_MS, QUIET_MS] = [2000, 15000];
+/** Files that are sent at once; the others wait. */
+const UPLOADS_MAX = 2;
+
+const cards = new Map();
+const shown = { limit: 48, timer: null, loading: false };
+
+/* The list. */
+
+async function load() {
+  if (shown.loading) return;
+  shown.loading = true;
+  clearTimeout(shown.timer);
+  let isBusy = false;
+  try {
+    const page = await api(`/api/v1/videos?limit=${shown.limit}`);
+    draw(page.items);
+    find("more").hidden = !page.next || shown.limit >= 500;
+    isBusy = page.items.some((video) => video.state === "processing");
+    find("count").textContent = page.items.length ? `${page.items.length}${page.next ? "+" : ""}` : "";
+  } catch (problem) {
+    find("count").textContent = problem.message;
+  }
+  shown.loading = false;
+  shown.timer = setTimeout(load, isBusy && !document.hidden ? BUSY_MS : QUIET_MS);
+}
+
+function draw(videos) {
+  const grid = find("grid");
+  grid.setAttribute("aria-busy", "false");
+  find("empty").hidden = videos.length > 0;
+  const present = new Set(videos.map((video) => video.id));
+  for (const [id, card] of cards) {
+    if (!present.has(id)) {
+      card.root.remove();
+      cards.delete(id);
+    }
+  }
+  videos.forEach((video, at) => {
+    let card = cards.get(video.id);
+    if (!card) cards.set(video.id, (card = makeCard(video)));
+    update(card, video);
+    if (grid.children[at] !== card.root) grid.insertBefore(card.root, grid.children[at] ?? null);
+  });
+}
+
+function makeCard(video) {
+  const card = {
+    image: element("img", { alt: "", loading: "lazy", hidden: true }),
+    length: element("span", { className: "length", hidden: true }),
+    percent: element("span", { className: "percent", hidden: true }),
+    bar: makeBar("Progress"),
+    title: element("h2"),
+    chip: element("span"),
+    note: element("span", { className: "note" }),
+  };
+  card.image.onerror = () => (card.image.hidden = true);
+  card.root = element(
+    "a",
+    { className: "video", href: `/videos/${encodeURIComponent(video.id)}` },
+    element("div", { className: "poster" }, card.image, card.percent, card.length, card.bar),
+    element("div", { className: "video-text" }, card.title, element("p", {}, card.chip, card.note)),
+  );
+  return card;
+}
+
+function update(card, video) {
+  const [word, colour] = stateOf(video);
+  const isBusy = video.state === "processing";
+  card.title.textContent = video.title;
+  card.title.title = video.title;
+  card.chip.textContent = word;
+  card.chip.className = `chip ${colour}`;
+  card.root.dataset.state = video.state;
+  card.bar.hidden = card.percent.hidden = !isBusy;
+  if (isBusy) {
+    setBar(card.bar, video.progress);
+    card.percent.textContent = `${Math.floor(video.progress * 100)} %`;
+  }
+  if (isWatchable(video) && !card.image.src) {
+    card.image.src = fileUrl(video.id, "poster.jpg");
+    card.image.hidden = false;
+  }
+  card.length.hidden = !video.duration_ms || isBusy;
+  card.length.textContent = clock((video.duration_ms ?? 0) / 1000);
+  const left = video.remaining_ms ? `${span(video.remaining_ms)} left` : "";
+  card.note.textContent = isBusy ? left : ago(video.added_at);
+}
+
+/* What is wanted. */
+
+function drawRungs() {
+  for (const rung of RUNGS) {
+    const box = element("input", { type: "checkbox", value: rung, checked: USUAL.includes(rung) });
+    find("rungs").append(element("label", { className: "pill" }, box, `${rung}p`));
+  }
+  find("options").addEventListener("change", summarise);
+  summarise();
+}
+
+function chosenRungs() {
+  return [...find("rungs").querySelectorAll("input:checked")].map((box) => Number(box.value));
+}
+
+function summarise() {
+  const parts = [chosenRungs().map((rung) => `${rung}p`).join(", ") || "no size"];
+  const language = find("subtitles").selectedOptions[0];
+  if (language.value) parts.push(`${language.text} subtitles`);
+  if (find("scan").checked) parts.push("scan");
+  if (find("priority").value) parts.push(`${find("priority").selectedOptions[0].text.toLowerCase()} priority`);
+  find("options-summary").textContent = parts.join(" · ");
+}
+
+function wishes() {
+  const ladder = chosenRungs();
+  if (ladder.length === 0) {
+    find("options").open = true;
+    throw new Error("Choose at least one size.");
+  }
+  const recipe = { ladder, subtitles: find("subtitles").value || null, scan: find("scan").checked };
+  const priority = Number(find("priority").value) || null;
+  return { recipe, priority };
+}
+
+async function add(video) {
+  const added = await post("/api/v1/videos", video);
+  const left = added.estimated_ms ? `, about ${span(added.estimated_ms)}` : "";
+  say(added.known ? `“${added.video.title}” is here already.` : `Added “${added.video.title}”${left}.`);
+  load();
+}
+
+/* By address. */
+
+find("by-url").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const button = event.target.querySelector("button");
+  button.disabled = true;
+  try {
+    await add({ url: find("url").value, ...wishes() });
+    find("url").value = "";
+  } catch (problem) {
+    say(problem.message, true);
+  }
+  button.disabled = false;
+});
+
+/* By upload. */
+
+const waiting = [];
+let sending = 0;
+
+function choose(files) {
+  let wanted;
+  try {
+    wanted = wishes();
+  } catch (problem) {
+    return say(problem.message, true);
+  }
+  for (const file of files) waiting.push(makeUpload(file, wanted));
+  sendNext();
+}
+
+function makeUpload(file, wanted) {
+  const bar = makeBar(`Upload of ${file.name}`);
+  const note = element("span", { className: "note" }, "Waiting");
+  const stop = element("button", { className: "button small", type: "button" }, "Stop");
+  const row = element(
+    "li",
+    {},
+    element("div", { className: "upload-text" }, element("strong", {}, file.name), note, stop),
+    bar,
+  );
+  find("uploads").append(row);
+  const began = { at: 0, bytes: null };
+  const upload = new Upload(file, (sent) => {
+    began.bytes ??= sent;
+    began.at ||= performance.now();
+    const speed = (sent - began.bytes) / ((performance.now() - began.at) / 1000);
+    setBar(bar, sent / file.size);
+    const pace = Number.isFinite(speed) && speed > 0 ? ` · ${bytes(speed)}/s` : "";
+    note.textContent = `${bytes(sent)} of ${bytes(file.size)}${pace}`;
+  });
+  const entry = { file, wanted, upload, row, note, stop };
+  stop.onclick = () => {
+    const at = waiting.indexOf(entry);
+    if (at >= 0) waiting.splice(at, 1);
+    upload.abort();
+    row.remove();
+  };
+  return entry;
+}
+
+async function sendNext() {
+  if (sending >= UPLOADS_MAX || waiting.length === 0) return;
+  const entry = waiting.shift();
+  sending += 1;
+  sendNext();
+  try {
+    const source = await entry.upload.run();
+    const title = entry.file.name.replace(/\.[^.]{1,5}$/, "");
+    await add({ source, title, ...entry.wanted });
+    entry.row.remove();
+  } catch (problem) {
+    if (!entry.upload.stopped) {
+      entry.note.textContent = problem.message;
+      entry.row.classList.add("bad");
+      entry.stop.textContent = "Dismiss";
+    }
+  }
+  sending -= 1;
+  sendNext();
+}
+
+const drop = find("drop");
+find("file").addEventListener("change", (event) => {
+  choose([...event.target.files]);
+  event.target.value = "";
+});
+for (const name of ["dragenter", "dragover"]) {
+  addEventListener(name, (event) => {
+    event.preventDefault();
+    drop.classList.add("over");
+  });
+}
+addEventListener("dragleave", (event) => {
+  if (!event.relatedTarget) drop.classList.remove("over");
+});
+addEventListener("drop", (event) => {
+  event.preventDefault();
+  drop.classList.remove("over");
+  choose([...event.dataTransfer.files]);
+});
+addEventListener("beforeunload", (event) => {
+  if (sending > 0) event.preventDefault();
+});
+document.addEventListener("visibilitychange", () => document.hidden || load());
+find("more").addEventListener("click", () => {
+  shown.limit = Math.min(500, shown.limit * 2);
+  load();
+});
+
+drawRungs();
+load();

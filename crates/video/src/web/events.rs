@@ -1,0 +1,90 @@
+//! `GET /api/v1/videos/{id}/events`: a video at each change as server-sent events, at most once a second, until its
+//! state is final.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures_util::{StreamExt as _, stream};
+use http::StatusCode;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::Mount;
+use super::error::ApiError;
+use super::request::Named;
+use crate::library::{Library, LibraryError, VideoId, VideoState, VideoView};
+
+/// How often the library is asked.
+const EVERY: Duration = Duration::from_secs(1);
+/// How often a quiet stream shows that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// When a browser whose stream broke should come back.
+const RECONNECT: Duration = Duration::from_secs(2);
+
+/// One who watches one video.
+struct Watcher {
+    library: Library,
+    id: VideoId,
+    tick: Interval,
+    last: VideoView,
+    _place: OwnedSemaphorePermit,
+}
+
+/// Streams changes until the video is final, the caller leaves or the server stops.
+pub(super) async fn stream(
+    State(mount): State<Mount>,
+    Named(id): Named,
+) -> Result<impl IntoResponse, ApiError> {
+    let library = mount.library()?.clone();
+    let place = mount.shared.watchers.clone().try_acquire_owned().map_err(|_| {
+        ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too_many_watchers",
+            "too many others watch videos; ask for GET /api/v1/videos/{id} now and then",
+        )
+    })?;
+    // Asked before the answer begins, so that an unknown video is a 404.
+    let first = library.view(&id).await?;
+    let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + EVERY, EVERY);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let hello = event(&first).retry(RECONNECT);
+    let watcher = Watcher { library, id, tick, last: first, _place: place };
+    let changes = stream::unfold(watcher, |mut watcher| async move {
+        let event = watcher.next().await?;
+        Some((event, watcher))
+    });
+    let events = stream::iter([hello]).chain(changes).map(Ok::<_, Infallible>);
+    let events = events.take_until(mount.shared.shutdown.clone().cancelled_owned());
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+}
+
+impl Watcher {
+    /// The next change; nothing after the last one.
+    async fn next(&mut self) -> Option<Event> {
+        while self.last.video.state == VideoState::Processing {
+            self.tick.tick().await;
+            match self.library.view(&self.id).await {
+                Ok(view) if view == self.last => {}
+                Ok(view) => {
+                    let event = event(&view);
+                    self.last = view;
+                    return Some(event);
+                }
+                Err(LibraryError::NoVideo(_)) => return None,
+                // A server in trouble may recover; the watcher stays.
+                Err(error) => tracing::debug!(error = %error, "a watched video cannot be read"),
+            }
+        }
+        None
+    }
+}
+
+fn event(view: &VideoView) -> Event {
+    match serde_json::to_string(view) {
+        Ok(text) => Event::default().event("video").data(text),
+        Err(error) => Event::default().comment(format!("a video could not be written: {error}")),
+    }
+}
