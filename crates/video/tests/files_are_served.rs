@@ -1,5 +1,7 @@
 //! The API of the library and the files of videos, over real sockets.
 
+#![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
+
 mod web_support;
 
 use divvy_video::library::VideoState;

@@ -1,6 +1,8 @@
 //! The pages in a real browser: they play, switch, show subtitles and thumbnails, follow a video that is being made,
 //! and never do what their policy forbids.
 
+#![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
+
 mod web_support;
 
 use divvy_video::library::{Video, VideoState};
