@@ -30,6 +30,7 @@ test: ## Run every check that a change must pass (NEXTEST=0: plain cargo test; N
 	$(STEP) tidy cargo xtask tidy
 	$(STEP) lints cargo clippy $(ALL) --all-targets -- -D warnings
 	$(STEP) binaries cargo build $(ALL) --bins
+	$(STEP) providers scripts/providers
 	$(STEP) tests scripts/tests
 	$(STEP) doc-tests cargo test $(ALL) --doc
 	$(STEP) docs scripts/docs

@@ -9,6 +9,9 @@ mod audio;
 mod encode;
 mod fetch;
 #[cfg(test)]
+#[path = "../../tests/corpus/mod.rs"]
+mod corpus;
+#[cfg(test)]
 pub(crate) mod fixtures;
 mod frames;
 mod mux;

@@ -35,16 +35,13 @@ pub(crate) async fn probe_source(
 }
 
 #[cfg(test)]
-#[path = "../../tests/corpus/mod.rs"]
-mod corpus;
-
-#[cfg(test)]
 mod tests {
     use divvy::objects::{Blob, Objects};
     use divvy_objects::Folder;
 
     use super::*;
     use crate::library::VideoId;
+    use crate::tasks::corpus;
     use crate::tools::{ToolOptions, Tools};
 
     async fn studio(folder: &std::path::Path) -> Studio {

@@ -129,6 +129,7 @@ fn describe(files: Vec<FileEntry>) -> Manifest {
         bytes: bitrate * 6 / 8,
     };
     Manifest {
+        repaired: 0,
         probe: Probe {
             source,
             format: "mov,mp4,m4a,3gp,3g2,mj2".to_owned(),

@@ -7,7 +7,7 @@ use divvy::objects::{BlobId, Objects};
 use divvy_objects::Folder;
 use serde_json::Value;
 
-use super::corpus;
+use crate::tasks::corpus;
 use crate::FrameRate;
 use crate::grid::Span;
 use crate::keys::Key;

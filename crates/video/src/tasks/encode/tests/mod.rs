@@ -1,13 +1,12 @@
 //! From a clip to a checked package, with the real ffmpeg.
 
 mod bench;
-#[path = "../../../../tests/corpus/mod.rs"]
-mod corpus;
 mod outputs;
 mod sync;
 
 use super::*;
 use crate::probe::VideoStream;
+use crate::tasks::corpus;
 use bench::{Bench, Trial};
 
 fn shapes(pieces: &[Piece]) -> Vec<u64> {
