@@ -24,7 +24,7 @@ const ALONE_MS: u32 = 40_000;
 
 /// Each goes up when the same task would make something else, so that old results are not taken for new ones.
 mod revision {
-    pub(super) const ENCODE: u32 = 1;
+    pub(super) const ENCODE: u32 = 2;
     pub(super) const AUDIO: u32 = 1;
     pub(super) const MP4: u32 = 1;
     pub(super) const FRAMES: u32 = 1;
@@ -51,9 +51,9 @@ pub struct Plan {
     pub tracks: Vec<Track>,
     /// Where the thumbnails' result is, if any are wanted.
     pub frames: Option<Key>,
-    /// Where the subtitles' result is, if any are wanted and there is sound.
+    /// Where the subtitles' result is, if any are wanted, there is sound, and somebody to listen.
     pub subtitles: Option<Key>,
-    /// Where the scan's result is, if one is wanted.
+    /// Where the scan's result is, if one is wanted and there is somebody to look.
     pub scan: Option<Key>,
 }
 
@@ -146,10 +146,12 @@ impl Plan {
         let rungs = sizes.into_iter().enumerate().map(rung).collect();
         let frames = (recipe.thumbnails_ms > 0).then(|| keys.frames());
         let scan = frames.as_ref().filter(|_| recipe.scan);
-        let scan = scan.map(|frames| keys.scan(frames, providers.scanner.as_deref()));
+        let scan = scan.zip(providers.scanner.as_deref());
+        let scan = scan.map(|(frames, provider)| keys.scan(frames, provider));
         let subtitles = recipe.subtitles.as_deref().and_then(|language| {
-            let track = speech_track(&tracks, language)?;
-            Some(keys.subtitles(track.index, language, providers.speech.as_deref()))
+            let (track, provider) =
+                speech_track(&tracks, language).zip(providers.speech.as_deref())?;
+            Some(keys.subtitles(track.index, language, provider))
         });
         let tools = tools.to_owned();
         Ok(Self {
@@ -255,13 +257,13 @@ impl Keys<'_> {
         self.of("frames", &(revision::FRAMES, self.picture(), video.frames, size, distance))
     }
 
-    fn subtitles(&self, index: u32, language: &str, provider: Option<&str>) -> Key {
+    fn subtitles(&self, index: u32, language: &str, provider: &str) -> Key {
         let parts = (revision::SUBTITLES, index, self.length(), language, provider);
         self.of("subtitles", &parts)
     }
 
     /// The threshold is not in it: scores are recorded, and judged later.
-    fn scan(&self, frames: &Key, provider: Option<&str>) -> Key {
+    fn scan(&self, frames: &Key, provider: &str) -> Key {
         self.of("scan", &(revision::SCAN, frames, provider))
     }
 }

@@ -69,6 +69,10 @@ pub struct VideoStream {
     pub interlaced: bool,
     /// Whether brightness is coded for HDR (PQ or HLG).
     pub hdr: bool,
+    /// Whether its colours are coded as those of the outputs are, so that nothing has to be converted: BT.709 in the
+    /// range of television. A source that does not say is believed to be, if it is large enough.
+    #[serde(default)]
+    pub bt709: bool,
     /// The grid frame that shows each key frame of the source, in order, without repetition, at most
     /// [`KEYFRAMES_MAX`] and not more than about two a second.
     pub keyframes: Vec<u64>,

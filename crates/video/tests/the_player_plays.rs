@@ -6,6 +6,7 @@
 mod web_support;
 
 use divvy_video::library::{Video, VideoState};
+use divvy_video::plan::{Plan, Providers};
 use serde_json::json;
 use web_support::browser::Browser;
 use web_support::{World, clip, video};
@@ -13,9 +14,12 @@ use web_support::{World, clip, video};
 /// A world with one video that can be watched.
 async fn world_with(change: impl FnOnce(&mut Video)) -> World {
     let world = World::start().await;
-    let (manifest, _) = clip::publish(&world.objects).await;
+    let (manifest, parts) = clip::publish(&world.objects).await;
+    let plan = Plan::new(parts.probe, &parts.recipe, &parts.tools, &Providers::default()).unwrap();
+    let plan = world.objects.put(serde_json::to_vec(&plan).unwrap()).await.unwrap();
     let mut ready = video("clip00000001", "A tone & a <test> picture");
     ready.state = VideoState::Ready;
+    ready.plan = Some(plan.id);
     ready.manifest = Some(manifest);
     ready.ended_at = Some(ready.added_at + 12_000_000);
     change(&mut ready);

@@ -16,6 +16,9 @@ use super::{
     Added, Library, LibraryError, NO_WORKFLOW, NewVideo, Video, VideoId, VideoState, bad, now,
 };
 use crate::estimate::Size;
+use crate::fleet::Fleet;
+use crate::keys::Key;
+use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::tasks::{Close, Fetch, PlanVideo, ProbeSource, urgency};
 
@@ -31,7 +34,8 @@ impl Library {
     /// Adds a video, or finds the one that is there already.
     ///
     /// The same content with the same recipe is the same video: nothing is submitted, and its priority and deadline
-    /// stay as they are. One that failed or was cancelled is made again under the same id. For an address the content
+    /// stay as they are. One that failed, was cancelled or lacks a part is made again under the same id, as far as it is
+    /// not there; so is one for which there is a new provider of subtitles or scans. For an address the content
     /// is not known before it is fetched, so there the same address with the same recipe is the same video.
     pub async fn add(&self, new: NewVideo) -> Result<Added, LibraryError> {
         let wanted = Wanted::check(new)?;
@@ -72,8 +76,15 @@ impl Library {
             return Ok(Some((self.begin(fresh).await?, false)));
         }
         let Some(found) = records::read(&self.objects, &fresh.id).await? else { return Ok(None) };
+        let again = match found.value.state {
+            VideoState::Failed | VideoState::Cancelled | VideoState::Degraded => true,
+            VideoState::Processing => false,
+            VideoState::Ready | VideoState::NeedsReview => {
+                self.has_new_makers(&found.value).await?
+            }
+        };
         match found.value.state {
-            VideoState::Failed | VideoState::Cancelled => {
+            _ if again => {
                 let name = fresh.id.record();
                 if !self.objects.replace_record(&name, found.version, &fresh).await? {
                     return Ok(None);
@@ -87,6 +98,21 @@ impl Library {
             }
             _ => Ok(Some((found.value, true))),
         }
+    }
+
+    /// Whether someone is there now to write subtitles or to scan who was not when the video was planned, or another one.
+    async fn has_new_makers(&self, video: &Video) -> Result<bool, LibraryError> {
+        let Some(id) = video.plan.filter(|_| video.recipe.subtitles.is_some() || video.recipe.scan)
+        else {
+            return Ok(false);
+        };
+        let providers = Fleet::of(&self.client.workers().await?).providers;
+        let Ok(former) = serde_json::from_slice::<Plan>(&self.objects.get(id).await?) else {
+            return Ok(false);
+        };
+        let plan = Plan::new(former.probe.clone(), &video.recipe, &former.tools, &providers)?;
+        let is_new = |now: Option<Key>, then: &Option<Key>| now.is_some() && now != *then;
+        Ok(is_new(plan.subtitles, &former.subtitles) || is_new(plan.scan, &former.scan))
     }
 
     /// Remembers what the former try stored. If the new one does not use it, the next removal takes it.

@@ -33,6 +33,7 @@ fn probe(seconds: u64) -> Probe {
             variable_rate: false,
             interlaced: false,
             hdr: false,
+            bt709: false,
             keyframes: (0..frames).step_by(250).collect(),
         },
         audio: vec![audio(1, "eng"), audio(2, "deu")],

@@ -10,13 +10,15 @@ use super::{AudioStream, PIXELS_MAX, Probe, Refusal, SIDE_MAX, STREAMS_MAX, Vide
 /// What ffprobe is asked for.
 pub(super) const ENTRIES: &str = "format=format_name:\
     stream=index,codec_type,codec_name,width,height,sample_aspect_ratio,pix_fmt,field_order,color_transfer,\
-    r_frame_rate,avg_frame_rate,time_base,channels,sample_rate:\
+    color_space,color_range,r_frame_rate,avg_frame_rate,time_base,channels,sample_rate:\
     stream_disposition=default,attached_pic,timed_thumbnails:stream_tags=language,title:\
     stream_side_data=side_data_type,rotation";
 
 /// Containers that are opened. Others are images, or lists that make a reader open further files.
 const FORMATS: [&str; 9] = ["mov", "matroska", "webm", "mpegts", "avi", "flv", "ogg", "wav", "mp3"];
 const TITLE_CHARS_MAX: usize = 64;
+/// Pictures whose short side has at least so many pixels are coded in BT.709 unless they say otherwise.
+const HD_SIDE: u32 = 720;
 
 /// The headers of a source.
 #[derive(Debug, Deserialize)]
@@ -43,6 +45,8 @@ struct Stream {
     pix_fmt: Option<String>,
     field_order: Option<String>,
     color_transfer: Option<String>,
+    color_space: Option<String>,
+    color_range: Option<String>,
     r_frame_rate: Option<String>,
     avg_frame_rate: Option<String>,
     time_base: Option<String>,
@@ -218,6 +222,12 @@ impl Accepted {
         let grid = Grid::choose(timeline, self.base, &declared)?;
         let interlaced = picture.field_order.as_deref();
         let transfer = picture.color_transfer.as_deref();
+        let hdr = matches!(transfer, Some("smpte2084" | "arib-std-b67"));
+        let is_709 = match picture.color_space.as_deref() {
+            None | Some("unknown") => self.width.min(self.height) >= HD_SIDE,
+            Some(matrix) => matrix == "bt709",
+        };
+        let full_range = picture.color_range.as_deref() == Some("pc");
         let video = VideoStream {
             index: picture.index,
             codec: picture.codec_name.unwrap_or_default(),
@@ -230,7 +240,8 @@ impl Accepted {
             start_us: grid.start_us,
             variable_rate: grid.variable,
             interlaced: matches!(interlaced, Some("tt" | "bb" | "tb" | "bt")),
-            hdr: matches!(transfer, Some("smpte2084" | "arib-std-b67")),
+            hdr,
+            bt709: is_709 && !hdr && !full_range,
             keyframes: grid.keyframes,
         };
         Ok(Probe { source, format: self.format, video, audio: self.audio })
@@ -291,6 +302,7 @@ mod tests {
             variable_rate: false,
             interlaced: false,
             hdr: true,
+            bt709: false,
             keyframes: vec![0, 30],
         };
         assert_eq!(probe.video, expected);

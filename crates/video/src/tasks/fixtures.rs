@@ -57,6 +57,7 @@ impl Fixture {
             variable_rate: false,
             interlaced: false,
             hdr: false,
+            bt709: false,
             keyframes: (0..frames).step_by(25).collect(),
         };
         let key = |kind: &str| Some(Key::of(kind, source.id, &kind));

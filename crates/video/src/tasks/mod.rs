@@ -6,11 +6,11 @@
 //! [`Close`] runs if one of them fails.
 
 mod audio;
-mod encode;
-mod fetch;
 #[cfg(test)]
 #[path = "../../tests/corpus/mod.rs"]
 mod corpus;
+mod encode;
+mod fetch;
 #[cfg(test)]
 pub(crate) mod fixtures;
 mod frames;
@@ -96,10 +96,11 @@ pub struct Made {
     pub known: bool,
 }
 
-/// What every video task has in common. A worker that fails is benched by the server, so a retry is likely to run
-/// elsewhere, and need not wait long.
+/// What every video task has in common. A worker that keeps failing a kind is benched by the server, but not before
+/// another one did better at it, so there are enough attempts for a kind of which a video has only one task. What no
+/// attempt can cure is dead at once.
 fn options(needs: &[&'static str], minutes: u64) -> TaskOptions {
-    let policy = RetryPolicy { limit: 3, base_ms: 2_000, cap_ms: 60_000, ..RetryPolicy::default() };
+    let policy = RetryPolicy { limit: 8, base_ms: 1_000, cap_ms: 10_000, ..RetryPolicy::default() };
     TaskOptions::new()
         .queue(QUEUE)
         .needs(needs.iter().copied())

@@ -227,7 +227,9 @@ impl Spawned<'_> {
         for (size, chunk, rungs) in encodes {
             let rungs = rungs.clone();
             let task = Encode { video: self.terms.id(), plan: plan_id, chunk, rungs };
-            let needs = [fleet.ffmpeg_need(), "encoder.libx264".to_owned()];
+            let mut needs = vec![fleet.ffmpeg_need(), "encoder.libx264".to_owned()];
+            // Brightness of HDR is brought down by a filter that not every build has.
+            needs.extend(plan.probe.video.hdr.then(|| "filter.zscale".to_owned()));
             all.push(self.add_with("encode", chunk, task, &size, |options| options.needs(needs)));
         }
         if all.len() <= EDGES_MAX {

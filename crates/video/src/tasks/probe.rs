@@ -10,7 +10,7 @@ use crate::results;
 use crate::studio::{Studio, failure};
 
 /// Goes up when the same file would be understood differently, so that old answers are not believed.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 /// Finds out what the source of a video holds, once for each content and build of the tools.
 pub(crate) async fn probe_source(

@@ -146,6 +146,7 @@ fn describe(files: Vec<FileEntry>) -> Manifest {
                 variable_rate: false,
                 interlaced: false,
                 hdr: false,
+                bt709: false,
                 keyframes: vec![0, 30, 60],
             },
             audio: vec![AudioStream {

@@ -231,6 +231,7 @@ async fn probe(
         variable_rate: false,
         interlaced: false,
         hdr: false,
+        bt709: false,
         keyframes: vec![0, 720],
     };
     let sound = AudioStream {

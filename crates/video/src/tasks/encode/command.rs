@@ -157,9 +157,11 @@ impl Order<'_> {
             chain.push(TONE_MAP.to_owned());
         }
         let source = format!("[0:{}]{}", video.index, chain.join(","));
+        // Naming a matrix costs a pass over every frame, even if it is the one that the frame has.
+        let colours = if video.bt709 { "" } else { ":out_color_matrix=bt709:out_range=tv" };
         let outputs = self.rungs.iter().enumerate().map(|(place, rung)| {
             format!(
-                "[i{place}]scale={}:{}:flags=bicubic:out_color_matrix=bt709:out_range=tv,setsar=1,format=yuv420p[o{place}]",
+                "[i{place}]scale={}:{}:flags=bicubic{colours},setsar=1,format=yuv420p[o{place}]",
                 rung.width, rung.height
             )
         });
@@ -245,6 +247,7 @@ mod tests {
             variable_rate: false,
             interlaced: false,
             hdr: false,
+            bt709: false,
             keyframes: keyframes.to_vec(),
         };
         let source = Blob { id: BlobId::of(b""), size: 0 };

@@ -7,7 +7,6 @@ use divvy::objects::{BlobId, Objects};
 use divvy_objects::Folder;
 use serde_json::Value;
 
-use crate::tasks::corpus;
 use crate::FrameRate;
 use crate::grid::Span;
 use crate::keys::Key;
@@ -18,6 +17,7 @@ use crate::probe::{AudioStream, Probe, VideoStream};
 use crate::recipe::Recipe;
 use crate::results::{self, Piece, Sound};
 use crate::studio::Studio;
+use crate::tasks::corpus;
 use crate::tasks::{Audio, Encode, Mux, Package, Verify};
 use crate::tools::{ToolOptions, Tools};
 use divvy::prelude::*;
@@ -273,6 +273,7 @@ fn probe(clip: &Path, rate: FrameRate, source: divvy::objects::Blob) -> Probe {
         variable_rate: false,
         interlaced: false,
         hdr: false,
+        bt709: false,
         keyframes,
     };
     Probe { source, format: text(&all["format"]["format_name"]), video, audio: audio.collect() }
