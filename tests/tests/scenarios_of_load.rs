@@ -60,7 +60,12 @@ impl Cluster {
         command
             .current_dir(self.folder.path())
             .args(["--server", self.api.url(), "work", "--name", name, "--slots"])
-            .args(["async=1,blocking=0,cpu=0,process=1", "--prefetch", &prefetch.to_string()])
+            .args([
+                "async=1,blocking=0,cpu=0,process=1",
+                "--no-video",
+                "--prefetch",
+                &prefetch.to_string(),
+            ])
             .args(more)
             .stdout(Stdio::null());
         let process = Process::start(&mut command)?;

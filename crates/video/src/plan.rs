@@ -18,7 +18,7 @@ use crate::recipe::{Recipe, RecipeError};
 use chunks::Length;
 
 /// Chunks are about so long …
-const CHUNK_MS: u32 = 25_000;
+const CHUNK_MS: u32 = 20_000;
 /// … and a video shorter than this is one.
 const ALONE_MS: u32 = 40_000;
 
