@@ -1,8 +1,8 @@
 //! Which videos there are: one record each, from the moment that they were added.
 //!
-//! A video is found again by its content and recipe: a record below `video/content/` names it. Adding is in [`add`],
-//! how far a video is in [`view`], what goes with a video in [`remove`], and how handlers change its record in
-//! [`records`].
+//! A video is found again by its content and recipe: a record below `video/content/` names it. Adding is in `add`,
+//! how far a video is in `view`, what goes with a video in `remove`, and how handlers change its record in
+//! `records`.
 
 mod add;
 pub(crate) mod records;

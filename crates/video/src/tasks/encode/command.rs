@@ -40,7 +40,7 @@ pub(super) enum Entry {
 }
 
 impl Order<'_> {
-    /// The arguments; the rungs are written to the files of [`file`].
+    /// The arguments; the rungs are written to the files of [`file()`].
     pub(super) fn arguments(&self, source: &Path) -> Vec<OsString> {
         let threads = self.manner.threads.to_string();
         let mut all = Vec::new();
