@@ -89,7 +89,7 @@ fn a_plan_has_rungs_chunks_tracks_and_what_is_wanted_beside() {
         plan.rungs.iter().map(|r| r.name.as_str()).collect::<Vec<_>>(),
         ["1080p", "720p", "480p"]
     );
-    assert_eq!(plan.chunks.len(), 2);
+    assert_eq!(plan.chunks.len(), 3);
     assert!(plan.chunks.iter().all(|chunk| chunk.keys.len() == 3));
     assert_eq!(
         plan.tracks.iter().map(|t| (t.index, t.language.as_str())).collect::<Vec<_>>(),
@@ -109,6 +109,9 @@ fn what_is_not_wanted_or_cannot_be_has_no_key() {
     let plan = plan(silent, &bare);
     assert!(plan.tracks.is_empty() && plan.subtitles.is_none() && plan.speech_track().is_none());
     assert!(plan.frames.is_none() && plan.scan.is_none());
+    // Nobody to listen and nobody to look: a task for it would wait for ever.
+    let alone = Plan::new(probe(60), &recipe(), "5", &Providers::default()).unwrap();
+    assert!(alone.subtitles.is_none() && alone.scan.is_none() && alone.frames.is_some());
 }
 
 #[test]
