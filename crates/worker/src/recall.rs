@@ -75,20 +75,15 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use divvy_types::{TaskId, TaskSpec, Token};
+    use divvy_types::{TaskId, Token};
 
     use super::*;
-    use crate::handler::Code;
     use crate::state::Waiting;
-    use crate::{Attempt, Slots, Tier};
+    use crate::state::tests::waiting_on;
+    use crate::{Slots, Tier};
 
     fn waiting(id: u128) -> (Tier, Waiting) {
-        let spec = TaskSpec::new(TaskId(id), "noop");
-        let (attempt, _) = Attempt::detached(spec, Token(1), 1, Arc::default());
-        let code = Code::Future(Arc::new(crate::builtin::Noop));
-        (Tier::Async, Waiting { attempt, code })
+        waiting_on(Tier::Async, id)
     }
 
     #[test]

@@ -373,23 +373,24 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use divvy_types::TaskSpec;
 
     use super::*;
 
-    fn waiting(id: u128) -> (Tier, Waiting) {
+    /// A grant that waits for a slot of this tier.
+    pub(crate) fn waiting_on(tier: Tier, id: u128) -> (Tier, Waiting) {
         let spec = TaskSpec::new(TaskId(id), "noop");
         let (attempt, _) = Attempt::detached(spec, Token(1), 1, Arc::default());
         let code = Code::Future(Arc::new(crate::builtin::Noop));
-        (Tier::Process, Waiting { attempt, code })
+        (tier, Waiting { attempt, code })
     }
 
     #[test]
     fn an_attempt_may_use_the_slots_that_nothing_else_wants() {
         for (tasks, threads) in [(1, 4), (2, 2), (3, 1), (4, 1), (9, 1)] {
             let hold = Hold::new(Slots { async_: 0, blocking: 0, cpu: 0, process: 4 });
-            hold.enqueue((0..tasks).map(waiting).collect());
+            hold.enqueue((0..tasks).map(|id| waiting_on(Tier::Process, id)).collect());
             let first = hold.next(Tier::Process, None).unwrap();
             assert_eq!(first.attempt.threads, threads, "{tasks} tasks on 4 slots");
         }

@@ -82,6 +82,27 @@ async fn a_video_that_failed_says_why_and_is_made_again_under_its_id() {
 }
 
 #[tokio::test]
+async fn a_scanner_that_comes_later_looks_at_a_video_that_is_there() {
+    let theatre = Theatre::open().await;
+    let library = &theatre.library;
+    let source = theatre.upload(b"unseen").await;
+    let recipe = Recipe { scan: true, ..ladder(&[480]) };
+    let first = library.add(new_video(source, recipe.clone())).await.unwrap().video;
+    assert_eq!(theatre.finished(&first).await.video.state, VideoState::Ready, "nobody can scan");
+    assert!(library.add(new_video(source, recipe.clone())).await.unwrap().known);
+
+    let scanner = theatre.hire_scanner().await;
+    let again = library.add(new_video(source, recipe.clone())).await.unwrap();
+    assert!(!again.known && again.video.id == first.id);
+    let view = theatre.finished(&again.video).await;
+    assert!(view.stages.iter().any(|stage| stage.name == "scan" && stage.done == 1));
+    assert_eq!(theatre.encodes().len(), 2, "nothing else was made again");
+    assert!(library.add(new_video(source, recipe)).await.unwrap().known);
+    scanner.leave().await;
+    theatre.close().await;
+}
+
+#[tokio::test]
 async fn an_optional_part_that_fails_leaves_a_degraded_video() {
     let theatre = Theatre::open().await;
     let source = theatre.upload(b"mumbling").await;

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::grid::FrameRate;
 use crate::library::{Library, NewVideo, Video, VideoView};
 use crate::manifest::{FileEntry, Manifest, Part};
+use crate::plan::Plan;
 use crate::probe::{AudioStream, Probe, VideoStream};
 use crate::recipe::Recipe;
 use crate::results::{self, Cost};
@@ -79,6 +80,7 @@ pub(super) struct Theatre {
     pub(super) library: Library,
     pub(super) client: Client,
     pub(super) stage: Stage,
+    url: String,
     folder: Folder,
     _place: tempfile::TempDir,
     shutdown: Shutdown,
@@ -126,6 +128,7 @@ impl Theatre {
             library,
             client,
             stage,
+            url,
             folder,
             _place: place,
             shutdown,
@@ -144,6 +147,24 @@ impl Theatre {
         self.stop.cancel();
         within(self.serving).await.unwrap();
         within(self.engine).await.unwrap();
+    }
+
+    /// Lets a worker join that can scan; returns when the server knows it.
+    pub(super) async fn hire_scanner(&self) -> Scanner {
+        let shutdown = Shutdown::new();
+        let worker =
+            Worker::new("scanner").caps(["scan=eye"]).state(self.library.objects().clone());
+        let running = worker.on(scan).server(&self.url).prefetch(0).run_until(shutdown.clone());
+        let worker = tokio::spawn(async move {
+            running.await.unwrap();
+        });
+        within(async {
+            while self.client.workers().await.unwrap().len() < 2 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        Scanner { shutdown, worker }
     }
 
     pub(super) async fn upload(&self, bytes: &[u8]) -> BlobId {
@@ -189,6 +210,26 @@ impl Theatre {
         let folders = std::fs::read_dir(self.folder.root().join("blobs")).unwrap();
         folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum()
     }
+}
+
+/// A worker that only scans.
+pub(super) struct Scanner {
+    shutdown: Shutdown,
+    worker: JoinHandle<()>,
+}
+
+impl Scanner {
+    pub(super) async fn leave(self) {
+        self.shutdown.drain();
+        within(self.worker).await.unwrap();
+    }
+}
+
+async fn scan(task: ScanFrames, State(objects): State<Objects>) -> Outcome<Made> {
+    let plan: Plan = serde_json::from_slice(&objects.get(task.plan).await.map_err(failure)?)?;
+    let (source, key) = (plan.probe.source.id, plan.scan.unwrap());
+    results::commit(&objects, source, &key, COST).await.map_err(failure)?;
+    Ok(Made { cost: COST, ..Made::default() })
 }
 
 fn worker(studio: Studio, stage: Stage) -> Worker {
