@@ -44,6 +44,7 @@ fn scheduler_life(bencher: Bencher<'_, '_>, backlog: usize) {
         capabilities: vec![],
         credit: 64,
         slots: 64,
+        tiers: Vec::new(),
         held: vec![],
     };
     scheduler.handle(Timestamp(2), Input::WorkerJoined(joined));

@@ -34,6 +34,8 @@ mod workflow_query;
 mod workflows;
 mod writer;
 
+pub use divvy_scheduler::WorkerTier;
+
 pub use bulk::{Bulk, BulkAction, BulkReport};
 pub use handle::Handle;
 pub use inline::InlineEngine;

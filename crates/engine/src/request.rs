@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use divvy_scheduler::WorkerTier;
 use divvy_types::fact::Replay;
 use divvy_types::limits::SCHEDULES_MAX;
 use divvy_types::settings::InvalidSetting;
@@ -208,6 +209,8 @@ pub struct WorkerHello {
     pub credit: u32,
     /// Tasks that it runs at once; 0 for as many as it takes.
     pub slots: u32,
+    /// How these are divided among the kinds, each of which is in one of them; empty if all kinds share them.
+    pub tiers: Vec<WorkerTier>,
     /// Attempts that it still runs from an earlier connection.
     pub held: Vec<(TaskId, Token)>,
 }

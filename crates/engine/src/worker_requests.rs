@@ -36,7 +36,7 @@ impl Core {
                 }
             }
         }
-        let WorkerHello { name, queues, kinds, capabilities, credit, slots, .. } = hello;
+        let WorkerHello { name, queues, kinds, capabilities, credit, slots, tiers, .. } = hello;
         let slots = if slots == 0 { credit } else { slots };
         self.park(reply, Ok(worker));
         self.feed(Input::WorkerJoined(WorkerJoined {
@@ -47,6 +47,7 @@ impl Core {
             capabilities,
             credit,
             slots,
+            tiers,
             held,
         }));
         Ok(())

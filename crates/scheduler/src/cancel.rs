@@ -47,7 +47,7 @@ impl Scheduler {
         links.cancel = Some(reason.clone());
         links.stop_by = stop_by;
         let (seq, id, token) = (task.seq, task.spec.id, task.token);
-        let worker = self.workers.get(task.worker).key;
+        let worker = self.workers.get(task.worker).key.worker;
         self.timers.add(stop_by, Timer::StopGrace(seq));
         self.actions.push_back(Action::StopAttempt { worker, seq, task: id, token, reason });
     }

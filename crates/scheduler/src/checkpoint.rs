@@ -20,7 +20,7 @@ impl Scheduler {
         let holds = task.state == TaskState::Leased
             && task.token == token
             && task.worker != NOBODY
-            && self.workers.get(task.worker).key == worker;
+            && self.workers.get(task.worker).key.worker == worker;
         if holds {
             task.checkpointed = true;
             self.record(Fact::Checkpoint { seq, token, at: now, data });

@@ -53,11 +53,11 @@ impl Scheduler {
         let mut holder = task.worker;
         if holder == NOBODY {
             // An attempt from before a restart that ended before its worker could announce it.
-            holder = self.workers.index_of(key)?;
+            holder = self.workers.tier_for(key, &task.spec.kind)?;
             self.adopt_unclaimed(now, row, holder);
         }
         let holder = self.workers.get_mut(holder);
-        if holder.key != key {
+        if holder.key.worker != key {
             return None;
         }
         holder.seen_at = now;

@@ -16,12 +16,12 @@ const DEADLINES_TEST_MAX: usize = 500;
 impl Scheduler {
     /// What each worker carries.
     pub fn worker_loads(&self) -> Vec<WorkerLoad> {
-        let loads = self.workers.iter().map(|worker| WorkerLoad {
+        let loads = self.workers.whole().map(|(worker, tiers)| WorkerLoad {
             name: worker.name.clone(),
-            key: worker.key.0,
-            slots: worker.slots,
-            leased: worker.leased,
-            queue_length: worker.leased.saturating_sub(worker.slots),
+            key: worker.key.worker.0,
+            slots: tiers.iter().map(|tier| tier.slots).sum(),
+            leased: tiers.iter().map(|tier| tier.leased).sum(),
+            queue_length: tiers.iter().map(|tier| tier.queue()).sum(),
             draining: worker.draining,
         });
         loads.collect()

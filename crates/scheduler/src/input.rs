@@ -236,9 +236,22 @@ pub struct WorkerJoined {
     pub credit: u32,
     /// Tasks that it runs at once.
     pub slots: u32,
+    /// How these are divided among the kinds, each of which is in one of them; empty if all kinds share them.
+    pub tiers: Vec<WorkerTier>,
     /// Attempts that it still runs from an earlier connection. The token is the proof: a lease with that very token
     /// moves to this connection even if another connection still seems to hold it.
     pub held: Vec<(Seq, Token)>,
+}
+
+/// Kinds of a worker that share slots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerTier {
+    /// The kinds.
+    pub kinds: Vec<Name>,
+    /// Tasks of these that the worker takes at once, those included that wait there for a slot.
+    pub credit: u32,
+    /// Tasks of these that it runs at once.
+    pub slots: u32,
 }
 
 /// The end of an attempt.

@@ -14,28 +14,21 @@ use crate::places::QUEUED;
 use crate::profile::Profile;
 use crate::table::{NOBODY, Row};
 use crate::timers::Timer;
-use crate::workers::{Note, Worker};
-use crate::{Action, Scheduler, WorkerJoined};
+use crate::workers::{Note, TierKey, Worker};
+use crate::{Action, Scheduler, WorkerJoined, WorkerTier};
 
 impl Scheduler {
     pub(crate) fn worker_joined(&mut self, now: Timestamp, joined: WorkerJoined) {
-        if self.workers.index_of(joined.worker).is_some() {
-            self.worker_left(now, joined.worker);
+        self.worker_left(now, joined.worker);
+        if joined.tiers.is_empty() {
+            let WorkerJoined { ref kinds, credit, slots, .. } = joined;
+            self.tier_joined(now, &joined, 0, &WorkerTier { kinds: kinds.clone(), credit, slots });
         }
-        let (group, new) = self.workers.intern_group(Profile::of(&joined));
-        if new {
-            self.group_added(group);
-        }
-        let mut worker = Worker::new(joined.worker, joined.name, group, now);
-        worker.credit = joined.credit;
-        worker.slots = joined.slots;
-        worker.known = self.learning.meet(&worker.name);
-        let index = self.workers.add(worker);
-        if self.workers.group(group).active.len() == 1 {
-            self.activity_began(group);
+        for (number, tier) in (0..).zip(&joined.tiers) {
+            self.tier_joined(now, &joined, number, tier);
         }
         for (seq, token) in joined.held {
-            if !self.take_over(now, seq, token, index) {
+            if !self.take_over(now, seq, token, joined.worker) {
                 let task = self.tasks.find(seq).map_or(TaskId(0), |task| task.spec.id);
                 let reason = Name::const_new("no longer yours");
                 self.actions.push_back(Action::StopAttempt {
@@ -47,13 +40,36 @@ impl Scheduler {
                 });
             }
         }
+    }
+
+    fn tier_joined(
+        &mut self,
+        now: Timestamp,
+        joined: &WorkerJoined,
+        number: u32,
+        tier: &WorkerTier,
+    ) {
+        let (group, new) = self.workers.intern_group(Profile::of(joined, tier));
+        if new {
+            self.group_added(group);
+        }
+        let key = TierKey { worker: joined.worker, tier: number };
+        let mut worker = Worker::new(key, joined.name.clone(), group, now);
+        worker.credit = tier.credit;
+        worker.slots = tier.slots;
+        worker.known = self.learning.meet(&worker.name);
+        let index = self.workers.add(worker);
+        if self.workers.group(group).active.len() == 1 {
+            self.activity_began(group);
+        }
         self.mark_worker(index);
     }
 
     /// Lets a worker go on with an attempt of an earlier connection, if nothing has replaced it.
-    fn take_over(&mut self, now: Timestamp, seq: Seq, token: Token, index: u32) -> bool {
+    fn take_over(&mut self, now: Timestamp, seq: Seq, token: Token, worker: WorkerKey) -> bool {
         let Some(row) = self.tasks.row_of(seq) else { return false };
         let task = &self.tasks[row];
+        let Some(index) = self.workers.tier_for(worker, &task.spec.kind) else { return false };
         match task.state {
             TaskState::Leased if task.token == token && task.worker == NOBODY => {
                 self.adopt_unclaimed(now, row, index);
@@ -109,20 +125,27 @@ impl Scheduler {
     }
 
     pub(crate) fn worker_seen(&mut self, now: Timestamp, key: WorkerKey) {
-        if let Some(index) = self.workers.index_of(key) {
-            self.workers.get_mut(index).seen_at = now;
-        }
+        self.workers.seen(key, now);
     }
 
     pub(crate) fn worker_draining(&mut self, key: WorkerKey) {
-        if let Some(index) = self.workers.index_of(key) {
+        for index in self.tiers_of(key) {
             self.stop_offering(index);
         }
     }
 
     pub(crate) fn worker_left(&mut self, now: Timestamp, key: WorkerKey) {
-        let Some(index) = self.workers.index_of(key) else { return };
-        self.stop_offering(index);
+        self.worker_draining(key);
+        for index in self.tiers_of(key) {
+            self.tier_left(now, index);
+        }
+    }
+
+    fn tiers_of(&self, key: WorkerKey) -> Vec<u32> {
+        self.workers.tiers_of(key).collect()
+    }
+
+    fn tier_left(&mut self, now: Timestamp, index: u32) {
         let worker = self.workers.get_mut(index);
         let name = worker.name.clone();
         let mut notes = std::mem::take(&mut worker.old);
@@ -212,7 +235,7 @@ impl Scheduler {
     }
 
     /// Records attempts of a worker that have run for a while.
-    pub(crate) fn note_held(&mut self, now: Timestamp, key: WorkerKey) {
+    pub(crate) fn note_held(&mut self, now: Timestamp, key: TierKey) {
         let Some(index) = self.workers.index_of(key) else { return };
         self.workers.get_mut(index).held_timer = false;
         while let Some(note) = self.workers.get(index).young.front().copied() {
@@ -252,7 +275,7 @@ impl Scheduler {
     }
 
     /// Gives a worker up that holds leases and was silent for too long.
-    pub(crate) fn check_lease(&mut self, now: Timestamp, key: WorkerKey) {
+    pub(crate) fn check_lease(&mut self, now: Timestamp, key: TierKey) {
         let Some(index) = self.workers.index_of(key) else { return };
         let worker = self.workers.get_mut(index);
         worker.lease_timer = false;
@@ -264,8 +287,8 @@ impl Scheduler {
             worker.lease_timer = true;
             return self.timers.add(expires_at, Timer::Lease(key));
         }
-        self.actions.push_back(Action::DropWorker { worker: key });
-        self.worker_left(now, key);
+        self.actions.push_back(Action::DropWorker { worker: key.worker });
+        self.worker_left(now, key.worker);
     }
 
     /// Nobody claimed an attempt that was running when the server stopped.
@@ -284,7 +307,7 @@ impl Scheduler {
         if task.state != TaskState::Leased || task.worker == NOBODY {
             return;
         }
-        let worker = self.workers.get(task.worker).key;
+        let worker = self.workers.get(task.worker).key.worker;
         let (id, token, stopping) = (task.spec.id, task.token, task.stopping);
         if stopping {
             return self.cancel_stopped(now, row);

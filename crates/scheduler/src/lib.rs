@@ -75,7 +75,7 @@ pub use action::{Action, Grant, ReportAnswer};
 pub use admission::Newcomer;
 pub use input::{
     AttemptEnd, AttemptEnded, Input, Parent, ParentState, RecoveredTask, Spawner, Submission,
-    WorkerJoined,
+    WorkerJoined, WorkerTier,
 };
 pub use options::Options;
 pub use scheduler::Scheduler;

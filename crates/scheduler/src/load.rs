@@ -37,8 +37,8 @@ impl Scheduler {
             total_queued: self.queues.total.ready + self.queues.total.spilled,
             ..LoadMetrics::default()
         };
-        for worker in self.workers.iter() {
-            let queue = worker.queue();
+        for (_, tiers) in self.workers.whole() {
+            let queue = tiers.iter().map(|tier| tier.queue()).sum::<u32>();
             metrics.total_queued += u64::from(queue);
             metrics.busy_agents += u64::from(queue > thresholds.busy_threshold);
             metrics.idle_agents += u64::from(queue < thresholds.idle_threshold);

@@ -146,7 +146,7 @@ impl Scheduler {
             .map_or_else(Vec::new, |links| links.parents.iter().map(|e| e.seq).collect());
         let (seq, attempt, checkpointed) = (task.seq, task.attempts + 1, task.checkpointed);
         let holder = self.workers.get(worker);
-        let (key, name) = (holder.key, holder.name.clone());
+        let (key, name) = (holder.key.worker, holder.name.clone());
         self.actions.push_back(Action::Grant(Grant {
             worker: key,
             seq,

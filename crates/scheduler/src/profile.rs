@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use divvy_types::Name;
 use divvy_types::need::{Need, Test, capability, is_met, number};
 
-use crate::WorkerJoined;
 use crate::classes::{Class, sorted};
+use crate::{WorkerJoined, WorkerTier};
 
 /// What a worker offers. Lists are sorted, each entry once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,13 +21,14 @@ pub(crate) struct Profile {
 }
 
 impl Profile {
-    pub(crate) fn of(joined: &WorkerJoined) -> Self {
+    /// Of a tier of a worker.
+    pub(crate) fn of(joined: &WorkerJoined, tier: &WorkerTier) -> Self {
         let by_name: BTreeMap<&str, &Name> =
             joined.capabilities.iter().map(|text| (capability(text).0, text)).collect();
         let capabilities: Vec<Name> = by_name.into_values().cloned().collect();
         Self {
             queues: sorted(&joined.queues),
-            kinds: sorted(&joined.kinds),
+            kinds: sorted(&tier.kinds),
             capabilities: sorted(&capabilities),
         }
     }
@@ -39,10 +40,11 @@ impl Profile {
     }
 
     pub(crate) fn runs(&self, queue: &str, kind: &str) -> bool {
-        let lists = |names: &[Name], name: &str| {
-            names.binary_search_by(|other| other.as_str().cmp(name)).is_ok()
-        };
-        lists(&self.kinds, kind) && (self.queues.is_empty() || lists(&self.queues, queue))
+        self.has_kind(kind) && (self.queues.is_empty() || lists(&self.queues, queue))
+    }
+
+    pub(crate) fn has_kind(&self, kind: &str) -> bool {
+        lists(&self.kinds, kind)
     }
 
     /// Whether it meets a need, such as `gpu>=2`.
@@ -99,6 +101,11 @@ pub(crate) struct Rates {
     pub(crate) energy: f64,
 }
 
+/// Whether a sorted list has this name.
+fn lists(names: &[Name], name: &str) -> bool {
+    names.binary_search_by(|other| other.as_str().cmp(name)).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use divvy_types::WorkerKey;
@@ -106,16 +113,19 @@ mod tests {
     use super::*;
 
     fn profile(capabilities: &[&str]) -> Profile {
-        Profile::of(&WorkerJoined {
+        let tier = WorkerTier { kinds: vec!["k".into()], credit: 1, slots: 1 };
+        let joined = WorkerJoined {
             worker: WorkerKey(1),
             name: "w".into(),
             queues: Vec::new(),
-            kinds: vec!["k".into()],
+            kinds: tier.kinds.clone(),
             capabilities: capabilities.iter().map(|text| Name::from(*text)).collect(),
             credit: 1,
             slots: 1,
+            tiers: Vec::new(),
             held: Vec::new(),
-        })
+        };
+        Profile::of(&joined, &tier)
     }
 
     #[test]

@@ -21,7 +21,7 @@ use divvy_types::{Matching, Name, Seq, TaskSpec, Timestamp};
 
 use crate::Scheduler;
 use crate::table::Row;
-use crate::workers::{CANDIDATES_MAX, Order};
+use crate::workers::{CANDIDATES_MAX, Order, Worker};
 
 /// A queue of this many rounds costs as much as a perfect match is worth.
 const QUEUE_SCALE: f64 = 10.0;
@@ -217,7 +217,9 @@ impl Scheduler {
         let Some(task) = self.tasks.find(seq) else { return Vec::new() };
         let (class, spec) = (task.class, &*task.spec);
         let open = &self.classes.get(class).groups;
-        let indices = self.workers.indices();
+        let workers = self.workers.whole();
+        let tier = |worker: &Worker| self.workers.tier_for(worker.key.worker, &spec.kind);
+        let indices: Vec<u32> = workers.filter_map(|(worker, _)| tier(worker)).collect();
         let able = indices.iter().copied();
         let able = able.filter(|index| open.contains(self.workers.get(*index).group));
         let fastest = self.fastest(class, able);

@@ -10,10 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use divvy_types::{Seq, TaskState, Timestamp, Token, WorkerKey};
+use divvy_types::{Seq, TaskState, Timestamp, Token};
 
 use crate::table::{Row, Task, band_of};
-use crate::workers::Note;
+use crate::workers::{Note, TierKey};
 use crate::{Action, Scheduler};
 
 /// Recalls that are open, or whose task waits for its thief.
@@ -51,8 +51,8 @@ pub(crate) struct Recalls {
 #[derive(Clone, Copy, Debug)]
 struct Recall {
     token: Token,
-    from: WorkerKey,
-    to: WorkerKey,
+    from: TierKey,
+    to: TierKey,
     /// When it was given back.
     given_back: Option<Timestamp>,
 }
@@ -183,7 +183,7 @@ impl Scheduler {
         self.recalls.open.insert(seq, Recall { token, from, to, given_back: None });
         self.recalls.asked += 1;
         let begun_too = loot.begun;
-        self.actions.push_back(Action::Recall { worker: from, seq, task, token, begun_too });
+        self.actions.push_back(Action::Recall { worker: from.worker, seq, task, token, begun_too });
     }
 
     /// Drops tasks that were given back and went another way, or that nobody came for.

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use divvy_types::{Seq, Timestamp, WorkerKey};
+use divvy_types::{Seq, Timestamp};
+
+use crate::workers::TierKey;
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,9 +21,9 @@ pub(crate) enum Timer {
     /// A limit may let something through again.
     Limit(u32),
     /// A worker may hold attempts that have run for a while.
-    Held(WorkerKey),
+    Held(TierKey),
     /// A worker that holds leases may have been silent for too long.
-    Lease(WorkerKey),
+    Lease(TierKey),
     /// A worker, by the number of its name, has rested long enough from a kind.
     BenchOver(u32, u32),
     /// The load of the workers is to be looked at.

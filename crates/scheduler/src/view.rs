@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use divvy_types::view::{LimitView, QueueView, WorkerView};
+use divvy_types::view::{LimitView, QueueView, TierView, WorkerView};
 use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, Token, WaitReason, WorkerKey};
 
 use crate::Scheduler;
 use crate::streams::NONE;
 use crate::table::{NOBODY, Task, band_of};
-use crate::workers::Group;
+use crate::workers::{Group, Worker};
 
 /// Tasks that are looked at to find the position of one.
 const POSITION_LOOK_MAX: usize = 100_000;
@@ -143,28 +143,45 @@ impl Scheduler {
 
     /// All connected workers, by key.
     pub fn workers(&self) -> Vec<WorkerView> {
-        let views = self.workers.iter().map(|worker| {
+        let views = self.workers.whole().map(|(worker, tiers)| {
             let profile = &self.workers.group(worker.group).profile;
+            let tiers: Vec<TierView> = tiers.into_iter().map(|tier| self.tier_view(tier)).collect();
+            let sum = |of: fn(&TierView) -> u32| tiers.iter().map(of).sum();
+            let mut kinds: Vec<Name> = tiers.iter().flat_map(|tier| tier.kinds.clone()).collect();
+            kinds.sort_unstable();
             WorkerView {
                 name: worker.name.clone(),
-                key: worker.key.0,
+                key: worker.key.worker.0,
                 queues: profile.queues.clone(),
-                kinds: profile.kinds.clone(),
+                kinds,
                 capabilities: profile.capabilities.clone(),
-                credit: worker.credit,
-                leased: worker.leased,
+                credit: sum(|tier| tier.credit),
+                leased: sum(|tier| tier.leased),
                 draining: worker.draining,
                 connected_at: worker.connected_at,
                 seen_at: worker.seen_at,
-                finished: worker.finished,
-                failed: worker.failed,
-                slots: worker.slots,
-                queue_length: worker.queue(),
+                finished: tiers.iter().map(|tier| tier.finished).sum(),
+                failed: tiers.iter().map(|tier| tier.failed).sum(),
+                slots: sum(|tier| tier.slots),
+                queue_length: sum(|tier| tier.queue_length),
+                tiers,
                 success_rate: self.learning.overall(worker.known),
                 skills: self.skills_of(worker.known),
             }
         });
         views.collect()
+    }
+
+    fn tier_view(&self, tier: &Worker) -> TierView {
+        TierView {
+            kinds: self.workers.group(tier.group).profile.kinds.clone(),
+            credit: tier.credit,
+            slots: tier.slots,
+            leased: tier.leased,
+            queue_length: tier.queue(),
+            finished: tier.finished,
+            failed: tier.failed,
+        }
     }
 
     /// How many tasks are where, over all queues.
@@ -182,7 +199,11 @@ impl Scheduler {
 
     /// The latest connection of a worker of this name.
     pub fn worker_by_name(&self, name: &str) -> Option<WorkerKey> {
-        self.workers.iter().filter(|worker| worker.name == name).map(|worker| worker.key).last()
+        self.workers
+            .iter()
+            .filter(|worker| worker.name == name)
+            .map(|worker| worker.key.worker)
+            .last()
     }
 
     /// Whether no task is open, in memory or in the store.

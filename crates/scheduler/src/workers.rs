@@ -1,5 +1,8 @@
 //! Workers, and groups of workers that offer the same.
 //!
+//! A worker whose kinds have slots of their own is several workers here, one per *tier*: each has its kinds, its slots
+//! and its queue, and tasks of one are never in the way of another's. They come and go together, under one key.
+//!
 //! A worker waits when it has a place free and is not draining. Waiting workers are ordered per group by load, then
 //! by how long ago that changed, so the next one is found without looking at the others. Groups are compared with
 //! each other by bits, 64 at a time; of more than [`CANDIDATES_MAX`] groups that could take a task, that many are
@@ -19,9 +22,23 @@ pub(crate) const CANDIDATES_MAX: usize = 64;
 /// Notes of ended attempts are dropped beyond twice the running ones and this.
 const NOTES_MIN: usize = 64;
 
+/// Names a tier of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TierKey {
+    pub(crate) worker: WorkerKey,
+    pub(crate) tier: u32,
+}
+
+impl TierKey {
+    fn all_of(worker: WorkerKey) -> std::ops::RangeInclusive<Self> {
+        Self { worker, tier: 0 }..=Self { worker, tier: u32::MAX }
+    }
+}
+
+/// A worker, or one tier of it.
 #[derive(Debug)]
 pub(crate) struct Worker {
-    pub(crate) key: WorkerKey,
+    pub(crate) key: TierKey,
     pub(crate) name: Name,
     /// The number of its name in what is learnt.
     pub(crate) known: u32,
@@ -72,7 +89,7 @@ pub(crate) struct Note {
 }
 
 impl Worker {
-    pub(crate) fn new(key: WorkerKey, name: Name, group: u32, now: Timestamp) -> Self {
+    pub(crate) fn new(key: TierKey, name: Name, group: u32, now: Timestamp) -> Self {
         Self {
             key,
             name,
@@ -149,7 +166,8 @@ pub(crate) struct Group {
 pub(crate) struct Workers {
     list: Vec<Option<Worker>>,
     free: Vec<u32>,
-    by_key: BTreeMap<WorkerKey, u32>,
+    by_key: BTreeMap<TierKey, u32>,
+    count: usize,
     groups: Vec<Option<Group>>,
     free_groups: Vec<u32>,
     by_profile: BTreeMap<Profile, u32>,
@@ -162,12 +180,42 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
+    /// How many there are; one with several tiers counts once.
     pub(crate) fn len(&self) -> usize {
-        self.by_key.len()
+        self.count
     }
 
-    pub(crate) fn index_of(&self, key: WorkerKey) -> Option<u32> {
+    /// A worker was heard of.
+    pub(crate) fn seen(&mut self, worker: WorkerKey, now: Timestamp) {
+        for (_, index) in self.by_key.range(TierKey::all_of(worker)) {
+            if let Some(tier) = &mut self.list[*index as usize] {
+                tier.seen_at = now;
+            }
+        }
+    }
+
+    pub(crate) fn index_of(&self, key: TierKey) -> Option<u32> {
         self.by_key.get(&key).copied()
+    }
+
+    /// The tiers of a worker; none if it is not there.
+    pub(crate) fn tiers_of(&self, worker: WorkerKey) -> impl Iterator<Item = u32> + use<'_> {
+        self.by_key.range(TierKey::all_of(worker)).map(|(_, index)| *index)
+    }
+
+    /// The tier of a worker that runs a kind; the first if none does.
+    pub(crate) fn tier_for(&self, worker: WorkerKey, kind: &Name) -> Option<u32> {
+        let runs = |index: &u32| self.group(self.get(*index).group).profile.has_kind(kind);
+        self.tiers_of(worker).find(runs).or_else(|| self.tiers_of(worker).next())
+    }
+
+    /// All workers, each with its tiers.
+    pub(crate) fn whole(&self) -> impl Iterator<Item = (&Worker, Vec<&Worker>)> {
+        let first = self.by_key.iter().filter(|(key, _)| key.tier == 0);
+        first.map(|(key, index)| {
+            let tiers = self.tiers_of(key.worker).map(|index| self.get(index)).collect();
+            (self.get(*index), tiers)
+        })
     }
 
     pub(crate) fn get(&self, index: u32) -> &Worker {
@@ -232,6 +280,7 @@ impl Workers {
             self.list.push(None);
             self.list.len() as u32 - 1
         });
+        self.count += usize::from(worker.key.tier == 0);
         self.by_key.insert(worker.key, index);
         let group = worker.group;
         self.list[index as usize] = Some(worker);
@@ -247,6 +296,7 @@ impl Workers {
         self.get_mut(index).draining = true;
         self.load_changed(index);
         let worker = self.list[index as usize].take().expect("a worker in use");
+        self.count -= usize::from(worker.key.tier == 0);
         self.by_key.remove(&worker.key);
         self.free.push(index);
         let group = self.group_mut(worker.group);

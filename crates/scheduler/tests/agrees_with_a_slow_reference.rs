@@ -306,6 +306,7 @@ impl Pair {
             capabilities: Vec::new(),
             credit,
             slots: credit,
+            tiers: Vec::new(),
             held: Vec::new(),
         };
         self.reference.workers.push(worker);

@@ -455,6 +455,7 @@ impl Model {
             capabilities: Vec::new(),
             credit: process.credit,
             slots: process.slots,
+            tiers: Vec::new(),
             held: process.running.iter().map(|(seq, token)| (*seq, *token)).collect(),
         };
         self.feed(Input::WorkerJoined(joined));

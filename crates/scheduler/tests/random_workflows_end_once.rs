@@ -140,6 +140,7 @@ impl Model {
             capabilities: Vec::new(),
             credit: 10_000,
             slots: 10_000,
+            tiers: Vec::new(),
             held: Vec::new(),
         }));
     }

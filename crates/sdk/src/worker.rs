@@ -174,9 +174,8 @@ impl Worker {
         options.token = self.token.clone().or_else(default_token);
         if let Some(slots) = self.slots {
             options.slots = slots;
-            options.prefetch = slots.total();
         }
-        options.prefetch = self.prefetch.unwrap_or(options.prefetch);
+        options.prefetch = self.prefetch;
         options.drain_timeout = self.drain_timeout.unwrap_or(options.drain_timeout);
         let parts = self.into_parts()?;
         options.queues = parts.queues;

@@ -212,6 +212,9 @@ pub struct WorkerView {
     /// Tasks that it was given and has presumably not begun.
     #[serde(default)]
     pub queue_length: u32,
+    /// The same, by kinds that share slots.
+    #[serde(default)]
+    pub tiers: Vec<TierView>,
     /// The moving share of its attempts that worked, over all kinds; 1 before the first.
     #[serde(default = "whole")]
     pub success_rate: f64,
@@ -222,6 +225,25 @@ pub struct WorkerView {
 
 fn whole() -> f64 {
     1.0
+}
+
+/// Kinds of a worker that share slots.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierView {
+    /// The kinds.
+    pub kinds: Vec<Name>,
+    /// Tasks of these that the worker takes at once.
+    pub credit: u32,
+    /// Tasks of these that it runs at once.
+    pub slots: u32,
+    /// Tasks of these that it holds.
+    pub leased: u32,
+    /// Those of them that it has presumably not begun.
+    pub queue_length: u32,
+    /// Tasks that it finished since it connected.
+    pub finished: u64,
+    /// Attempts that failed on it since it connected.
+    pub failed: u64,
 }
 
 /// How a worker does with one kind.

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use divvy::prelude::*;
 use divvy::types::need::capability;
-use divvy::types::view::WorkerView;
+use divvy::types::view::{TierView, WorkerView};
 
 use crate::plan::Providers;
 use crate::studio::Studio;
-use crate::tasks::{Encode, PROCESS_SLOTS, SCANNER, SPEECH};
+use crate::tasks::{Encode, SCANNER, SPEECH};
 
 /// What the workers can do together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,16 +44,13 @@ impl Fleet {
     /// What these workers can do.
     pub(crate) fn of(workers: &[WorkerView]) -> Self {
         let usable: Vec<&WorkerView> = workers.iter().filter(|worker| !worker.draining).collect();
-        let encoders =
-            usable.iter().filter(|worker| worker.kinds.iter().any(|kind| kind == Encode::KIND));
-        let slots = encoders.fold(0, |sum: u32, worker| sum.saturating_add(slots_of(worker)));
         Self {
             build: most_common(&usable, "ffmpeg").unwrap_or_default(),
             providers: Providers {
                 speech: most_common(&usable, SPEECH),
                 scanner: most_common(&usable, SCANNER),
             },
-            slots,
+            slots: usable.iter().map(|worker| slots_of(worker)).sum(),
         }
     }
 
@@ -77,16 +74,10 @@ fn need(name: &str, value: &str) -> String {
     if value.is_empty() { name.to_owned() } else { format!("{name}={value}") }
 }
 
-/// Programs that a worker runs at once; one if it does not say.
+/// Chunks that a worker encodes at once.
 fn slots_of(worker: &WorkerView) -> u32 {
-    let said = divvy::types::need::number(&worker.capabilities, PROCESS_SLOTS);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "clamped to what fits"
-    )]
-    let slots = said.unwrap_or(1.0).clamp(1.0, 65_536.0) as u32;
-    slots
+    let encodes = |tier: &&TierView| tier.kinds.iter().any(|kind| kind == Encode::KIND);
+    worker.tiers.iter().find(encodes).map_or(0, |tier| tier.slots)
 }
 
 /// The value of a capability that the most slots have; of equals the greatest, which is often the newest.
@@ -106,25 +97,31 @@ fn most_common(workers: &[&WorkerView], name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn worker(capabilities: &[&str], kinds: &[&str]) -> WorkerView {
+    fn worker(capabilities: &[&str], kind: &str, slots: u32) -> WorkerView {
+        let tier = |kind: &str, slots: u32| {
+            serde_json::json!({
+                "kinds": [kind], "credit": 2 * slots, "slots": slots, "leased": 0, "queue_length": 0, "finished": 0,
+                "failed": 0,
+            })
+        };
         serde_json::from_value(serde_json::json!({
-            "name": "w", "key": 1, "queues": [], "kinds": kinds, "capabilities": capabilities,
-            "credit": 40, "leased": 0, "draining": false, "connected_at": "2026-01-01T00:00:00Z", "seen_at": "2026-01-01T00:00:00Z",
-            "finished": 0, "failed": 0, "slots": 34,
+            "name": "w", "key": 1, "queues": [], "kinds": ["noop", kind], "capabilities": capabilities,
+            "credit": 140, "leased": 0, "draining": false, "connected_at": "2026-01-01T00:00:00Z",
+            "seen_at": "2026-01-01T00:00:00Z", "finished": 0, "failed": 0, "slots": 64 + slots,
+            "tiers": [tier("noop", 64), tier(kind, slots)],
         }))
         .unwrap()
     }
 
     #[test]
     fn the_build_of_most_slots_counts_and_who_drains_does_not() {
-        let encodes = [Encode::KIND];
-        let mut leaving = worker(&["ffmpeg=7", "process_slots=99"], &encodes);
+        let mut leaving = worker(&["ffmpeg=7"], Encode::KIND, 99);
         leaving.draining = true;
         let fleet = Fleet::of(&[
-            worker(&["ffmpeg=6"], &encodes),
-            worker(&["ffmpeg=5.1", "process_slots=4", "speech=tiny"], &encodes),
-            worker(&["ffmpeg=6", "process_slots=nonsense"], &encodes),
-            worker(&["scan=nsfw", "process_slots=8"], &["video.scan"]),
+            worker(&["ffmpeg=6"], Encode::KIND, 1),
+            worker(&["ffmpeg=5.1", "speech=tiny"], Encode::KIND, 4),
+            worker(&["ffmpeg=6"], Encode::KIND, 1),
+            worker(&["scan=nsfw"], "video.scan", 8),
             leaving,
         ]);
         assert_eq!((fleet.build.as_str(), fleet.slots), ("5.1", 6));

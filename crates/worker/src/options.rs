@@ -30,10 +30,10 @@ pub struct Options {
     pub capabilities: Vec<Name>,
     /// How many attempts run at once on each tier.
     pub slots: Slots,
-    /// Tasks taken beyond the slots, so that the next one is at hand when a slot becomes free. They are not lost to
-    /// others while they wait: the server recalls them for a worker that is idle. 0 is for tasks so long that the trip to
-    /// the server does not matter.
-    pub prefetch: u32,
+    /// Tasks that each tier takes beyond its slots, so that the next one is at hand when a slot becomes free; as many as
+    /// it has slots, if nothing is said. They are not lost to others while they wait: the server recalls them for a worker
+    /// that is idle. 0 is for tasks so long that the trip to the server does not matter.
+    pub prefetch: Option<u32>,
     /// How long a drain waits for what runs before it stops it.
     pub drain_timeout: Duration,
 }
@@ -49,7 +49,7 @@ impl Options {
             queues: Vec::new(),
             capabilities: Vec::new(),
             slots,
-            prefetch: slots.total(),
+            prefetch: None,
             drain_timeout: Duration::from_secs(30),
         }
     }

@@ -22,7 +22,7 @@ use crate::handler::{failed, no_handler};
 use crate::outgoing;
 use crate::run::Runners;
 use crate::state::{Key, Waiting};
-use crate::{Attempt, CancelReason, Error, Options, Tier};
+use crate::{Attempt, CancelReason, Error, Options, Registry, Tier};
 
 /// How long a connection may take to come up.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -57,22 +57,19 @@ pub(crate) enum SessionEnd {
 impl Connector {
     pub(crate) fn new(options: &Options, runners: &Runners) -> Result<Self, Error> {
         let registry = &runners.registry;
-        let slots = Tier::ALL
-            .into_iter()
-            .filter(|tier| registry.uses(*tier))
-            .map(|tier| options.slots.of(tier));
-        let slots = slots.fold(0, u32::saturating_add);
-        let credit = slots.saturating_add(options.prefetch).min(CREDIT_MAX);
+        let tiers = tiers(options, registry);
+        let sum = |of: fn(&v1::Tier) -> u32| tiers.iter().map(of).sum();
         let names = |list: &[divvy_types::Name]| list.iter().map(ToString::to_string).collect();
         let hello = v1::Hello {
             name: options.name.to_string(),
             queues: names(&options.queues),
             kinds: registry.kinds().map(ToString::to_string).collect(),
             capabilities: names(&options.capabilities),
-            credit,
+            credit: sum(|tier| tier.credit),
             held: Vec::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            slots,
+            slots: sum(|tier| tier.slots),
+            tiers,
         };
         Ok(Self {
             endpoint: endpoint(&options.server)?,
@@ -256,6 +253,20 @@ impl Connector {
         };
         Some((entry.tier, Waiting { attempt, code: entry.code.clone() }))
     }
+}
+
+/// The tiers that have kinds, with what they take; all together at most what a server allows.
+fn tiers(options: &Options, registry: &Registry) -> Vec<v1::Tier> {
+    let mut free = CREDIT_MAX - options.slots.total().min(CREDIT_MAX);
+    let used = Tier::ALL.into_iter().filter(|tier| registry.uses(*tier));
+    used.map(|tier| {
+        let slots = options.slots.of(tier);
+        let ahead = options.prefetch.unwrap_or(slots).min(free);
+        free -= ahead;
+        let kinds = registry.kinds().filter(|kind| registry.tier(kind) == Some(tier));
+        v1::Tier { kinds: kinds.map(ToString::to_string).collect(), credit: slots + ahead, slots }
+    })
+    .collect()
 }
 
 fn key_from_wire(task: &[u8], token: u64) -> Option<Key> {

@@ -24,7 +24,7 @@ async fn main() -> Result<()> {
     registry.on("record", Arc::new(move |attempt: Attempt| record(Arc::clone(&file), attempt)));
     let mut options = Options::new(name.as_str(), url.as_str());
     options.slots.async_ = 8;
-    options.prefetch = 8;
+    options.prefetch = Some(8);
     Worker::new(options, registry)?.run(Shutdown::on_signals()?).await?;
     Ok(())
 }

@@ -118,7 +118,8 @@ pub(crate) struct WorkerFlags {
     /// Tasks at once per tier: async, blocking, cpu, process
     #[arg(long, value_name = "TIER=N,…", env = "DIVVY_SLOTS", hide_env_values = true)]
     pub(crate) slots: Option<SlotCounts>,
-    /// Tasks taken ahead of the free slots [default: as many as slots]
+    /// Tasks that each tier takes ahead of its free slots [default: as many as
+    /// it has slots]
     #[arg(long, value_name = "N", env = "DIVVY_PREFETCH", hide_env_values = true)]
     pub(crate) prefetch: Option<Prefetch>,
     /// Let tasks of this kind run this program; may be repeated

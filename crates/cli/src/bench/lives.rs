@@ -201,6 +201,7 @@ impl<'a> World<'a> {
             capabilities: if gpu { vec![Name::const_new("gpu")] } else { Vec::new() },
             credit: SLOTS + PREFETCH,
             slots: SLOTS,
+            tiers: Vec::new(),
             held: Vec::new(),
         }
     }

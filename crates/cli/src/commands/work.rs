@@ -33,17 +33,14 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     options.queues = choice.queues.clone();
     options.capabilities = choice.capabilities.clone();
     options.slots = slots(choice.slots);
-    options.prefetch = choice.prefetch.map_or_else(|| options.slots.total(), |prefetch| prefetch.0);
+    options.prefetch = choice.prefetch.map(|prefetch| prefetch.0);
     options.drain_timeout = choice.drain_timeout;
     let mut registry = choice.registry()?;
     if args.stop_with_stdin {
         stop_with_stdin(shutdown.clone());
     }
     if let Some(studio) = studio(&choice, &args, settings, &shutdown).await? {
-        let offered = studio.tools().capabilities();
-        // Estimates count on how many programs run at once.
-        let slots = format!("process_slots={}", options.slots.process);
-        options.capabilities.extend(offered.into_iter().chain([slots]).map(Name::from));
+        options.capabilities.extend(studio.tools().capabilities().into_iter().map(Name::from));
         registry.merge(joints::registry(studio)?);
     }
     tracing::info!("worker {name} works for {}", settings.server.value);

@@ -97,7 +97,7 @@ pub(crate) struct Work {
     pub(crate) capabilities: Option<Names>,
     /// Tasks at once, per tier. Default by cores.
     pub(crate) slots: Option<SlotCounts>,
-    /// Tasks taken ahead of the free slots. Default as many as slots.
+    /// Tasks that each tier takes ahead of its free slots. Default as many as it has slots.
     pub(crate) prefetch: Option<Prefetch>,
     /// Programs that may be run, by kind; a relative path is relative to this file. Default none.
     pub(crate) exec: Option<Programs>,

@@ -40,9 +40,9 @@ pub(crate) const TEXT: &str = "\
 #  capabilities: []
 # Tasks at once, per tier. Without this: by the number of cores.
 #  slots: {async: 64, blocking: 8, cpu: 2, process: 2}
-# Tasks taken ahead, so that the next is at hand when a slot becomes free.
-# Without this: as many as there are slots.
-#  prefetch: 76
+# Tasks that each tier takes ahead, so that the next is at hand when a slot
+# becomes free. Without this: as many as the tier has slots.
+#  prefetch: 8
 # Programs that tasks may run, by kind, without a shell.
 #  exec:
 #    example.echo: cat

@@ -126,6 +126,7 @@ impl World {
             capabilities: Vec::new(),
             credit,
             slots: credit,
+            tiers: Vec::new(),
             held: Vec::new(),
         };
         change(&mut worker);

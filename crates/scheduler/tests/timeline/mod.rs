@@ -71,6 +71,7 @@ impl Timeline {
             capabilities: Vec::new(),
             credit,
             slots: credit,
+            tiers: Vec::new(),
             held: Vec::new(),
         };
         change(&mut joined);

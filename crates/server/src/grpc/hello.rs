@@ -1,6 +1,8 @@
 //! The first message of a worker, checked: what it is called, what it offers, what it still holds.
 
-use divvy_engine::{Error, WorkerHello};
+use std::collections::BTreeSet;
+
+use divvy_engine::{Error, WorkerHello, WorkerTier};
 use divvy_proto::{task_id, v1};
 use divvy_types::limits::{CAPABILITY_LEN_MAX, CREDIT_MAX, KIND_LEN_MAX, QUEUE_LEN_MAX};
 use divvy_types::spec::check_name;
@@ -38,6 +40,7 @@ pub(crate) fn read(hello: v1::Hello) -> Result<WorkerHello, Error> {
         );
         return Err(SpecError::field("hello.slots", problem).into());
     }
+    let tiers = tiers(hello.tiers, &kinds, hello.credit)?;
     if hello.held.len() > HELD_MAX {
         let problem = format!("lists {} attempts, at most {HELD_MAX}", hello.held.len());
         return Err(SpecError::field("hello.held", problem).into());
@@ -53,8 +56,41 @@ pub(crate) fn read(hello: v1::Hello) -> Result<WorkerHello, Error> {
         kinds,
         capabilities: names("hello.capabilities", hello.capabilities, CAPABILITY_LEN_MAX)?,
         credit: hello.credit,
+        tiers,
         held: held.collect::<Result<_, _>>().map_err(|error| as_engine_error(&error))?,
     })
+}
+
+/// How the worker divides its places: every kind has its own, and together they are no more than it takes.
+fn tiers(tiers: Vec<v1::Tier>, kinds: &[Name], credit: u32) -> Result<Vec<WorkerTier>, SpecError> {
+    let wrong = |problem: String| Err(SpecError::field("hello.tiers", problem));
+    let mut placed = BTreeSet::new();
+    let mut free = credit;
+    let mut read = Vec::new();
+    for v1::Tier { kinds: some, credit, slots } in tiers {
+        let some = names("hello.tiers.kinds", some, KIND_LEN_MAX)?;
+        if some.is_empty() || slots == 0 || slots > credit || credit > free {
+            return wrong(format!(
+                "has one of {} kinds with credit {credit} and slots {slots}, expected at least one kind, and \
+                 0 < slots <= credit <= {free} of hello.credit that is left",
+                some.len()
+            ));
+        }
+        free -= credit;
+        for kind in &some {
+            if kinds.binary_search(kind).is_err() {
+                return wrong(format!("names the kind `{kind}`, which hello.kinds does not"));
+            }
+            if !placed.insert(kind.clone()) {
+                return wrong(format!("names the kind `{kind}` twice"));
+            }
+        }
+        read.push(WorkerTier { kinds: some, credit, slots });
+    }
+    match kinds.iter().find(|kind| !read.is_empty() && !placed.contains(*kind)) {
+        Some(kind) => wrong(format!("leaves out the kind `{kind}`")),
+        None => Ok(read),
+    }
 }
 
 fn names(field: &'static str, names: Vec<String>, len_max: usize) -> Result<Vec<Name>, SpecError> {
@@ -78,6 +114,35 @@ mod tests {
             kinds: vec!["b".into(), "a".into(), "b".into()],
             credit: 4,
             ..Default::default()
+        }
+    }
+
+    fn divided(tiers: &[(&[&str], u32, u32)]) -> v1::Hello {
+        let tiers = tiers.iter().map(|(kinds, credit, slots)| v1::Tier {
+            kinds: kinds.iter().map(ToString::to_string).collect(),
+            credit: *credit,
+            slots: *slots,
+        });
+        v1::Hello { tiers: tiers.collect(), ..hello() }
+    }
+
+    #[test]
+    fn tiers_hold_every_kind_once_and_no_more_than_the_credit() {
+        let read_back = read(divided(&[(&["b"], 1, 1), (&["a"], 3, 2)])).unwrap();
+        let kinds = ["a"].map(Name::from).to_vec();
+        assert_eq!(read_back.tiers[1], WorkerTier { kinds, credit: 3, slots: 2 });
+        let cases: Vec<(&str, &[(&[&str], u32, u32)])> = vec![
+            ("leaves out the kind `b`", &[(&["a"], 4, 1)]),
+            ("names the kind `a` twice", &[(&["a"], 1, 1), (&["a", "b"], 1, 1)]),
+            ("names the kind `c`, which hello.kinds does not", &[(&["c"], 1, 1)]),
+            ("has one of 0 kinds", &[(&[], 1, 1)]),
+            ("credit 1 and slots 2", &[(&["a", "b"], 1, 2)]),
+            ("credit 1 and slots 0", &[(&["a", "b"], 1, 0)]),
+            ("<= 1 of hello.credit that is left", &[(&["a"], 3, 1), (&["b"], 2, 1)]),
+        ];
+        for (problem, tiers) in cases {
+            let error = read(divided(tiers)).unwrap_err().to_string();
+            assert!(error.starts_with("hello.tiers ") && error.contains(problem), "{error}");
         }
     }
 

@@ -45,9 +45,6 @@ pub const SPEECH: &str = "speech";
 /// The capability of workers that scan frames; its value names the provider and its model.
 pub const SCANNER: &str = "scan";
 
-/// The capability that says how many programs a worker runs at once.
-pub const PROCESS_SLOTS: &str = "process_slots";
-
 /// All handlers of a worker that makes videos.
 ///
 /// # Errors

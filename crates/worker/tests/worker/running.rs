@@ -26,7 +26,7 @@ async fn hello_says_what_the_worker_offers() {
     offered.token = Some("secret".into());
     offered.queues = vec!["video".into()];
     offered.capabilities = vec!["gpu".into()];
-    offered.prefetch = 5;
+    offered.prefetch = Some(5);
     let running = start(offered, registry);
     let session = server.accept_welcomed().await;
     assert_eq!(session.authorization.as_deref(), Some("Bearer secret"));
@@ -38,6 +38,26 @@ async fn hello_says_what_the_worker_offers() {
     assert!(session.hello.held.is_empty());
     running.shutdown.drain();
     drop(session);
+}
+
+#[tokio::test]
+async fn hello_says_which_kinds_share_slots() {
+    let mut server = FakeServer::start().await;
+    for (prefetch, expected) in [(None, [(16, 8), (4, 2)]), (Some(1), [(9, 8), (3, 2)])] {
+        let (mut registry, _) = registry();
+        registry.on_process("encode", Arc::new(divvy_worker::builtin::Noop));
+        let mut offered = options(&server);
+        offered.slots.process = 2;
+        offered.prefetch = prefetch;
+        let running = start(offered, registry);
+        let hello = server.accept_welcomed().await.hello;
+        let tiers: Vec<_> = hello.tiers.iter().map(|tier| (tier.credit, tier.slots)).collect();
+        assert_eq!(tiers, expected);
+        assert_eq!(hello.tiers[0].kinds, ["fail", "gate", "http", "noop", "sleep"]);
+        assert_eq!(hello.tiers[1].kinds, ["encode"]);
+        assert_eq!((hello.credit, hello.slots), (expected[0].0 + expected[1].0, 10));
+        running.shutdown.drain();
+    }
 }
 
 #[tokio::test]

@@ -48,6 +48,7 @@ impl Server {
                 capabilities: Vec::new(),
                 credit: 1,
                 slots: 1,
+                tiers: Vec::new(),
                 held: Vec::new(),
             }));
         }

@@ -212,6 +212,7 @@ impl<'a> World<'a> {
             capabilities: plan.capabilities.clone(),
             credit: plan.slots + plan.prefetch,
             slots: plan.slots,
+            tiers: Vec::new(),
             held: Vec::new(),
         };
         self.send(Event::Heard(Input::WorkerJoined(joined)));

@@ -235,7 +235,7 @@ async fn scan(task: ScanFrames, State(objects): State<Objects>) -> Outcome<Made>
 fn worker(studio: Studio, stage: Stage) -> Worker {
     let build = format!("ffmpeg={}", studio.tools().build());
     bookkeeping(studio)
-        .caps([build.as_str(), "encoder.libx264", "speech=tiny", "process_slots=1"])
+        .caps([build.as_str(), "encoder.libx264", "speech=tiny"])
         .state(stage)
         .on(probe)
         .on(encode)
