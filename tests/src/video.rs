@@ -36,7 +36,7 @@ pub fn video_worker(api: &Api, name: &str, folder: &Path, more: &[&str]) -> Resu
     let mut command = divvy()?;
     command
         .args(["--config", "/dev/null", "--server", api.url(), "work", "--name", name])
-        .args(["--slots", "async=1,blocking=1,cpu=1,process=1", "--prefetch", "0"])
+        .args(["--slots", "process=1"])
         .arg("--scratch")
         .arg(own.join("scratch"))
         .arg("--cache")
