@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use divvy_types::Timestamp;
-use divvy_types::view::WorkerView;
+use divvy_types::view::{TierView, WorkerView};
 use serde_json::json;
 
 use super::Context;
@@ -92,7 +92,7 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
         }
         let queues =
             if worker.queues.is_empty() { "all".to_owned() } else { worker.queues.join(", ") };
-        for (name, value) in [
+        let facts = [
             ("name", worker.name.to_string()),
             ("state", if worker.draining { "draining" } else { "connected" }.to_owned()),
             ("holds", format!("{} of {}", worker.leased, worker.credit)),
@@ -102,13 +102,24 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
             ("connected", words::relative(worker.connected_at, now)),
             ("seen", words::relative(worker.seen_at, now)),
             ("queues", queues),
-            ("kinds", worker.kinds.join(", ")),
             ("has", worker.capabilities.join(", ")),
-        ] {
+        ];
+        let kinds = worker.tiers.iter().map(|tier| ("kinds", kinds(tier)));
+        for (name, value) in facts.into_iter().chain(kinds) {
             output.data(format_args!("{name:<10} {value}").to_string().trim_end())?;
         }
     }
     Ok(Code::Done)
+}
+
+/// Kinds that share slots, and how many of these are busy.
+fn kinds(tier: &TierView) -> String {
+    let busy = tier.leased.saturating_sub(tier.queue_length);
+    format!(
+        "{} ({busy} of {} busy)",
+        tier.kinds.join(", "),
+        words::count(tier.slots.into(), "slot")
+    )
 }
 
 async fn status(args: &WorkerStatus, context: &Context) -> Result<Code> {
