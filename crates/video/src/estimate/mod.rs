@@ -60,6 +60,12 @@ impl Estimates {
         model.observe(size.parts(), took.as_secs_f64() * 1_000.0);
     }
 
+    /// Whether anything was learnt about tasks of this sort.
+    #[cfg(test)]
+    pub(crate) fn knows(&self, size: &Size) -> bool {
+        self.models.contains_key(size.name())
+    }
+
     fn model(&self, size: &Size) -> Model {
         self.models.get(size.name()).cloned().unwrap_or_default()
     }

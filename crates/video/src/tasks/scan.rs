@@ -102,8 +102,11 @@ mod tests {
     async fn harmless_pictures_are_scored_low_and_each_of_them_is() {
         let fixture = Fixture::with(Choice::Nobody, installed("open_nsfw")).await;
         let plan = clip(&fixture).await;
-        let made = look(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap();
+        let mut told = Vec::new();
+        let tell = |done, total| told.push((done, total));
+        let made = look(&fixture.studio, &plan, &Cancel::never(), tell).await.unwrap();
         assert_eq!((made.units, made.known), (3, false));
+        assert_eq!(told.first(), Some(&(1, 3)), "progress while it looks");
         let scan = scan(&fixture, &plan).await.unwrap();
         assert!(scan.provider.starts_with("open_nsfw "), "{}", scan.provider);
         let at: Vec<u64> = scan.scores.iter().map(|score| score.at_ms).collect();
@@ -135,6 +138,21 @@ mod tests {
             failed.message(),
             "the provider failed: it gave no score for the frame at 1000 ms; it says: bad day"
         );
+        assert_eq!(scan(&fixture, &plan).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_scanner_that_did_not_start_with_the_worker_fails_for_good_and_says_why() {
+        let choice = Choice::Exec(vec!["/no/such/python3".into(), "scan.py".into()]);
+        let fixture = Fixture::with(Choice::Nobody, choice).await;
+        let plan = clip(&fixture).await;
+        let failed = look(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap_err();
+        assert_eq!(
+            failed.message(),
+            "the provider `exec:/no/such/python3 scan.py` does not work: there is no program \
+             `/no/such/python3`; give its path, or put it on the path"
+        );
+        assert_eq!(failed.verdict(), Failure::dead("").verdict());
         assert_eq!(scan(&fixture, &plan).await, None);
     }
 

@@ -161,7 +161,14 @@ mod tests {
     async fn subtitles_of_a_spoken_clip_have_few_wrong_words() {
         let fixture = Fixture::with(installed("whisper"), Choice::Nobody).await;
         let plan = spoken(&fixture).await;
-        let made = listen(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap();
+        let mut told = Vec::new();
+        let tell = |done, total| told.push((done, total));
+        let made = listen(&fixture.studio, &plan, &Cancel::never(), tell).await.unwrap();
+        let (done, total) = told[0];
+        assert!(
+            total == 24_000 && done > 0 && done <= total,
+            "progress while it listens: {told:?}"
+        );
         let transcript = transcript(&fixture, &plan).await.unwrap();
         assert!(transcript.provider.starts_with("whisper tiny.en-"), "{}", transcript.provider);
         assert_eq!((made.units, made.known), (u64::from(transcript.cues), false));
