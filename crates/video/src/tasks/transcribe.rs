@@ -164,11 +164,9 @@ mod tests {
         let mut told = Vec::new();
         let tell = |done, total| told.push((done, total));
         let made = listen(&fixture.studio, &plan, &Cancel::never(), tell).await.unwrap();
-        let (done, total) = told[0];
-        assert!(
-            total == 24_000 && done > 0 && done <= total,
-            "progress while it listens: {told:?}"
-        );
+        let (done, total) = *told.last().expect("it says how far it is");
+        // It ends with the voice, before the picture does.
+        assert!((18_000..24_000).contains(&total) && done > 0 && done <= total, "{told:?}");
         let transcript = transcript(&fixture, &plan).await.unwrap();
         assert!(transcript.provider.starts_with("whisper tiny.en-"), "{}", transcript.provider);
         assert_eq!((made.units, made.known), (u64::from(transcript.cues), false));
