@@ -206,6 +206,53 @@ async fn what_is_no_video_is_dead_at_once_with_a_reason() -> Result<()> {
 }
 
 #[tokio::test]
+async fn providers_that_fail_leave_a_degraded_video_that_says_why() -> Result<()> {
+    let site = Site::new()?;
+    let source = upload(&site.api, &site.clip("clip.mp4", "320x180", 4)?).await?;
+    // One cannot even be started, the other one crashes when it is given work.
+    let write = |name: &str, text: &str| -> Result<String> {
+        let path = site.folder.path().join(name);
+        std::fs::write(&path, text)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+        Ok(format!("exec:{}", path.display()))
+    };
+    let ear = write("ear", "#!/no/such/python3\n")?;
+    let eye = "#!/bin/sh\nread request\necho '{\"provider\":\"eye\",\"version\":\"1\",\"model\":\"m\"}'\n\
+        case $request in *scan*) echo 'the lens is dirty' >&2; exit 3;; esac\necho '{\"done\":true}'\n";
+    let eye = write("eye", eye)?;
+    let _worker = site.worker("only", &["--speech", &ear, "--scanner", &eye])?;
+    let mut recipe = recipe("ultrafast");
+    (recipe["subtitles"], recipe["scan"]) = (json!("en"), json!(true));
+    let added = add(&site.api, &source, &recipe).await?;
+    let id = id_of(&added)?;
+    let video = ended(&site.api, id).await?;
+    ensure!(video["state"] == "degraded", "{video}");
+    let manifest = check_whole(&site, id, 120).await?;
+    let shown = divvy()?
+        .args(["--config", "/dev/null", "--server", site.api.url(), "video", "show", id])
+        .output()?;
+    let shown = String::from_utf8(shown.stdout)?;
+    for (part, words) in [
+        ("subtitles", "/ear` does not work: cannot start ear: "),
+        ("scan", "the provider failed: eye ended with exit code 3: the lens is dirty"),
+    ] {
+        let reason = manifest[part]["reason"].as_str().unwrap_or_default();
+        ensure!(manifest[part]["status"] == "failed" && reason.contains(words), "{manifest}");
+        ensure!(video["reason"].as_str().unwrap_or_default().contains(words), "{video}");
+        ensure!(shown.contains("FAILED"), "{shown}");
+    }
+    ensure!(shown.contains("the lens is dirty"), "{shown}");
+    let attempts =
+        |tasks: &[Value]| tasks.iter().filter_map(|task| task["attempts"].as_u64()).sum();
+    let (speech, scan): (u64, u64) = (
+        attempts(&tasks_of(&site.api, "video.transcribe").await?),
+        attempts(&tasks_of(&site.api, "video.scan").await?),
+    );
+    ensure!((speech, scan) == (1, 4), "{speech} attempts at speech, {scan} at the scan");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_worker_whose_encoder_fails_does_not_poison_the_queue() -> Result<()> {
     let site = Site::new()?;
     let source = upload(&site.api, &site.clip("clip.mp4", "640x360", 12)?).await?;

@@ -65,7 +65,6 @@ def transcribe(model, path):
         form = (sound.getframerate(), sound.getnchannels(), sound.getsampwidth())
         if form != (RATE, 1, 2):
             raise ValueError(f"the sound must have 16000 samples per second, one channel and 16 bits; it has {form}")
-        total = max(sound.getnframes(), 1)
         for first, samples in windows(sound):
             segments, _ = model.transcribe(
                 samples,
@@ -82,7 +81,8 @@ def transcribe(model, path):
                     text=segment.text.strip(),
                     confidence=min(math.exp(segment.avg_logprob), 1.0),
                 )
-                say(progress=min(end * RATE / total, 1.0))
+            # Nothing may have been said in a window, and it was heard all the same.
+            say(heard_ms=(first + len(samples)) * 1000 // RATE)
 
 
 def main():

@@ -10,6 +10,7 @@ use divvy::types::view::{TierView, WorkerView};
 use crate::plan::Providers;
 use crate::studio::Studio;
 use crate::tasks::{Encode, SCANNER, SPEECH};
+use crate::tools::provider::UNUSABLE;
 
 /// What the workers can do together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +81,8 @@ fn slots_of(worker: &WorkerView) -> u32 {
     worker.tiers.iter().find(encodes).map_or(0, |tier| tier.slots)
 }
 
-/// The value of a capability that the most slots have; of equals the greatest, which is often the newest.
+/// The value of a capability that the most slots have; of equals the greatest, which is often the newest. One that does
+/// not work is only taken if nobody has another: then its tasks fail, and say why.
 fn most_common(workers: &[&WorkerView], name: &str) -> Option<String> {
     let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
     for worker in workers {
@@ -89,7 +91,7 @@ fn most_common(workers: &[&WorkerView], name: &str) -> Option<String> {
             *counts.entry(value).or_default() += slots_of(worker);
         }
     }
-    let most = counts.into_iter().max_by_key(|(value, count)| (*count, *value));
+    let most = counts.into_iter().max_by_key(|(value, count)| (*value != UNUSABLE, *count, *value));
     most.map(|(value, _)| value.to_owned())
 }
 
@@ -129,5 +131,14 @@ mod tests {
         assert_eq!(fleet.speech_need(), "speech=tiny");
         assert_eq!(fleet.providers.scanner.as_deref(), Some("nsfw"));
         assert_eq!(Fleet::of(&[]), Fleet::default());
+    }
+
+    #[test]
+    fn a_provider_that_does_not_work_counts_only_if_there_is_no_other() {
+        let (broken, works) = (&["scan=unusable"][..], &["scan=eye"][..]);
+        let fleet = Fleet::of(&[worker(broken, Encode::KIND, 9), worker(works, Encode::KIND, 1)]);
+        assert_eq!(fleet.scanner_need(), "scan=eye");
+        let fleet = Fleet::of(&[worker(broken, Encode::KIND, 9)]);
+        assert_eq!(fleet.scanner_need(), "scan=unusable");
     }
 }

@@ -212,7 +212,14 @@ async fn video(context: &Context) -> Finding {
             .cure("set video.enabled to true");
     }
     match choice.find().await {
-        Ok(tools) => Finding::new("video", Grade::Good, offer(&tools)),
+        Ok(tools) if tools.problems().is_empty() => {
+            Finding::new("video", Grade::Good, offer(&tools))
+        }
+        Ok(tools) => {
+            let text = format!("{}; {}", offer(&tools), tools.problems().join("; "));
+            Finding::new("video", Grade::Note, text)
+                .cure("videos that want it will be degraded: install it, or choose `none`")
+        }
         Err(error) => Finding::new("video", Grade::Note, format!("no video tasks: {error}")).cure(
             "install ffmpeg and bubblewrap (Debian: apt-get install ffmpeg bubblewrap), or set video.ffmpeg",
         ),

@@ -73,7 +73,12 @@ async fn look_for_tools(
         return Ok(None);
     }
     match choice.video.find().await {
-        Ok(tools) => Ok(Some(offer(&tools))),
+        Ok(tools) => {
+            for problem in tools.problems() {
+                context.output.note(format_args!("videos will be degraded: {problem}"));
+            }
+            Ok(Some(offer(&tools)))
+        }
         Err(error) if needed => Err(Failure::new(Code::Failed, error.to_string())
             .cure("without it there is: divvy up --sample primes")
             .into()),

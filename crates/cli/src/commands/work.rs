@@ -78,6 +78,9 @@ async fn studio(
         }
     };
     tracing::info!("takes video tasks: {}", offer(&tools));
+    for problem in tools.problems() {
+        tracing::warn!("videos will be degraded: {problem}");
+    }
     let (server, token) = (&settings.server.value, settings.token.value.as_deref());
     let Some(client) = connect(server, token, shutdown).await? else { return Ok(None) };
     let fetch_private = choice.allow_private;

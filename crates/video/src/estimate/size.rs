@@ -2,9 +2,12 @@
 //!
 //! The constants are milliseconds of one core of a common machine. They only matter until a few tasks have ended.
 
+use std::time::Duration;
+
 use super::model::PARTS;
 use crate::plan::{Chunk, Plan};
 use crate::recipe::Recipe;
+use crate::tools::provider;
 
 /// Per million pixels of decoded source, and of scaled and encoded frames with preset `veryfast`.
 const DECODE_MS: f64 = 8.0;
@@ -17,6 +20,8 @@ const SOURCE_MS: f64 = 4_000.0;
 pub struct Size {
     name: String,
     parts: [f64; PARTS],
+    /// How long an attempt is allowed to take whatever was learnt.
+    allowed: Duration,
 }
 
 impl Size {
@@ -44,10 +49,12 @@ impl Size {
         Self::new("audio", [200.0, seconds(plan) * 12.0, 0.0])
     }
 
-    /// The thumbnails.
+    /// The thumbnails. What is decoded for each begins at the key frame before it, half of their distance on average.
     pub fn frames(plan: &Plan) -> Self {
-        let source = megapixels(plan.probe.video.width, plan.probe.video.height);
-        let decoded = source * as_float(plan.probe.video.frames);
+        let video = &plan.probe.video;
+        let (frames, keys) = (as_float(video.frames), as_float(video.keyframes.len() as u64));
+        let decoded = (stills(plan) * frames / keys.max(1.0) / 2.0).min(frames);
+        let decoded = megapixels(video.width, video.height) * decoded;
         Self::new("frames", [200.0, stills(plan) * 30.0, decoded * DECODE_MS])
     }
 
@@ -58,7 +65,8 @@ impl Size {
 
     /// A scan of the thumbnails.
     pub fn scan(plan: &Plan) -> Self {
-        Self::new("scan", [1_000.0, stills(plan) * 25.0, 0.0])
+        let size = Self::new("scan", [1_000.0, stills(plan) * 25.0, 0.0]);
+        Self { allowed: provider::frames_limit(stills(plan) as u64), ..size }
     }
 
     /// The sound for speech recognition.
@@ -68,23 +76,28 @@ impl Size {
 
     /// Speech recognition.
     pub fn transcribe(plan: &Plan) -> Self {
-        Self::new("transcribe", [1_500.0, seconds(plan) * 60.0, 0.0])
+        let size = Self::new("transcribe", [1_500.0, seconds(plan) * 60.0, 0.0]);
+        Self { allowed: provider::sound_limit(Duration::from_secs(seconds(plan) as u64)), ..size }
     }
 
-    /// An MP4 file.
-    pub fn mux(plan: &Plan) -> Self {
-        Self::new("mux", [150.0, seconds(plan) * 4.0, 0.0])
+    /// An MP4 file: packets are copied one by one, and their bytes follow from the pixels.
+    pub fn mux(plan: &Plan, rung: u32) -> Self {
+        let rung = plan.rungs.get(rung as usize);
+        let pixels = rung.map_or(0.0, |rung| megapixels(rung.width, rung.height));
+        Self::new("mux", [150.0, seconds(plan) * 2.0, seconds(plan) * pixels * 2.0])
     }
 
-    /// Playlists and the manifest.
+    /// Playlists and the manifest: every result is looked up, and every segment is written down.
     pub fn package(plan: &Plan) -> Self {
-        Self::new("package", [50.0, as_float(plan.chunks.len() as u64) * 5.0, 0.0])
+        let (pieces, segments) = pieces(plan);
+        Self::new("package", [50.0, pieces * 2.0, segments * 0.05])
     }
 
-    /// The check of the whole.
+    /// The check of the whole: some runs of ffmpeg for each rung, and every file is looked at and its packets counted.
     pub fn verify(plan: &Plan) -> Self {
         let count = as_float(plan.rungs.len() as u64);
-        Self::new("verify", [300.0, count * 300.0, seconds(plan) * 2.0])
+        let (pieces, _) = pieces(plan);
+        Self::new("verify", [300.0, count * 300.0, seconds(plan) * count + pieces * 2.0])
     }
 
     /// A whole video, from the size of its source alone.
@@ -111,16 +124,28 @@ impl Size {
         self.parts
     }
 
+    /// How long an attempt is allowed to take whatever was learnt.
+    pub(super) fn allowed(&self) -> Duration {
+        self.allowed
+    }
+
     fn new(name: impl Into<String>, parts: [f64; PARTS]) -> Self {
         // A source may claim any size; what cannot be is nothing, and nothing takes longer than a year.
         let bounded = |part: f64| if part.is_nan() { 0.0 } else { part.clamp(0.0, 3.2e10) };
-        Self { name: name.into(), parts: parts.map(bounded) }
+        Self { name: name.into(), parts: parts.map(bounded), allowed: Duration::ZERO }
     }
 }
 
 fn seconds(plan: &Plan) -> f64 {
     let rate = plan.probe.video.rate.per_second();
     as_float(plan.probe.video.frames) / rate.max(0.001)
+}
+
+/// Chunks, and segments, of all rungs together.
+fn pieces(plan: &Plan) -> (f64, f64) {
+    let rungs = as_float(plan.rungs.len() as u64);
+    let segments = as_float(plan.probe.video.frames) / f64::from(plan.segment_frames.max(1));
+    (rungs * as_float(plan.chunks.len() as u64), rungs * segments)
 }
 
 fn stills(plan: &Plan) -> f64 {

@@ -15,7 +15,6 @@ use super::remove::LEFT_OVER;
 use super::{
     Added, Library, LibraryError, NO_WORKFLOW, NewVideo, Video, VideoId, VideoState, bad, now,
 };
-use crate::estimate::Size;
 use crate::fleet::Fleet;
 use crate::keys::Key;
 use crate::plan::Plan;
@@ -57,6 +56,7 @@ impl Library {
                 }
             };
             if let Some((video, known)) = self.settle(id, &wanted, source).await? {
+                self.forget_open();
                 let estimated_ms = self.expected_ms(&video, known).await;
                 return Ok(Added { video, known, estimated_ms });
             }
@@ -164,9 +164,8 @@ impl Library {
         if known && let Ok(view) = self.view(&video.id).await {
             return view.remaining_ms;
         }
-        let size = Size::source(video.source?.size, &video.recipe);
-        let cpu = self.estimates().await.expected(&size);
-        Some(self.on_the_clock(cpu).await)
+        let rest = self.rest(video, &self.known(video, &[]).await, &[]).await?;
+        Some(self.on_the_clock(video, rest).await)
     }
 }
 

@@ -1,10 +1,11 @@
 //! Which videos there are: one record each, from the moment that they were added.
 //!
 //! A video is found again by its content and recipe: a record below `video/content/` names it. Adding is in `add`,
-//! how far a video is in `view`, what goes with a video in `remove`, and how handlers change its record in
+//! how far a video is in `view`, how long the rest takes among the others in `queue`, what goes with a video in `remove`, and how handlers change its record in
 //! `records`.
 
 mod add;
+mod queue;
 pub(crate) mod records;
 mod remove;
 #[cfg(test)]
@@ -145,7 +146,7 @@ pub struct Added {
     pub video: Video,
     /// Whether it was there already: the same content with the same recipe.
     pub known: bool,
-    /// How long it is expected to take from now, by its size alone until it is probed.
+    /// How long it is expected to take from now, by its size alone until it is probed, with what is ahead of it.
     pub estimated_ms: Option<u64>,
 }
 
@@ -159,7 +160,7 @@ pub struct VideoView {
     pub progress: f64,
     /// The stages, in their order.
     pub stages: Vec<Stage>,
-    /// How long the rest is expected to take.
+    /// How long the rest is expected to take, with the work of other videos that is ahead of it.
     pub remaining_ms: Option<u64>,
     /// Length of the picture, once it is known.
     pub duration_ms: Option<u64>,
@@ -259,6 +260,7 @@ impl Library {
             })
             .await?;
         self.stop_tasks(&video, "the video was cancelled").await?;
+        self.forget_open();
         Ok(video)
     }
 

@@ -1,8 +1,9 @@
 //! How far a video is and how long the rest will take.
 //!
 //! Every task counts with the time on processors that it is expected to take. What is shown never goes back: the highest
-//! is remembered, within this process. The remaining time is corrected by what the chunks of this video took compared
-//! with what was expected of them, because no probe tells how hard a picture is to encode.
+//! is remembered, within this process. What is left is corrected by what the chunks of this video took compared with
+//! what was expected of them, because no probe tells how hard a picture is to encode. How long that takes on the clock,
+//! among the other videos, is decided in `queue`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -13,9 +14,9 @@ use divvy::prelude::*;
 use divvy::types::view::TaskSummary;
 use divvy::types::{TaskId, TaskState, WorkflowId};
 
+use super::queue::Snapshot;
 use super::{Library, LibraryError, Stage, Video, VideoId, VideoState, VideoView, now};
 use crate::estimate::{self, Estimates, Size};
-use crate::fleet::Fleet;
 use crate::plan::Plan;
 use crate::tasks::{
     Audio, Encode, Fetch, Frames, Made, Mux, Package, Pcm, PlanVideo, ProbeSource, Publish,
@@ -54,6 +55,24 @@ pub(super) struct Memory {
     /// What finished chunks took.
     took: HashMap<TaskId, Duration>,
     plans: HashMap<BlobId, Arc<Plan>>,
+    /// What is left to do for all videos.
+    pub(super) open: Option<Snapshot>,
+}
+
+/// What is known about the tasks of a video.
+#[derive(Debug)]
+pub(super) struct Known {
+    plan: Option<Arc<Plan>>,
+    weights: Weights,
+}
+
+/// What is left to do for a video, as time on processors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rest {
+    /// Of all tasks, in seconds.
+    pub(super) sum: f64,
+    /// Of the longest one, in seconds.
+    pub(super) longest: f64,
 }
 
 impl Library {
@@ -114,33 +133,17 @@ impl Library {
         tasks: &[TaskSummary],
     ) -> Result<VideoView, LibraryError> {
         let video = self.settled(video, tasks).await?;
-        let plan = match video.plan {
-            Some(id) => self.plan(id).await?,
+        let known = self.known(&video, tasks).await;
+        let progress = self.highest(&video, known.weights.progress(tasks));
+        let rest = match video.state {
+            VideoState::Processing => self.rest(&video, &known, tasks).await,
+            _ => None,
+        };
+        let remaining_ms = match rest {
+            Some(rest) => Some(self.on_the_clock(&video, rest).await),
             None => None,
         };
-        let weights = match (&plan, video.workflow_id()) {
-            (Some(plan), Some(workflow)) => {
-                let estimates = self.estimates().await;
-                Weights::new(plan, workflow, &estimates, tasks, video.estimated_cpu_ms)
-            }
-            _ => Weights::default(),
-        };
-        let progress = self.highest(&video, weights.progress(tasks));
-        let remaining_ms = if video.state.is_final() {
-            None
-        } else if plan.is_some() {
-            let correction = self.correction(&weights, tasks).await;
-            Some(self.rest_on_the_clock(&weights, tasks, correction).await)
-        } else {
-            match video.source {
-                Some(source) => {
-                    let size = Size::source(source.size, &video.recipe);
-                    Some(self.on_the_clock(self.estimates().await.expected(&size)).await)
-                }
-                None => None,
-            }
-        };
-        let duration_ms = plan.map(|plan| {
+        let duration_ms = known.plan.map(|plan| {
             let picture = &plan.probe.video;
             picture.rate.micros(picture.frames) / 1_000
         });
@@ -153,29 +156,42 @@ impl Library {
         found.ok().flatten().map(|record| record.value).unwrap_or_default()
     }
 
-    /// How long so much time on processors takes with the workers that are there.
-    pub(super) async fn on_the_clock(&self, cpu: Duration) -> u64 {
-        let workers = self.client.workers().await.unwrap_or_default();
-        let slots = Fleet::of(&workers).slots.max(1);
-        u64::try_from((cpu / slots).as_millis()).unwrap_or(u64::MAX)
+    /// What is known about the tasks of a video.
+    pub(super) async fn known(&self, video: &Video, tasks: &[TaskSummary]) -> Known {
+        let plan = match video.plan {
+            Some(id) => self.plan(id).await,
+            None => None,
+        };
+        let weights = match (&plan, video.workflow_id()) {
+            (Some(plan), Some(workflow)) => {
+                let estimates = self.estimates().await;
+                Weights::new(plan, workflow, &estimates, tasks, video.estimated_cpu_ms)
+            }
+            _ => Weights::default(),
+        };
+        Known { plan, weights }
     }
 
-    /// How long the rest takes; not less than its longest task, which no number of workers makes shorter.
-    async fn rest_on_the_clock(
+    /// What is left to do; nothing if not even the size of the source is known.
+    pub(super) async fn rest(
         &self,
-        weights: &Weights,
+        video: &Video,
+        known: &Known,
         tasks: &[TaskSummary],
-        correction: f64,
-    ) -> u64 {
+    ) -> Option<Rest> {
+        if known.plan.is_none() {
+            let size = Size::source(video.source?.size, &video.recipe);
+            let sum = self.estimates().await.expected(&size).as_secs_f64();
+            return Some(Rest { sum, longest: 0.0 });
+        }
+        let correction = self.correction(&known.weights, tasks).await;
         let rest = tasks
             .iter()
             .filter(|task| !task.state.is_final())
-            .map(|task| weights.of(task) * (1.0 - fraction(task)) * correction);
+            .map(|task| known.weights.of(task) * (1.0 - fraction(task)) * correction);
         let (sum, longest) =
             rest.fold((0.0, 0.0_f64), |(sum, most), rest| (sum + rest, most.max(rest)));
-        let spread = self.on_the_clock(Duration::from_secs_f64(sum.min(1e9))).await;
-        let longest = Duration::from_secs_f64(longest.min(1e9)).as_millis();
-        spread.max(u64::try_from(longest).unwrap_or(u64::MAX))
+        Some(Rest { sum, longest })
     }
 
     /// What the finished chunks took, compared with what was expected.
@@ -209,18 +225,17 @@ impl Library {
         Some(took)
     }
 
-    async fn plan(&self, id: BlobId) -> Result<Option<Arc<Plan>>, LibraryError> {
+    /// A plan. A view must not fail because of one that is gone or of another version.
+    async fn plan(&self, id: BlobId) -> Option<Arc<Plan>> {
         if let Some(plan) = self.memory().plans.get(&id) {
-            return Ok(Some(plan.clone()));
+            return Some(plan.clone());
         }
-        // A view must not fail because of a plan that is gone or of another version.
-        let Ok(bytes) = self.objects.get(id).await else { return Ok(None) };
-        let Ok(plan) = serde_json::from_slice::<Plan>(&bytes) else { return Ok(None) };
-        let plan = Arc::new(plan);
+        let bytes = self.objects.get(id).await.ok()?;
+        let plan = Arc::new(serde_json::from_slice::<Plan>(&bytes).ok()?);
         let mut memory = self.memory();
         forget(&mut memory.plans);
         memory.plans.insert(id, plan.clone());
-        Ok(Some(plan))
+        Some(plan)
     }
 
     fn highest(&self, video: &Video, progress: f64) -> f64 {
@@ -236,7 +251,7 @@ impl Library {
         *highest
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
         // A panic while it was held left maps that are whole.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -25,16 +25,19 @@ mod sprite;
 mod transcribe;
 mod verify;
 
+use std::time::Instant;
+
 pub(crate) use plan::{planned, urgency};
 
 use divvy::objects::{Blob, BlobId};
 use divvy::prelude::*;
-use divvy::types::RetryPolicy;
+use divvy::types::{ErrorClass, RetryPolicy, RetryRule};
 
 use crate::library::VideoId;
 use crate::probe::Probe;
 use crate::results::Cost;
 use crate::studio::Studio;
+use crate::tools::STOPPED;
 
 /// The queue of all video tasks.
 pub const QUEUE: &str = "video";
@@ -93,6 +96,24 @@ pub struct Made {
     pub known: bool,
 }
 
+/// What a task returns that wrote or checked a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Written {
+    /// The manifest's blob.
+    pub manifest: BlobId,
+    /// What it cost. Its time on processors is not measured apart: it counts as the time on the clock.
+    pub cost: Cost,
+}
+
+impl Written {
+    /// A manifest on which work began then.
+    pub(crate) fn since(began: Instant, manifest: BlobId) -> Self {
+        // What took less than a millisecond took some time all the same, and nothing would mean that nothing is known.
+        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX).max(1);
+        Self { manifest, cost: Cost { cpu_ms: ms, wall_ms: ms } }
+    }
+}
+
 /// What every video task has in common. A worker that keeps failing a kind is benched by the server, but not before
 /// another one did better at it, so there are enough attempts for a kind of which a video has only one task. What no
 /// attempt can cure is dead at once.
@@ -103,6 +124,16 @@ fn options(needs: &[&'static str], minutes: u64) -> TaskOptions {
         .needs(needs.iter().copied())
         .retry(policy)
         .timeout(Duration::from_secs(minutes * 60))
+}
+
+/// What holds for the tasks of providers besides: the video goes on without them, so they have fewer attempts. One that
+/// was stopped by a limit has used all of its time, and will hardly do better: it has one more.
+pub(crate) fn provided(options: TaskOptions) -> TaskOptions {
+    let once = |rule: RetryRule| RetryRule { limit: Some(1), ..rule };
+    options
+        .retries(3)
+        .retry_rule(once(RetryRule { class: Some(ErrorClass::Timeout), ..RetryRule::default() }))
+        .retry_rule(once(RetryRule { contains: Some(STOPPED.into()), ..RetryRule::default() }))
 }
 
 /// A kind of task: what its worker needs, and how many minutes an attempt may take if its estimate does not say.
@@ -240,8 +271,8 @@ task!(
     }
 );
 task!(
-    /// Writes playlists and the manifest; returns the manifest's blob.
-    Package, "video.package", BlobId, [], 60, {
+    /// Writes playlists and the manifest.
+    Package, "video.package", Written, [], 60, {
         /// The video.
         video: VideoId,
         /// Its plan.
@@ -249,8 +280,8 @@ task!(
     }
 );
 task!(
-    /// Checks the whole before anyone sees it; returns the manifest's blob.
-    Verify, "video.verify", BlobId, ["ffmpeg"], 60, {
+    /// Checks the whole before anyone sees it.
+    Verify, "video.verify", Written, ["ffmpeg"], 60, {
         /// The video.
         video: VideoId,
         /// Its plan.

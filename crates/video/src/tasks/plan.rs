@@ -12,7 +12,7 @@ use divvy::types::{TaskId, Timestamp, WorkflowId};
 
 use super::{
     Audio, Encode, Frames, Gather, Mux, Package, Pcm, PlanVideo, ProbeSource, Publish, ScanFrames,
-    SpriteSheet, Transcribe, Verify,
+    SpriteSheet, Transcribe, Verify, provided,
 };
 use crate::estimate::{self, Estimates, Size};
 use crate::fleet::Fleet;
@@ -91,7 +91,7 @@ pub(crate) fn planned(plan: &Plan, workflow: WorkflowId) -> Vec<(TaskId, Size)> 
         tasks.push((child_id(&root, "audio", place), Size::audio(plan)));
     }
     for place in rungs {
-        tasks.push((child_id(&root, "mux", place), Size::mux(plan)));
+        tasks.push((child_id(&root, "mux", place), Size::mux(plan, place)));
     }
     tasks
 }
@@ -158,7 +158,7 @@ impl Terms<'_> {
                 0,
                 task,
                 &Size::transcribe(self.plan),
-                |options| after(options.needs([needs]), &[pcm]),
+                |options| after(provided(options).needs([needs]), &[pcm]),
             ));
         }
         let mut frames = Vec::new();
@@ -170,7 +170,7 @@ impl Terms<'_> {
             let task = ScanFrames { video: video.clone(), plan };
             let needs = self.fleet.scanner_need();
             optional.push(batch.add_with("scan", 0, task, &Size::scan(self.plan), |options| {
-                after(options.needs([needs]), &frames)
+                after(provided(options).needs([needs]), &frames)
             }));
         }
         let mut required = Vec::new();
@@ -181,7 +181,7 @@ impl Terms<'_> {
         let streams = batch.add_streams(missing);
         for rung in missing.files.iter().copied() {
             let task = Mux { video: video.clone(), plan, rung };
-            required.push(batch.add("mux", rung, task, &Size::mux(self.plan), &streams));
+            required.push(batch.add("mux", rung, task, &Size::mux(self.plan, rung), &streams));
         }
         required.extend(streams.iter().filter(|_| missing.files.is_empty()));
         let task = Package { video: video.clone(), plan };

@@ -6,7 +6,7 @@ use divvy::types::view::{TaskDetail, TaskSummary, WorkflowTask};
 use divvy::types::{TaskState, WorkflowId};
 
 use super::plan::planned;
-use super::{Close, Encode, Made, Pcm, Publish, ScanFrames, Transcribe, Verify};
+use super::{Close, Encode, Made, Pcm, Publish, ScanFrames, Transcribe, Verify, Written};
 use crate::estimate::{self, Estimates, Size};
 use crate::library::{Video, VideoState, now, records};
 use crate::manifest::{Manifest, Part};
@@ -20,10 +20,10 @@ const SAMPLES_MAX: usize = 256;
 pub(crate) async fn publish(
     task: Publish,
     State(studio): State<Studio>,
-    Upstream(manifest_id): Upstream<Verify>,
+    Upstream(written): Upstream<Verify>,
     attempt: Attempt,
 ) -> Outcome<()> {
-    let objects = studio.objects();
+    let (objects, manifest_id) = (studio.objects(), written.manifest);
     let bytes = objects.get(manifest_id).await.map_err(failure)?;
     let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| {
         Failure::dead(format_args!("manifest {manifest_id} cannot be read: {error}"))
@@ -123,7 +123,10 @@ async fn learn(studio: &Studio, task: &Publish, workflow: Option<WorkflowId>) ->
     let tasks = client.workflow_tasks(workflow).await?;
     let mut samples = Vec::new();
     let (mut whole, mut cpu) = (true, Duration::ZERO);
-    for (task, size) in finished(&plan, workflow, &tasks).take(SAMPLES_MAX) {
+    let mut finished: Vec<_> = finished(&plan, workflow, &tasks).collect();
+    // Of a long video not all chunks are asked, but every other task is.
+    finished.sort_by_key(|(task, _)| task.kind == Encode::KIND);
+    for (task, size) in finished.into_iter().take(SAMPLES_MAX) {
         let detail = client.task(task.id).detail().await?;
         let Some((size, took)) = sample(&plan, &detail, size) else {
             whole &= task.kind != Encode::KIND;
@@ -162,7 +165,11 @@ fn finished<'a>(
 
 /// What a task took, if it did the work itself.
 fn sample(plan: &Plan, detail: &TaskDetail, size: Size) -> Option<(Size, Duration)> {
-    let made: Made = detail.result.as_ref()?.parse().ok()?;
+    let result = detail.result.as_ref()?;
+    if let Ok(Written { cost, .. }) = result.parse() {
+        return Some((size, Duration::from_millis(cost.cpu_ms)));
+    }
+    let made: Made = result.parse().ok()?;
     if made.known || made.cost.cpu_ms == 0 {
         return None;
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use divvy::prelude::*;
 
 use super::frames::made;
-use super::transcribe::{cost, given_up};
+use super::transcribe::{cost, given_up, hired};
 use super::{Made, ScanFrames};
 use crate::plan::Plan;
 use crate::results::{self, Scan, Score, Stills};
@@ -21,11 +21,16 @@ pub(crate) async fn scan_frames(
 ) -> Outcome<Made> {
     let plan = studio.plan(task.plan).await?;
     progress.message("looking");
-    look(&studio, &plan, &cancel).await
+    look(&studio, &plan, &cancel, |done, total| progress.set(done, total)).await
 }
 
 /// Scans the thumbnails of a plan, unless they were.
-async fn look(studio: &Studio, plan: &Plan, cancel: &Cancel) -> Outcome<Made> {
+async fn look(
+    studio: &Studio,
+    plan: &Plan,
+    cancel: &Cancel,
+    progress: impl FnMut(u64, u64) + Send,
+) -> Outcome<Made> {
     let source = plan.probe.source.id;
     let (Some(key), Some(frames)) = (&plan.scan, &plan.frames) else {
         return Err(Failure::dead("the plan has no scan, or no thumbnails to scan"));
@@ -34,10 +39,7 @@ async fn look(studio: &Studio, plan: &Plan, cancel: &Cancel) -> Outcome<Made> {
     if let Some(known) = results::find::<Scan>(objects, source, key).await.map_err(failure)? {
         return Ok(made(known.frames as usize, 0, None));
     }
-    let scanner = studio
-        .tools()
-        .scanner()
-        .ok_or_else(|| Failure::retry("this worker has no provider for scans"))?;
+    let scanner = hired(studio.tools().scanner(), "scans")?;
     let stills = results::find::<Stills>(objects, source, frames).await.map_err(failure)?;
     let stills = stills.ok_or_else(|| Failure::retry("the thumbnails are not there yet"))?;
     let folder = studio.folder()?;
@@ -49,8 +51,8 @@ async fn look(studio: &Studio, plan: &Plan, cancel: &Cancel) -> Outcome<Made> {
         tokio::fs::write(&path, picture).await?;
         frames.push(Frame { at_ms: still.at_ms, path });
     }
-    let seen =
-        scanner.scan(studio.tools(), folder.path(), &frames, cancel).await.map_err(given_up)?;
+    let seen = scanner.scan(studio.tools(), folder.path(), &frames, cancel, progress).await;
+    let seen = seen.map_err(given_up)?;
     let cost = cost(&seen);
     let scores = highest(seen.items);
     let scan = Scan {
@@ -100,21 +102,24 @@ mod tests {
     async fn harmless_pictures_are_scored_low_and_each_of_them_is() {
         let fixture = Fixture::with(Choice::Nobody, installed("open_nsfw")).await;
         let plan = clip(&fixture).await;
-        let made = look(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+        let mut told = Vec::new();
+        let tell = |done, total| told.push((done, total));
+        let made = look(&fixture.studio, &plan, &Cancel::never(), tell).await.unwrap();
         assert_eq!((made.units, made.known), (3, false));
+        assert_eq!(told.first(), Some(&(1, 3)), "progress while it looks");
         let scan = scan(&fixture, &plan).await.unwrap();
         assert!(scan.provider.starts_with("open_nsfw "), "{}", scan.provider);
         let at: Vec<u64> = scan.scores.iter().map(|score| score.at_ms).collect();
         assert_eq!((scan.frames, at), (3, vec![0, 1_000, 2_000]));
         assert!(scan.highest > 0.0 && scan.highest < 0.8, "{scan:?}");
-        assert!(look(&fixture.studio, &plan, &Cancel::never()).await.unwrap().known);
+        assert!(look(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap().known);
     }
 
     #[tokio::test]
     async fn what_nobody_scanned_has_no_result() {
         let fixture = Fixture::new().await;
         let plan = clip(&fixture).await;
-        let failed = look(&fixture.studio, &plan, &Cancel::never()).await.unwrap_err();
+        let failed = look(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap_err();
         assert_eq!(failed.message(), "this worker has no provider for scans");
         assert_eq!(scan(&fixture, &plan).await, None);
     }
@@ -128,11 +133,26 @@ mod tests {
         let choice = Choice::Exec(["sh", "-c", script].map(str::to_owned).to_vec());
         let fixture = Fixture::with(Choice::Nobody, choice).await;
         let plan = clip(&fixture).await;
-        let failed = look(&fixture.studio, &plan, &Cancel::never()).await.unwrap_err();
+        let failed = look(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap_err();
         assert_eq!(
             failed.message(),
             "the provider failed: it gave no score for the frame at 1000 ms; it says: bad day"
         );
+        assert_eq!(scan(&fixture, &plan).await, None);
+    }
+
+    #[tokio::test]
+    async fn a_scanner_that_did_not_start_with_the_worker_fails_for_good_and_says_why() {
+        let choice = Choice::Exec(vec!["/no/such/python3".into(), "scan.py".into()]);
+        let fixture = Fixture::with(Choice::Nobody, choice).await;
+        let plan = clip(&fixture).await;
+        let failed = look(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap_err();
+        assert_eq!(
+            failed.message(),
+            "the provider `exec:/no/such/python3 scan.py` does not work: there is no program \
+             `/no/such/python3`; give its path, or put it on the path"
+        );
+        assert_eq!(failed.verdict(), Failure::dead("").verdict());
         assert_eq!(scan(&fixture, &plan).await, None);
     }
 

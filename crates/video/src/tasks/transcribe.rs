@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::results::{self, Cost, Transcript};
 use crate::studio::{Studio, failure};
 use crate::tools::RunError;
-use crate::tools::provider::{Found, ProviderError};
+use crate::tools::provider::{Found, Provider, ProviderError};
 use crate::webvtt;
 
 pub(crate) async fn transcribe(
@@ -22,11 +22,16 @@ pub(crate) async fn transcribe(
 ) -> Outcome<Made> {
     let plan = studio.plan(task.plan).await?;
     progress.message("listening");
-    listen(&studio, &plan, &cancel).await
+    listen(&studio, &plan, &cancel, |done, total| progress.set(done, total)).await
 }
 
 /// Makes the subtitles of a plan, unless they were made.
-async fn listen(studio: &Studio, plan: &Plan, cancel: &Cancel) -> Outcome<Made> {
+async fn listen(
+    studio: &Studio,
+    plan: &Plan,
+    cancel: &Cancel,
+    progress: impl FnMut(u64, u64) + Send,
+) -> Outcome<Made> {
     let source = plan.probe.source.id;
     let (Some(key), Some(language)) = (&plan.subtitles, &plan.recipe.subtitles) else {
         return Err(Failure::dead("the plan has no subtitles"));
@@ -35,10 +40,7 @@ async fn listen(studio: &Studio, plan: &Plan, cancel: &Cancel) -> Outcome<Made> 
     if let Some(known) = results::find::<Transcript>(objects, source, key).await.map_err(failure)? {
         return Ok(made(known.cues as usize, known.subtitles.size, None));
     }
-    let provider = studio
-        .tools()
-        .speech()
-        .ok_or_else(|| Failure::retry("this worker has no provider for speech"))?;
+    let provider = hired(studio.tools().speech(), "speech")?;
     if !provider.about().understands(language) {
         let known = provider.about().languages.join(", ");
         return Err(Failure::dead(format_args!(
@@ -53,10 +55,9 @@ async fn listen(studio: &Studio, plan: &Plan, cancel: &Cancel) -> Outcome<Made> 
     let file = objects.local_file(sound.sound.id).await.map_err(failure)?;
     let folder = studio.folder()?;
     let length = Duration::from_secs(sound.samples / u64::from(pcm::RATE));
-    let heard = provider
-        .transcribe(studio.tools(), folder.path(), (file.path(), length), language, cancel)
-        .await
-        .map_err(given_up)?;
+    let (tools, sound) = (studio.tools(), (file.path(), length));
+    let heard = provider.transcribe(tools, folder.path(), sound, language, cancel, progress).await;
+    let heard = heard.map_err(given_up)?;
     let length_ms = plan.probe.video.rate.micros(plan.probe.video.frames).div_ceil(1_000);
     let cues = webvtt::cues(&heard.items, length_ms);
     let subtitles = objects.put(webvtt::file(&cues).into_bytes()).await.map_err(failure)?;
@@ -70,6 +71,19 @@ async fn listen(studio: &Studio, plan: &Plan, cancel: &Cancel) -> Outcome<Made> 
     let made = made(cues.len(), subtitles.size, Some(transcript.cost));
     results::commit(objects, source, key, transcript).await.map_err(failure)?;
     Ok(made)
+}
+
+/// The provider that this worker has for something. One that does not work is not tried again: only workers that have
+/// no better one are given such a task.
+pub(super) fn hired<'a>(
+    found: Result<Option<&'a Provider>, &str>,
+    what: &str,
+) -> Outcome<&'a Provider> {
+    match found {
+        Ok(Some(provider)) => Ok(provider),
+        Ok(None) => Err(Failure::retry(format_args!("this worker has no provider for {what}"))),
+        Err(problem) => Err(Failure::dead(problem)),
+    }
 }
 
 /// What a provider has cost.
@@ -147,7 +161,12 @@ mod tests {
     async fn subtitles_of_a_spoken_clip_have_few_wrong_words() {
         let fixture = Fixture::with(installed("whisper"), Choice::Nobody).await;
         let plan = spoken(&fixture).await;
-        let made = listen(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+        let mut told = Vec::new();
+        let tell = |done, total| told.push((done, total));
+        let made = listen(&fixture.studio, &plan, &Cancel::never(), tell).await.unwrap();
+        let (done, total) = *told.last().expect("it says how far it is");
+        // It ends with the voice, before the picture does.
+        assert!((18_000..24_000).contains(&total) && done > 0 && done <= total, "{told:?}");
         let transcript = transcript(&fixture, &plan).await.unwrap();
         assert!(transcript.provider.starts_with("whisper tiny.en-"), "{}", transcript.provider);
         assert_eq!((made.units, made.known), (u64::from(transcript.cues), false));
@@ -159,7 +178,7 @@ mod tests {
         assert!(rate <= 0.15, "{rate}: {file}");
         // The voice begins after two seconds of silence, in the file as in the clip.
         assert!(times[0] > "00:00:01.500" && times[0] < "00:00:03.000", "{file}");
-        let again = listen(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+        let again = listen(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap();
         assert!(again.known);
     }
 
@@ -171,7 +190,8 @@ mod tests {
         let arguments = ["-f", "lavfi", "-i", "color=red:s=320x180:r=10:d=1"];
         let mut plan = fixture.clip("silent.mp4", &arguments, 10).await;
         plan.recipe.subtitles = Some("de".into());
-        let refused = listen(&fixture.studio, &plan, &Cancel::never()).await.unwrap_err();
+        let refused =
+            listen(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap_err();
         assert_eq!(refused.message(), "ear m 1 does not understand `de`, only en");
         assert_eq!(refused.verdict(), Failure::dead("").verdict());
         assert_eq!(transcript(&fixture, &plan).await, None);

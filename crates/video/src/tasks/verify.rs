@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Instant;
 
 use divvy::objects::{Blob, BlobId};
 use divvy::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 use super::encode::run_failure;
-use super::{Package, Verify};
+use super::{Package, Verify, Written};
 use crate::manifest::{FileEntry, Manifest};
 use crate::plan::Plan;
 use crate::studio::{Studio, failure};
@@ -25,9 +26,12 @@ pub(crate) async fn verify(
     State(studio): State<Studio>,
     cancel: Cancel,
     progress: Progress,
-    Upstream(manifest): Upstream<Package>,
-) -> Outcome<BlobId> {
-    verify_package(&studio, &task, manifest, &cancel, |done, total| progress.set(done, total)).await
+    Upstream(written): Upstream<Package>,
+) -> Outcome<Written> {
+    let began = Instant::now();
+    let tell = |done, total| progress.set(done, total);
+    let checked = verify_package(&studio, &task, written.manifest, &cancel, tell).await?;
+    Ok(Written::since(began, checked))
 }
 
 /// The same without an attempt around it.

@@ -27,6 +27,9 @@ const LAUNCHER: &str = "divvy-confine";
 /// Address space of a program whose caller has no opinion: three rungs of the largest source that is accepted.
 const MEMORY_BYTES: u64 = 8 << 30;
 
+/// What the message of [`RunError::Stopped`] has and no other.
+pub(crate) const STOPPED: &str = " was stopped: ";
+
 /// One run of a program.
 #[derive(Clone, Debug)]
 pub struct Invocation {
@@ -93,7 +96,7 @@ pub enum RunError {
         complaints: String,
     },
     /// It took too long, or made no progress.
-    #[error("{program} was stopped: {problem}")]
+    #[error("{program}{STOPPED}{problem}")]
     Stopped {
         /// The program.
         program: String,
@@ -166,11 +169,20 @@ pub struct Step {
     pub out_us: u64,
 }
 
+/// What a program says while it runs.
+enum Said<'a> {
+    /// How far ffmpeg is.
+    Step(Step),
+    /// What any other program has just printed, cut anywhere.
+    Printed(&'a [u8]),
+}
+
 impl Tools {
     /// Finds the tools and tries them out, by encoding a few frames in the best sandbox that works here.
     ///
     /// # Errors
-    /// If one is missing or does not work, with the cure.
+    /// If one is missing or does not work, with the cure. A provider that does not work is no such error: see
+    /// [`Tools::problems`].
     pub async fn find(options: &ToolOptions) -> Result<Self, RunError> {
         let ffmpeg = find_ffmpeg(options)?;
         let mut launcher = Launcher {
@@ -188,7 +200,7 @@ impl Tools {
         let found = capabilities::explore(&tools, &version).await?;
         tools.build = found.build;
         tools.capabilities = found.capabilities;
-        tools.providers = provider::Providers::open(&tools, options).await?;
+        tools.providers = provider::Providers::open(&tools, options).await;
         Ok(tools)
     }
 
@@ -241,12 +253,41 @@ impl Tools {
         &self,
         invocation: Invocation,
         cancel: &Cancel,
-        progress: impl FnMut(Step) + Send,
+        mut progress: impl FnMut(Step) + Send,
+    ) -> Result<Finished, RunError> {
+        let tell = |said: Said<'_>| {
+            if let Said::Step(step) = said {
+                progress(step);
+            }
+        };
+        self.launch(invocation, cancel, tell).await
+    }
+
+    /// Runs a program that is not ffmpeg; what it prints is told to `printed` at once, besides being in the end.
+    async fn run_heard(
+        &self,
+        invocation: Invocation,
+        cancel: &Cancel,
+        mut printed: impl FnMut(&[u8]) + Send,
+    ) -> Result<Finished, RunError> {
+        let tell = |said: Said<'_>| {
+            if let Said::Printed(piece) = said {
+                printed(piece);
+            }
+        };
+        self.launch(invocation, cancel, tell).await
+    }
+
+    async fn launch(
+        &self,
+        invocation: Invocation,
+        cancel: &Cancel,
+        tell: impl FnMut(Said<'_>) + Send,
     ) -> Result<Finished, RunError> {
         if cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
-        self.launcher.run(invocation, cancel.cancelled(), progress).await
+        self.launcher.run(invocation, cancel.cancelled(), tell).await
     }
 }
 

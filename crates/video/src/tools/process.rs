@@ -16,7 +16,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use super::progress::Meter;
 use super::sandbox::{self, Level, Orders, Report};
 use super::watchdog::Pulse;
-use super::{Finished, Invocation, RunError, Step, arguments};
+use super::{Finished, Invocation, RunError, Said, arguments};
 
 /// What a program may print, if that is not progress.
 const OUTPUT_BYTES_MAX: usize = 32 << 20;
@@ -51,7 +51,7 @@ impl Launcher {
         &self,
         invocation: Invocation,
         cancelled: impl Future<Output = ()> + Send,
-        mut tell: impl FnMut(Step) + Send,
+        mut tell: impl FnMut(Said<'_>) + Send,
     ) -> Result<Finished, RunError> {
         let name = name_of(&invocation.program);
         let start = |problem: String| RunError::Start { program: name.clone(), problem };
@@ -199,7 +199,7 @@ impl Reading {
         self,
         input: Vec<u8>,
         pulse: &Pulse,
-        tell: &mut (impl FnMut(Step) + Send),
+        tell: &mut (impl FnMut(Said<'_>) + Send),
     ) -> Result<Read, String> {
         let mut lifeline = self.input;
         let give = async {
@@ -221,7 +221,7 @@ impl Reading {
         let (mut output, mut meter) = (Vec::new(), Meter::default());
         let printed = read_all(self.output, |piece| {
             if self.tells_progress {
-                if meter.take(piece, Instant::now(), tell) {
+                if meter.take(piece, Instant::now(), &mut |step| tell(Said::Step(step))) {
                     pulse.beat();
                 }
                 return Ok(());
@@ -231,10 +231,11 @@ impl Reading {
                 return Err(format!("it printed more than {OUTPUT_BYTES_MAX} bytes"));
             }
             output.extend_from_slice(piece);
+            tell(Said::Printed(piece));
             Ok(())
         });
         tokio::try_join!(give, complaints, printed)?;
-        meter.end(tell);
+        meter.end(&mut |step| tell(Said::Step(step)));
         drop(lifeline);
         Ok(Read { output, complaints: tail })
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::Step;
 
 /// Steps are told at most this often.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
+pub(super) const TOLD_EVERY: Duration = Duration::from_secs(1);
 /// A line that is longer is none of ffmpeg's.
 const LINE_BYTES_MAX: usize = 4 << 10;
 

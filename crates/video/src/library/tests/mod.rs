@@ -4,15 +4,18 @@
 
 mod stage;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 
 use divvy::objects::BlobId;
 use divvy::prelude::*;
+use divvy::types::TaskId;
 
-use super::{Library, LibraryError, NewVideo, VideoState};
+use super::{Library, LibraryError, NewVideo, Video, VideoState};
 use crate::estimate::{self, Estimates, Size};
+use crate::plan::Plan;
 use crate::recipe::Recipe;
-use crate::tasks::Encode;
+use crate::tasks::{Encode, Publish, planned};
 use stage::{Theatre, new_video};
 
 fn ladder(heights: &[u32]) -> Recipe {
@@ -227,11 +230,23 @@ async fn what_tasks_took_is_learnt_and_urgency_reaches_them() {
     let video = theatre.library.add(new).await.unwrap().video;
     theatre.finished(&video).await;
     let learnt = theatre.library.objects().record::<Estimates>(estimate::RECORD).await.unwrap();
-    let size = Size::source(6, &Recipe::default());
-    let (before, after) =
-        (Estimates::default().expected(&size), learnt.unwrap().value.expected(&size));
-    assert_ne!(before, after);
-    let tasks = theatre.client.workflow_tasks(video.workflow_id().unwrap()).await.unwrap();
+    let (size, learnt) = (Size::source(6, &Recipe::default()), learnt.unwrap().value);
+    assert_ne!(Estimates::default().expected(&size), learnt.expected(&size));
+    let workflow = video.workflow_id().unwrap();
+    let tasks = theatre.client.workflow_tasks(workflow).await.unwrap();
+    let plan = theatre.library.view(&video.id).await.unwrap().video.plan.unwrap();
+    let plan: Plan =
+        serde_json::from_slice(&theatre.library.objects().get(plan).await.unwrap()).unwrap();
+    let sizes: BTreeMap<TaskId, Size> = planned(&plan, workflow).into_iter().collect();
+    let mut kinds = BTreeSet::new();
+    for task in tasks.iter().filter(|task| sizes.contains_key(&task.id)) {
+        if task.kind != Publish::KIND {
+            assert!(learnt.knows(&sizes[&task.id]), "{} does not learn", task.kind);
+            kinds.insert(task.kind.strip_prefix("video.").unwrap());
+        }
+    }
+    let expected = ["audio", "encode", "frames", "mux", "package", "sprite", "verify"];
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), expected);
     let encode = tasks.iter().find(|task| task.kind == Encode::KIND).unwrap();
     assert_eq!(encode.priority, 5);
     let terms = theatre.client.task(encode.id).detail().await.unwrap().terms;
@@ -239,6 +254,56 @@ async fn what_tasks_took_is_learnt_and_urgency_reaches_them() {
     assert_eq!(terms.affinity.as_deref(), Some(source.to_string().as_str()));
     assert!(terms.cost_hint.unwrap() > 0 && terms.timeout_ms.unwrap() >= 60_000);
     assert!(terms.needs.iter().any(|need| need.starts_with("ffmpeg=")), "{:?}", terms.needs);
+    theatre.close().await;
+}
+
+#[tokio::test]
+async fn the_remaining_time_counts_what_is_ahead_and_nothing_else() {
+    let theatre = Theatre::open().await;
+    theatre.stage.hold_encodes();
+    // Whoever looks has looked at nothing before.
+    let remaining = async |video: &Video| {
+        let library = Library::new(theatre.client.clone(), theatre.library.objects().clone());
+        library.view(&video.id).await.unwrap().remaining_ms.unwrap()
+    };
+    let source = theatre.upload(b"first").await;
+    let first = theatre.library.add(new_video(source, ladder(&[480]))).await.unwrap().video;
+    theatre.planned(&first).await;
+    // The only slot is held from here on, so that the others stay as large as their sources say.
+    theatre.stage.encode_begun().await;
+    let alone = remaining(&first).await;
+    let add = async |name: &[u8], priority: u8, deadline_ms: Option<u64>| {
+        let source = theatre.upload(name).await;
+        let new = new_video(source, ladder(&[480]));
+        let new = NewVideo { priority: Some(priority), deadline_ms, ..new };
+        let added = theatre.library.add(new).await.unwrap();
+        (added.video, added.estimated_ms.unwrap())
+    };
+    let own = {
+        let size = Size::source(6, &Recipe::default());
+        u64::try_from(Estimates::default().expected(&size).as_millis()).unwrap()
+    };
+    assert!(alone > 2 * own, "{alone} and {own}");
+    let near = |found: u64, expected: u64| {
+        assert!(found.abs_diff(expected) <= 3, "{found} instead of {expected}");
+    };
+    let (equal, promised) = add(b"second", 3, None).await;
+    near(promised, alone + own);
+    near(remaining(&equal).await, alone + own);
+    near(remaining(&first).await, alone + own);
+    let (low, promised) = add(b"third.", 1, None).await;
+    near(promised, alone + 2 * own);
+    near(remaining(&first).await, alone + own);
+    let (high, promised) = add(b"fourth", 5, Some(7_200_000)).await;
+    near(promised, own);
+    let (sooner, promised) = add(b"fifth.", 5, Some(3_600_000)).await;
+    near(promised, own);
+    near(remaining(&high).await, 2 * own);
+    near(remaining(&first).await, alone + 3 * own);
+    near(remaining(&low).await, alone + 4 * own);
+    for video in [&first, &equal, &low, &high, &sooner] {
+        theatre.library.cancel(&video.id).await.unwrap();
+    }
     theatre.close().await;
 }
 

@@ -346,7 +346,7 @@ async fn transcribe(_: Transcribe) -> Outcome<Made> {
     Err(Failure::dead("cannot hear a thing"))
 }
 
-async fn package(task: Package, State(studio): State<Studio>) -> Outcome<BlobId> {
+async fn package(task: Package, State(studio): State<Studio>) -> Outcome<Written> {
     let plan = studio.plan(task.plan).await?;
     let source = plan.probe.source.id;
     let keys = plan.chunks.iter().flat_map(|chunk| &chunk.keys);
@@ -386,9 +386,10 @@ async fn package(task: Package, State(studio): State<Studio>) -> Outcome<BlobId>
         cost: COST,
     };
     let bytes = serde_json::to_vec(&manifest)?;
-    Ok(studio.objects().put(bytes).await.map_err(failure)?.id)
+    let manifest = studio.objects().put(bytes).await.map_err(failure)?.id;
+    Ok(Written { manifest, cost: COST })
 }
 
-async fn verify(_: Verify, Upstream(manifest): Upstream<Package>) -> Outcome<BlobId> {
-    Ok(manifest)
+async fn verify(_: Verify, Upstream(written): Upstream<Package>) -> Outcome<Written> {
+    Ok(written)
 }

@@ -5,13 +5,15 @@
 
 mod files;
 
+use std::time::Instant;
+
 use divvy::objects::BlobId;
 use divvy::prelude::*;
 use divvy::types::TaskState;
 use serde::de::DeserializeOwned;
 
 use super::mux::{pieces, sounds};
-use super::{Package, Pcm, ScanFrames, Transcribe};
+use super::{Package, Pcm, ScanFrames, Transcribe, Written};
 use crate::fmp4::Movie;
 use crate::hls::{self, Alternative, MediaList, Segment, Variant};
 use crate::keys::Key;
@@ -21,21 +23,37 @@ use crate::results::{self, Fragment, Joined, Piece, Scan, Sound, Sprite, Transcr
 use crate::studio::{Studio, failure};
 use files::Files;
 
+/// Characters of the words of a task that failed.
+const REASON_CHARS_MAX: usize = 600;
+
 /// Packages a video.
 pub(crate) async fn package(
     task: Package,
     State(studio): State<Studio>,
     parents: Parents,
-) -> Outcome<BlobId> {
+    attempt: Attempt,
+) -> Outcome<Written> {
+    let began = Instant::now();
+    let is_bad = |parent: &&divvy::types::view::Upstream| parent.state != TaskState::Done;
+    let failed = match (studio.client(), attempt.workflow) {
+        (Some(client), Some(workflow)) if parents.0.iter().any(|parent| is_bad(&parent)) => {
+            // The reason is worth a question, but not the video.
+            client.workflow(workflow).await.map(|view| view.failed).unwrap_or_default()
+        }
+        _ => Vec::new(),
+    };
     let ended = |kind: &str| {
-        let bad =
-            parents.0.iter().find(|parent| parent.kind == *kind && parent.state != TaskState::Done);
+        let dead = failed.iter().find(|task| task.kind == *kind && task.state == TaskState::Dead);
+        if let Some(error) = dead.and_then(|task| task.error.as_ref()) {
+            return Some(shortened(&error.message));
+        }
+        let bad = parents.0.iter().filter(is_bad).find(|parent| parent.kind == *kind);
         bad.map(|parent| {
             let (task, state) = (parent.task, parent.state);
             format!("the task {task} of kind {kind} ended as {state}")
         })
     };
-    write_package(&studio, &task, ended).await
+    Ok(Written::since(began, write_package(&studio, &task, ended).await?))
 }
 
 /// The same without an attempt around it; `ended` tells how a task of a kind ended, if not well.
@@ -203,7 +221,7 @@ impl Book<'_> {
             return Ok((Part::Skipped { reason: reason.to_owned() }, Vec::new()));
         };
         let Some(transcript) = self.optional::<Transcript>(key).await? else {
-            let reason = ended(Transcribe::KIND).or_else(|| ended(Pcm::KIND));
+            let reason = ended(Pcm::KIND).or_else(|| ended(Transcribe::KIND));
             return Ok((failed(reason), Vec::new()));
         };
         self.made.cost = self.made.cost + transcript.cost;
@@ -290,9 +308,35 @@ fn failed(reason: Option<String>) -> Part {
     Part::Failed { reason: reason.unwrap_or_else(|| "it has no result".to_owned()) }
 }
 
+/// Words on one line; of long ones the beginning, which says what failed, and the end, where programs say why.
+fn shortened(words: &str) -> String {
+    let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    let count = line.chars().count();
+    if count <= REASON_CHARS_MAX {
+        return line;
+    }
+    let head = REASON_CHARS_MAX / 3;
+    let end = line.chars().skip(count - (REASON_CHARS_MAX - head));
+    line.chars().take(head).chain(" … ".chars()).chain(end).collect()
+}
+
 /// A name that is safe in a path and in an address.
 fn file_name(name: &str) -> String {
     let is_safe = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
     let safe: String = name.chars().filter(is_safe).take(32).collect();
     if safe.is_empty() { "und".to_owned() } else { safe }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_keep_their_beginning_and_their_end_on_one_line() {
+        assert_eq!(shortened("it fell:\n  over \t itself\n"), "it fell: over itself");
+        let long = format!("python ended with exit code 1: {}\nMemoryError", "x ".repeat(4_000));
+        let short = shortened(&long);
+        assert_eq!(short.chars().count(), REASON_CHARS_MAX + 3);
+        assert!(short.starts_with("python ended with") && short.ends_with("x MemoryError"));
+    }
 }

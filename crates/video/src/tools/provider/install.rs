@@ -12,8 +12,11 @@ use tokio::process::Command;
 
 use super::protocol::{About, Request};
 
-/// The oldest Python for which the packages are made.
+/// The oldest and the newest Python for which hashes of packages are known; the same as in `scripts/providers-lock`.
 const PYTHON_MIN: (u32, u32) = (3, 11);
+const PYTHON_MAX: (u32, u32) = (3, 14);
+/// What is looked for, in this order.
+const PYTHONS: [&str; 5] = ["python3", "python3.14", "python3.13", "python3.12", "python3.11"];
 /// Characters of a program's words in an error.
 const WORDS_MAX: usize = 800;
 /// The file that says that an installation is whole.
@@ -62,7 +65,10 @@ pub enum InstallError {
         known: String,
     },
     /// No Python, or none that will do.
-    #[error("providers need Python {}.{} or later: {problem}; apt-get install python3 python3-venv", PYTHON_MIN.0, PYTHON_MIN.1)]
+    #[error(
+        "providers need Python {}.{} to {}.{}: {problem}; apt-get install python3 python3-venv",
+        PYTHON_MIN.0, PYTHON_MIN.1, PYTHON_MAX.0, PYTHON_MAX.1
+    )]
     Python {
         /// What was found.
         problem: String,
@@ -168,13 +174,21 @@ pub async fn install(
         let known = READY.map(|ready| ready.name).join(", ");
         return Err(InstallError::Unknown { name: name.to_owned(), known });
     };
+    install_ready(&ready, folder, &mut progress).await
+}
+
+async fn install_ready(
+    ready: &Ready,
+    folder: &Path,
+    progress: &mut (impl FnMut(&str) + Send),
+) -> Result<About, InstallError> {
     let folder = std::path::absolute(folder).map_err(io("find", folder))?;
     let fresh = !ready.is_in(&folder);
     if fresh {
-        put(&ready, &folder, &mut progress).await?;
+        put(ready, &folder, progress).await?;
     }
     progress("trying it out");
-    match describe(&ready, &folder).await {
+    match describe(ready, &folder).await {
         Ok(about) if fresh => {
             write(&folder.join(MARK), &ready.fingerprint()).await?;
             Ok(about)
@@ -201,7 +215,7 @@ async fn put(
     {
         return write(&folder.join(SCRIPT), ready.script).await;
     }
-    let python = find_python().await?;
+    let python = find_python(&PYTHONS).await?;
     if folder.exists() {
         tokio::fs::remove_dir_all(folder).await.map_err(io("remove", folder))?;
     }
@@ -214,8 +228,9 @@ async fn put(
     let wanted = folder.join("requirements.new");
     write(&wanted, ready.requirements).await?;
     let mut pip = Command::new(ready.python(folder));
-    // All packages are pinned, those that others need too; none is compiled here.
-    pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps"])
+    // All packages are pinned by version and hash, those that others need too; none is compiled here. From which index
+    // they come is pip's own setting, and does not matter to the hashes.
+    pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--require-hashes"])
         .args(["--disable-pip-version-check", "--only-binary", ":all:", "-r"])
         .arg(&wanted);
     let failed = |words| InstallError::Packages { name: ready.name, words };
@@ -225,10 +240,10 @@ async fn put(
     write(&folder.join(SCRIPT), ready.script).await
 }
 
-/// The first Python on the path that is new enough.
-async fn find_python() -> Result<&'static str, InstallError> {
+/// The first of these programs that is a Python which will do.
+async fn find_python<'a>(names: &[&'a str]) -> Result<&'a str, InstallError> {
     let mut problem = "there is no python3 on the path".to_owned();
-    for python in ["python3", "python3.13", "python3.12", "python3.11"] {
+    for &python in names {
         let mut ask = Command::new(python);
         ask.args(["-c", "import sys; print(sys.version_info[0], sys.version_info[1])"]);
         let Ok(said) = run(ask, b"").await else { continue };
@@ -236,7 +251,7 @@ async fn find_python() -> Result<&'static str, InstallError> {
         let version = said.split_once(' ').and_then(|(major, minor)| {
             Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
         });
-        if version.is_some_and(|version| version >= PYTHON_MIN) {
+        if version.is_some_and(|version| (PYTHON_MIN..=PYTHON_MAX).contains(&version)) {
             return Ok(python);
         }
         problem = format!("{python} is version {}", said.replace(' ', "."));
@@ -311,14 +326,79 @@ mod tests {
     }
 
     #[test]
-    fn every_package_is_pinned() {
+    fn every_package_is_pinned_by_version_and_hash() {
         for ready in READY {
-            for line in ready.requirements.lines() {
-                assert!(
-                    line.split_once("==").is_some_and(|(_, version)| !version.is_empty()),
-                    "{line}"
-                );
+            let text = ready.requirements.replace("\\\n", " ");
+            let packages: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+            assert!(packages.len() > 5, "{}", ready.name);
+            for line in packages {
+                let (package, hashes) = line.split_once(' ').expect(line);
+                assert!(package.split_once("==").is_some_and(|(_, version)| !version.is_empty()));
+                for hash in hashes.split_whitespace() {
+                    let digits = hash.strip_prefix("--hash=sha256:").expect(line);
+                    assert!(digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit()));
+                }
             }
+        }
+    }
+
+    /// A provider that needs one package, which lies as a wheel in a folder, with this hash.
+    fn small(folder: &Path, hash: Option<&str>) -> Ready {
+        let wheel = folder.join("small_package-1.0-py3-none-any.whl");
+        let make = "import hashlib, sys, zipfile\n\
+            with zipfile.ZipFile(sys.argv[1], 'w') as wheel:\n\
+            \x20   info = 'small_package-1.0.dist-info/'\n\
+            \x20   wheel.writestr('small_package.py', 'WORD = \"small\"')\n\
+            \x20   wheel.writestr(info + 'METADATA', 'Metadata-Version: 2.1\\nName: small-package\\nVersion: 1.0\\n')\n\
+            \x20   wheel.writestr(info + 'WHEEL', 'Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n\
+            \x20   wheel.writestr(info + 'RECORD', '')\n\
+            print(hashlib.sha256(open(sys.argv[1], 'rb').read()).hexdigest(), end='')";
+        let made = std::process::Command::new("python3").args(["-c", make]).arg(&wheel).output();
+        let right = String::from_utf8(made.unwrap().stdout).unwrap();
+        let requirements = format!(
+            "--no-index\n--find-links {}\nsmall-package==1.0 \\\n    --hash=sha256:{}\n",
+            folder.display(),
+            hash.unwrap_or(&right)
+        );
+        Ready {
+            name: "small",
+            about: "",
+            script: "import json, small_package\n\
+                print(json.dumps(dict(provider=small_package.WORD, version='1', model='m')))\n\
+                print(json.dumps(dict(done=True)))",
+            requirements: requirements.leak(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_package_is_installed_only_if_its_hash_is_right() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("small");
+        let wrong = small(place.path(), Some(&"0".repeat(64)));
+        let error = install_ready(&wrong, &folder, &mut |_: &str| ()).await.unwrap_err();
+        assert!(matches!(error, InstallError::Packages { .. }), "{error}");
+        assert!(error.to_string().contains("HASHES"), "{error}");
+        assert!(!wrong.is_in(&folder));
+        let right = small(place.path(), None);
+        let about = install_ready(&right, &folder, &mut |_: &str| ()).await.unwrap();
+        assert_eq!(about.provider, "small");
+        assert!(right.is_in(&folder) && !wrong.is_in(&folder));
+    }
+
+    #[tokio::test]
+    async fn without_a_python_that_will_do_it_is_said_which_one_is_needed() {
+        let none = find_python(&["no-such-python"]).await.unwrap_err().to_string();
+        let expected =
+            "providers need Python 3.11 to 3.14: there is no python3 on the path; apt-get install";
+        assert!(none.starts_with(expected), "{none}");
+        let place = tempfile::tempdir().unwrap();
+        for (said, version) in [("2 7", "2.7"), ("3 99", "3.99")] {
+            use std::os::unix::fs::PermissionsExt as _;
+            let path = place.path().join(version);
+            std::fs::write(&path, format!("#!/bin/sh\necho {said}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let error = find_python(&[path.to_str().unwrap()]).await.unwrap_err().to_string();
+            assert!(error.contains(&format!("is version {version}; ")), "{error}");
         }
     }
 }

@@ -1,25 +1,33 @@
 //! Speech recognition and content scan: separate programs that speak JSON lines.
 //!
 //! Decides who does it on this machine, what such a program may read, and how long it may take. What is said between
-//! them is in `protocol`; the programs that come with this one are in `install`. A provider is asked who it is when the
-//! worker starts, and runs confined like every other tool.
+//! them is in `protocol`, what is heard of it before the end in `live`; the programs that come with this one are in
+//! `install`; who was chosen for what, and what follows if that one does not work, in `seat`. A provider is asked who
+//! it is when the worker starts, and runs confined like every other tool.
 
 mod install;
+mod live;
 mod protocol;
+mod seat;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use divvy::extract::Cancel;
 use serde::{Deserialize, Serialize};
 
 pub use install::{InstallError, READY, Ready, folder, install, root};
 pub use protocol::{About, Frame, Segment};
+pub(super) use seat::Providers;
+pub(crate) use seat::UNUSABLE;
 
-use super::{Finished, Invocation, Limits, RunError, ToolOptions, Tools};
+use super::{Finished, Invocation, Limits, RunError, Tools};
 use crate::results::Score;
+use live::Live;
 use protocol::{Answers, Request};
 
 /// What a provider may take besides what its work is worth.
@@ -28,6 +36,8 @@ const START: Duration = Duration::from_secs(300);
 const FRAME: Duration = Duration::from_secs(5);
 /// What a second of sound may take, in seconds.
 const SOUND_FACTOR: u32 = 5;
+/// How long it may say nothing while it uses no processor; ten times as long while it uses one.
+const STALL: Duration = Duration::from_secs(120);
 /// Memory of a provider: its model and what it is run by.
 const MEMORY_BYTES: u64 = 8 << 30;
 /// Links that are followed from a program to what it really is.
@@ -83,51 +93,6 @@ impl FromStr for Choice {
     }
 }
 
-/// The providers of this machine.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Providers {
-    speech: Option<Provider>,
-    scanner: Option<Provider>,
-}
-
-impl Providers {
-    /// Opens those that were chosen.
-    pub(super) async fn open(tools: &Tools, options: &ToolOptions) -> Result<Self, RunError> {
-        let said = |choice: &Choice| {
-            let program = format!("the provider `{}`", String::from(choice.clone()));
-            move |error: ProviderError| RunError::Start { program, problem: error.to_string() }
-        };
-        let (speech, scanner) = (&options.speech, &options.scanner);
-        Ok(Self {
-            speech: Provider::open(tools, speech).await.map_err(said(speech))?,
-            scanner: Provider::open(tools, scanner).await.map_err(said(scanner))?,
-        })
-    }
-
-    /// What they let a worker offer: `speech=…` and `scan=…`, each with the provider's identity.
-    pub(super) fn capabilities(&self) -> Vec<String> {
-        let offer = |name: &str, provider: &Option<Provider>| {
-            provider.as_ref().map(|provider| format!("{name}={}", provider.about.identity()))
-        };
-        [offer("speech", &self.speech), offer("scan", &self.scanner)]
-            .into_iter()
-            .flatten()
-            .collect()
-    }
-}
-
-impl Tools {
-    /// Who recognises speech here, if anybody does.
-    pub fn speech(&self) -> Option<&Provider> {
-        self.providers.speech.as_ref()
-    }
-
-    /// Who scans frames here, if anybody does.
-    pub fn scanner(&self) -> Option<&Provider> {
-        self.providers.scanner.as_ref()
-    }
-}
-
 /// A provider that has said who it is.
 #[derive(Clone, Debug)]
 pub struct Provider {
@@ -141,6 +106,19 @@ struct Command {
     program: PathBuf,
     arguments: Vec<OsString>,
     readable: Vec<PathBuf>,
+    stall: Duration,
+}
+
+/// What is to be done for a request.
+struct Errand<'a> {
+    request: Request<'a>,
+    /// The folder that it works in.
+    work: &'a Path,
+    /// What it may read besides.
+    source: Option<&'a Path>,
+    limit: Duration,
+    /// How much there is to do: milliseconds of sound, or frames.
+    total: u64,
 }
 
 /// Why a provider does not work.
@@ -168,6 +146,16 @@ pub enum ProviderError {
     NoProgram {
         /// The program.
         program: String,
+    },
+    /// It is not the one that the worker offers any more.
+    #[error(
+        "it calls itself {now}, but was {then} when the worker started; start the worker again"
+    )]
+    Changed {
+        /// Who it is.
+        now: String,
+        /// Who it was.
+        then: String,
     },
     /// It did not answer as it should.
     #[error("{problem}{words}")]
@@ -227,7 +215,8 @@ impl Provider {
         &self.about
     }
 
-    /// Lets it listen to a WAV file of this length with 16 kHz, one channel and 16 bits.
+    /// Lets it listen to a WAV file of this length with 16 kHz, one channel and 16 bits. How many milliseconds of how
+    /// many it has heard is told to `progress`, at most once a second.
     pub async fn transcribe(
         &self,
         tools: &Tools,
@@ -235,25 +224,33 @@ impl Provider {
         sound: (&Path, Duration),
         language: &str,
         cancel: &Cancel,
+        progress: impl FnMut(u64, u64) + Send,
     ) -> Result<Found<Segment>, ProviderError> {
-        let request = Request::Transcribe { audio: sound.0.to_owned(), language };
-        let limit = START + sound.1 * SOUND_FACTOR;
-        let (answers, finished) =
-            self.command.ask(tools, work, &request, &[sound.0.to_owned()], limit, cancel).await?;
+        let (file, length) = sound;
+        let errand = Errand {
+            request: Request::Transcribe { audio: file.to_owned(), language },
+            work,
+            source: Some(file),
+            limit: sound_limit(length),
+            total: u64::try_from(length.as_millis()).unwrap_or(u64::MAX),
+        };
+        let (answers, finished) = self.ask(tools, &errand, cancel, progress).await?;
         Ok(found(answers.about, answers.segments, &finished))
     }
 
-    /// Lets it look at pictures in the folder `work`.
+    /// Lets it look at pictures in the folder `work`. How many of how many it has seen is told to `progress`, likewise.
     pub async fn scan(
         &self,
         tools: &Tools,
         work: &Path,
         frames: &[Frame],
         cancel: &Cancel,
+        progress: impl FnMut(u64, u64) + Send,
     ) -> Result<Found<Score>, ProviderError> {
-        let limit = START + FRAME * u32::try_from(frames.len()).unwrap_or(u32::MAX);
-        let (answers, finished) =
-            self.command.ask(tools, work, &Request::Scan { frames }, &[], limit, cancel).await?;
+        let total = frames.len() as u64;
+        let (request, limit) = (Request::Scan { frames }, frames_limit(total));
+        let errand = Errand { request, work, source: None, limit, total };
+        let (answers, finished) = self.ask(tools, &errand, cancel, progress).await?;
         Ok(found(answers.about, answers.scores, &finished))
     }
 
@@ -267,34 +264,72 @@ impl Provider {
             problem: error.to_string(),
         })?;
         let readable = readable(&program, &arguments);
-        let command = Command { program, arguments, readable };
-        let cancel = Cancel::never();
-        let asked = command.ask(tools, work.path(), &Request::Describe, &[], START, &cancel);
-        let about = asked.await?.0.about;
+        let command = Command { program, arguments, readable, stall: STALL };
+        let (request, work) = (Request::Describe, work.path());
+        let errand = Errand { request, work, source: None, limit: START, total: 0 };
+        let (answers, _) = command.ask(tools, &errand, &Cancel::never(), |_, _| ()).await?;
+        let about = answers.about;
         Ok(Self { command, about })
     }
+
+    async fn ask(
+        &self,
+        tools: &Tools,
+        errand: &Errand<'_>,
+        cancel: &Cancel,
+        progress: impl FnMut(u64, u64) + Send,
+    ) -> Result<(Answers, Finished), ProviderError> {
+        let (answers, finished) = self.command.ask(tools, errand, cancel, progress).await?;
+        // Its result would be recorded under the name of another one.
+        if answers.about.identity() != self.about.identity() {
+            let (now, then) = (answers.about.to_string(), self.about.to_string());
+            return Err(ProviderError::Changed { now, then });
+        }
+        Ok((answers, finished))
+    }
+}
+
+/// How long a provider may take for so much sound.
+pub(crate) fn sound_limit(length: Duration) -> Duration {
+    START.saturating_add(length.saturating_mul(SOUND_FACTOR))
+}
+
+/// How long a provider may take for so many pictures.
+pub(crate) fn frames_limit(frames: u64) -> Duration {
+    START.saturating_add(FRAME.saturating_mul(u32::try_from(frames).unwrap_or(u32::MAX)))
 }
 
 impl Command {
     async fn ask(
         &self,
         tools: &Tools,
-        work: &Path,
-        request: &Request<'_>,
-        sources: &[PathBuf],
-        limit: Duration,
+        errand: &Errand<'_>,
         cancel: &Cancel,
+        progress: impl FnMut(u64, u64) + Send,
     ) -> Result<(Answers, Finished), ProviderError> {
+        let Errand { request, work, source, limit, total } = errand;
         let invocation = Invocation {
             program: self.program.clone(),
             arguments: self.arguments.clone(),
-            readable: self.readable.iter().chain(sources).cloned().collect(),
-            folder: work.to_owned(),
+            readable: self
+                .readable
+                .iter()
+                .map(PathBuf::as_path)
+                .chain(*source)
+                .map(Into::into)
+                .collect(),
+            folder: work.to_path_buf(),
             input: request.line(),
-            // It may be silent for as long as it may take: models do not speak while they load.
-            limits: Limits { wall: limit, cpu: limit, memory_bytes: MEMORY_BYTES, stall: limit },
+            limits: Limits {
+                wall: *limit,
+                cpu: *limit,
+                memory_bytes: MEMORY_BYTES,
+                stall: self.stall.min(*limit),
+            },
         };
-        let finished = tools.run(invocation, cancel, |_| ()).await?;
+        let mut live = Live::new(request, *total, progress);
+        let heard = |piece: &[u8]| live.take(piece, Instant::now());
+        let finished = tools.run_heard(invocation, cancel, heard).await?;
         let answers = request.read(&finished.output).map_err(|problem| {
             let words = finished.complaints.trim();
             let words =
@@ -364,144 +399,4 @@ fn readable(program: &Path, arguments: &[OsString]) -> Vec<PathBuf> {
 fn installation(program: &Path) -> Option<&Path> {
     let folder = program.parent().filter(|folder| folder.ends_with("bin"))?;
     folder.parent().filter(|whole| whole.parent().is_some() && whole.join("lib").is_dir())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
-
-    use super::*;
-    use crate::tasks::fixtures::options;
-
-    const ABOUT: &str = r#"echo '{"provider":"p","version":"1","model":"m"}'"#;
-    const DONE: &str = r#"echo '{"done":true}'"#;
-
-    async fn tools() -> Tools {
-        Tools::find(&options()).await.unwrap()
-    }
-
-    /// A provider that answers a request for work by running `body`, and its folder.
-    async fn provider(tools: &Tools, body: &str) -> (tempfile::TempDir, Provider) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("provider.sh");
-        let text = format!(
-            "#!/bin/sh\nread request\ncase $request in *describe*) {ABOUT};{DONE};exit;; esac\n{body}\n"
-        );
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let choice: Choice = format!("exec:{}", path.display()).parse().unwrap();
-        (folder, Provider::open(tools, &choice).await.unwrap().unwrap())
-    }
-
-    async fn hear(tools: &Tools, provider: &Provider) -> Result<Found<Segment>, ProviderError> {
-        let work = tempfile::tempdir().unwrap();
-        let sound = work.path().join("sound.wav");
-        std::fs::write(&sound, "RIFF").unwrap();
-        let sound = (sound.as_path(), Duration::from_secs(1));
-        provider.transcribe(tools, work.path(), sound, "en", &Cancel::never()).await
-    }
-
-    #[test]
-    fn a_choice_is_written_as_it_is_read() {
-        for text in ["none", "whisper", "exec:/opt/ear --model m"] {
-            assert_eq!(String::from(text.parse::<Choice>().unwrap()), text);
-        }
-        for bad in ["", "exec:", "exec: "] {
-            assert!(bad.parse::<Choice>().unwrap_err().contains("is no provider"), "{bad}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_program_of_ones_own_is_asked_and_believed() {
-        let tools = tools().await;
-        let body = format!(
-            r#"{ABOUT}; printf '{{"start_ms":0,"end_ms":900,"text":"%s"}}\n' "$(echo "$request" | tr -d '"' | cut -d, -f3)"; {DONE}"#
-        );
-        let (_folder, provider) = provider(&tools, &body).await;
-        assert_eq!(provider.about().identity(), "p-m-1");
-        let heard = hear(&tools, &provider).await.unwrap();
-        assert_eq!(heard.items.len(), 1);
-        assert_eq!(heard.items[0].text, "language:en}");
-    }
-
-    #[tokio::test]
-    async fn every_way_to_fail_is_told_with_the_programs_words() {
-        let tools = tools().await;
-        for (body, reason) in [
-            ("echo 'out of memory' >&2; exit 3".to_owned(), "out of memory"),
-            (format!("{ABOUT}; echo 'lost the thread' >&2"), "before it was done; it says: lost"),
-            (format!("echo hello; {DONE}"), "no answer: hello"),
-            (DONE.to_owned(), "does not say who it is"),
-            (format!("{ABOUT}; {DONE}; kill -9 $$"), "signal"),
-            (
-                format!(r#"{ABOUT}; echo '{{"at_ms":0,"label":"x","score":1}}'; {DONE}"#),
-                "no answer to",
-            ),
-            (format!(r#"{ABOUT}; printf '\377\n'; {DONE}"#), "UTF-8"),
-        ] {
-            let (_folder, provider) = provider(&tools, &body).await;
-            let error = hear(&tools, &provider).await.unwrap_err().to_string();
-            assert!(error.contains(reason), "{body}: {error}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_provider_that_is_not_there_is_named_with_the_cure() {
-        let tools = tools().await;
-        let open = async |text: &str| {
-            let choice: Choice = text.parse().unwrap();
-            Provider::open(&tools, &choice).await.map(|provider| provider.is_some())
-        };
-        assert_eq!(open("none").await, Ok(false));
-        for (text, reason) in [
-            ("vosk", "give `none`, `whisper`, `open_nsfw`, or exec:PROGRAM"),
-            ("exec:no-such-program-here", "no program `no-such-program-here`"),
-            ("exec:/no/such/program", "no program `/no/such/program`"),
-            ("exec:cat", "it said what is no answer"),
-        ] {
-            let error = open(text).await.unwrap_err().to_string();
-            assert!(error.contains(reason), "{text}: {error}");
-        }
-        let place = tempfile::tempdir().unwrap();
-        let error = Provider::in_folder(&tools, "whisper", place.path()).await.unwrap_err();
-        assert!(error.to_string().ends_with("divvy video provider install whisper"), "{error}");
-    }
-
-    #[tokio::test]
-    async fn what_tools_offer_names_provider_and_model() {
-        let script = format!("{ABOUT}; {DONE}");
-        let exec = Choice::Exec(["sh", "-c", &script].map(str::to_owned).to_vec());
-        let with_speech = ToolOptions { speech: exec, ..options() };
-        let tools = Tools::find(&with_speech).await.unwrap();
-        assert!(tools.capabilities().contains(&"speech=p-m-1".to_owned()));
-        assert!(tools.speech().is_some() && tools.scanner().is_none());
-        let scanner = Choice::Exec(vec!["false".into()]);
-        let error = Tools::find(&ToolOptions { scanner, ..options() }).await.unwrap_err();
-        assert!(error.to_string().starts_with("cannot start the provider `exec:false`"), "{error}");
-    }
-
-    #[test]
-    fn a_program_may_read_its_installation_and_what_its_arguments_name() {
-        let place = tempfile::tempdir().unwrap();
-        let place = place.path().canonicalize().unwrap();
-        let make = |path: &str| {
-            std::fs::create_dir_all(place.join(path).parent().unwrap()).unwrap();
-            std::fs::write(place.join(path), "").unwrap();
-        };
-        make("python/3.12/bin/python3.12");
-        make("python/3.12/lib/library");
-        make("venv/lib/packages");
-        make("venv/bin/activate");
-        make("own/script.py");
-        symlink(place.join("python/3.12"), place.join("python/3")).unwrap();
-        symlink("python3.12", place.join("python/3.12/bin/python3")).unwrap();
-        symlink(place.join("python/3/bin/python3"), place.join("venv/bin/python")).unwrap();
-        let script = place.join("own/script.py");
-        let arguments = ["-I".into(), script.clone().into_os_string(), "/no/such".into()];
-        let found = readable(&place.join("venv/bin/python"), &arguments);
-        let expected = ["own/script.py", "python/3", "python/3.12", "venv"];
-        assert_eq!(found, expected.map(|path| place.join(path)));
-        assert_eq!(readable(&script, &[]), [script]);
-        assert!(readable(Path::new("/usr/bin/env"), &[]).is_empty());
-    }
 }

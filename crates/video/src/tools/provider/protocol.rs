@@ -1,5 +1,6 @@
 //! What is said to a provider and what it may answer, as JSON lines. Decides which answers are believed: all of them
-//! are checked, and one that is not understood fails the run. Knows nothing of processes.
+//! are checked, and one that is not understood fails the run. Progress lines are passed over here; `live` has read them
+//! by then. Knows nothing of processes.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,7 +13,7 @@ use crate::results::Score;
 /// Answers of one run.
 const ANSWERS_MAX: usize = 200_000;
 /// Bytes of one answer, and of what is quoted of it.
-const ANSWER_BYTES_MAX: usize = 16 << 10;
+pub(super) const ANSWER_BYTES_MAX: usize = 16 << 10;
 const QUOTE_CHARS_MAX: usize = 120;
 /// Characters of a name that a provider gives: itself, its version, its model, a label.
 const NAME_CHARS_MAX: usize = 64;
@@ -87,11 +88,13 @@ pub(super) struct Answers {
 /// One line, told by the word that only its kind has.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Line {
+pub(super) enum Line {
     About(About),
     Segment(Segment),
     Score(Score),
     Progress { progress: f64 },
+    Heard { heard_ms: u64 },
+    Seen { seen_frames: u64 },
     Done { done: bool },
 }
 
@@ -173,6 +176,8 @@ impl Request<'_> {
             (Line::Done { done: true }, _) => return Ok(true),
             (Line::Progress { progress }, _) if (0.0..=1.0).contains(&progress) => {}
             (Line::Progress { .. }, _) => return wrong("its progress is not from 0 to 1"),
+            (Line::Heard { .. }, Self::Transcribe { .. })
+            | (Line::Seen { .. }, Self::Scan { .. }) => {}
             (Line::Segment(segment), Self::Transcribe { .. }) => {
                 if segment.end_ms < segment.start_ms {
                     return wrong("something ends before it begins");
@@ -208,7 +213,7 @@ impl Request<'_> {
     }
 }
 
-fn parse(line: &str) -> Result<Line, String> {
+pub(super) fn parse(line: &str) -> Result<Line, String> {
     if line.len() > ANSWER_BYTES_MAX {
         return Err(format!("an answer has more than {ANSWER_BYTES_MAX} bytes: {}", quote(line)));
     }
@@ -264,7 +269,7 @@ mod tests {
     fn whole_answers_are_believed() {
         let hear = Request::Transcribe { audio: "a.wav".into(), language: "en" };
         let said = format!(
-            "{ABOUT}\n{{\"progress\":0.5}}\n\n{{\"start_ms\":0,\"end_ms\":5,\"text\":\"hi\",\"extra\":1}}\n{{\"done\":true}}\n"
+            "{ABOUT}\n{{\"progress\":0.5}}\n{{\"heard_ms\":5}}\n\n{{\"start_ms\":0,\"end_ms\":5,\"text\":\"hi\",\"extra\":1}}\n{{\"done\":true}}\n"
         );
         let answers = hear.read(said.as_bytes()).unwrap();
         assert_eq!(answers.segments.len(), 1);
@@ -273,7 +278,7 @@ mod tests {
             ("hi", None)
         );
         let said = format!(
-            "{ABOUT}\n{{\"at_ms\":10000,\"label\":\"x\",\"score\":1}}\n{{\"at_ms\":0,\"label\":\"x\",\"score\":0.25}}\n{{\"done\":true}}"
+            "{ABOUT}\n{{\"at_ms\":10000,\"label\":\"x\",\"score\":1}}\n{{\"seen_frames\":1}}\n{{\"at_ms\":0,\"label\":\"x\",\"score\":0.25}}\n{{\"done\":true}}"
         );
         assert_eq!(scan(&frames()).read(said.as_bytes()).unwrap().scores.len(), 2);
     }
@@ -292,6 +297,8 @@ mod tests {
             (vec![ABOUT, "{\"done\":false}", done], "no answer to what was asked"),
             (vec![ABOUT, "hello", done], "no answer: hello"),
             (vec![ABOUT, "{\"progress\":7}", done], "progress is not"),
+            (vec![ABOUT, "{\"heard_ms\":-7}", done], "is no answer"),
+            (vec![ABOUT, "{\"seen_frames\":7}", done], "no answer to what was asked"),
             (vec![ABOUT, "{\"start_ms\":5,\"end_ms\":1,\"text\":\"x\"}", done], "ends before"),
             (vec![ABOUT, "{\"start_ms\":-5,\"end_ms\":1,\"text\":\"x\"}", done], "is no answer"),
             (
