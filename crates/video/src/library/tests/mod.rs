@@ -3,6 +3,7 @@
 //! that the library sees of them.
 
 mod stage;
+mod sweeping;
 
 use std::sync::atomic::Ordering;
 
