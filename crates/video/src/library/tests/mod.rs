@@ -244,6 +244,25 @@ async fn what_tasks_took_is_learnt_and_urgency_reaches_them() {
 }
 
 #[tokio::test]
+async fn a_task_has_the_time_to_copy_a_large_source() {
+    let theatre = Theatre::open().await;
+    theatre.stage.hold_encodes();
+    let mut limits = Vec::new();
+    for size in [1_000, 5_001_000] {
+        let source = theatre.upload(&vec![7; size]).await;
+        let video = theatre.library.add(new_video(source, ladder(&[480]))).await.unwrap().video;
+        theatre.planned(&video).await;
+        let tasks = theatre.client.workflow_tasks(video.workflow_id().unwrap()).await.unwrap();
+        let encode = tasks.iter().find(|task| task.kind == Encode::KIND).unwrap();
+        let terms = theatre.client.task(encode.id).detail().await.unwrap().terms;
+        limits.push(terms.timeout_ms.unwrap());
+        theatre.library.cancel(&video.id).await.unwrap();
+    }
+    assert_eq!(limits[1], limits[0] + 5_000, "a second for each million bytes");
+    theatre.close().await;
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_said_so() {
     let theatre = Theatre::open().await;
     let library: &Library = &theatre.library;

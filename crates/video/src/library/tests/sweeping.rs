@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use divvy::objects::BlobId;
-use divvy::types::{Payload, TaskSpec};
+use divvy::types::{Payload, TaskId, TaskSpec};
 use divvy_objects::{NewUpload, Uploads};
 
 use super::stage::{Theatre, new_video};
@@ -116,8 +116,8 @@ async fn what_a_waiting_task_of_another_program_names_stays_until_it_has_ended()
     let document = serde_json::json!({ "more": hinted });
     let document = theatre.upload(document.to_string().as_bytes()).await;
     let payload = Payload::from_value(&[named, document]).unwrap();
-    let spec = TaskSpec { payload, ..TaskSpec::new("nobody.serves.this") };
-    let id = spec.id;
+    let id = TaskId::from_key("waits for a worker");
+    let spec = TaskSpec { payload, ..TaskSpec::new(id, "nobody.serves.this") };
     theatre.client.submit_specs(vec![spec]).await.unwrap();
     theatre.age_blobs();
     assert_eq!(library.sweep(Sweep::default()).await.unwrap(), Swept::default());
