@@ -69,6 +69,12 @@ impl Library {
             );
             return Err(bad("older_than_ms", problem));
         }
+        let rested = self.objects.rested_blobs(rest).await?;
+        if rested.is_empty() {
+            // Nothing can go, so nothing needs to be read.
+            let uploads = self.objects.expire_uploads(rest, sweep.dry_run).await?;
+            return Ok(swept(sweep.dry_run, Vec::new(), &uploads, 0));
+        }
         // What a task begins to name after this was named elsewhere, or stored, a moment ago.
         let mut used = self.named_by_tasks().await?;
         let _alone = self.order.write().await;
@@ -85,7 +91,7 @@ impl Library {
             }
         }
         let mut gone = Vec::new();
-        for blob in self.objects.rested_blobs(rest).await? {
+        for blob in rested {
             if used.blobs.contains(&blob.id) {
                 continue;
             }

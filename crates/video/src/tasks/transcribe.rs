@@ -181,7 +181,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_sound_goes_when_the_subtitles_are_made_and_comes_back_if_it_is_needed() {
-        let script = r#"echo '{"provider":"ear","version":"1","model":"m","languages":["en"]}'; read -r line; echo '{"start_ms":0,"end_ms":500,"text":"hi"}'; echo '{"done":true}'"#;
+        let script = r#"echo '{"provider":"ear","version":"1","model":"m","languages":["en"]}'; read -r line; case "$line" in *transcribe*) echo '{"start_ms":0,"end_ms":500,"text":"hi"}';; esac; echo '{"done":true}'"#;
         let choice = Choice::Exec(["sh", "-c", script].map(str::to_owned).to_vec());
         let fixture = Fixture::with(choice, Choice::Nobody).await;
         let picture = ["-f", "lavfi", "-i", "color=red:s=320x180:r=10:d=1"];
