@@ -108,7 +108,7 @@ impl Service {
             let follower = Follower { path, shown: settings_file, handle, said };
             tokio::spawn(follower.run(shutdown.clone()));
         }
-        let address = server.address();
+        let (address, sweeping) = (server.address(), shutdown.clone());
         let service = Self {
             address,
             edge: Some(tokio::spawn(server.run(shutdown.clone()))),
@@ -117,7 +117,10 @@ impl Service {
             stopper,
         };
         match library(address, plan.token.as_deref(), objects).await {
-            Ok(library) => mount.open(library),
+            Ok(library) => {
+                mount.open(library.clone());
+                tokio::spawn(library.sweep_daily(sweeping));
+            }
             Err(error) => {
                 service.stop().await?;
                 return Err(error);

@@ -3,10 +3,10 @@
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use crate::error::if_there;
-use crate::folder::{is_at, remove};
+use crate::folder::{is_at, is_older, remove};
 use crate::{Blob, BlobHasher, BlobId, Error, Folder};
 
 /// Bytes read at once while a file is hashed and copied.
@@ -26,17 +26,26 @@ impl Folder {
         Ok(found.map(|found| Blob { id, size: found.len() }))
     }
 
-    /// The blob, if it is here; it counts as just used.
+    /// The blob, if it is here; it counts as just used, so [`Self::remove_rested_blob`] leaves it alone for a while.
     pub fn touch_blob(&self, id: BlobId) -> Result<Option<Blob>, Error> {
-        match self.open_blob(id) {
-            Ok((blob, file)) => {
-                // The time only orders blobs by use; one that belongs to another user keeps its own.
-                let _ = file.set_modified(SystemTime::now());
-                Ok(Some(blob))
-            }
-            Err(Error::NoBlob(_)) => Ok(None),
-            Err(error) => Err(error),
+        // One that belongs to another user keeps its time; whoever relies on more stores it again.
+        Ok(self.renew(id)?.map(|(blob, _)| blob))
+    }
+
+    /// The blob, if it is here, and whether its time could be renewed.
+    fn renew(&self, id: BlobId) -> Result<Option<(Blob, bool)>, Error> {
+        let (blob, file) = match self.open_blob(id) {
+            Ok(found) => found,
+            Err(Error::NoBlob(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        // Who removes a blob holds its lock from the look at its time until it is gone: either that one sees the new
+        // time, or we see that the blob is gone. Where there are no locks, there is one process and little chance.
+        let _ = file.lock_shared();
+        if !is_at(&file, &self.blob_path(id)) {
+            return Ok(None);
         }
+        Ok(Some((blob, file.set_modified(SystemTime::now()).is_ok())))
     }
 
     /// The blob and its file, to be read only.
@@ -110,6 +119,32 @@ impl Folder {
         }
     }
 
+    /// Removes a blob unless it was stored or used within `rest`, or someone holds it; returns it if it is gone.
+    pub fn remove_rested_blob(&self, id: BlobId, rest: Duration) -> Result<Option<Blob>, Error> {
+        let path = self.blob_path(id);
+        let (blob, file) = match self.open_blob(id) {
+            Ok(found) => found,
+            Err(Error::NoBlob(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let is_alone = file.try_lock().is_ok() && is_at(&file, &path);
+        if !is_alone || !is_older(&file, rest) {
+            return Ok(None);
+        }
+        Ok(remove(&path)?.then_some(blob))
+    }
+
+    /// All blobs that were neither stored nor used within `rest`.
+    pub fn rested_blobs(&self, rest: Duration) -> Result<Vec<Blob>, Error> {
+        let now = SystemTime::now();
+        let rests = |used: SystemTime| now.duration_since(used).is_ok_and(|past| past >= rest);
+        let found = self.blobs().filter_map(|found| match found {
+            Ok((blob, used)) => rests(used).then_some(Ok(blob)),
+            Err(error) => Some(Err(error)),
+        });
+        found.collect()
+    }
+
     /// All blobs with the times of their last use or storing, in no order.
     pub fn blobs(&self) -> impl Iterator<Item = Result<(Blob, SystemTime), Error>> + use<> {
         let root = self.root().join("blobs");
@@ -139,9 +174,9 @@ impl Folder {
         })
     }
 
-    /// Whether a blob is here with this size. If it is, it counts as just used.
+    /// Whether a blob is here with this size and counts as just used. If not, it must be placed anew.
     pub(crate) fn refresh(&self, blob: Blob) -> Result<bool, Error> {
-        Ok(self.touch_blob(blob.id)?.is_some_and(|found| found.size == blob.size))
+        Ok(self.renew(blob.id)?.is_some_and(|(found, is_new)| is_new && found.size == blob.size))
     }
 
     fn put(&self, expected: Option<BlobId>, from: &mut dyn Read) -> Result<Blob, Error> {
@@ -257,6 +292,55 @@ mod tests {
         drop(second);
         assert!(folder.evict_blob(id).unwrap() && folder.evict_blob(id).unwrap());
         assert!(folder.hold_blob(id).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_blob_is_swept_only_after_its_rest() {
+        let (_place, folder) = folder();
+        let day = Duration::from_secs(86_400);
+        let id = folder.put_blob(&mut &b"abc"[..]).unwrap().id;
+        let age = |by: Duration| {
+            let file = File::open(folder.blob_path(id)).unwrap();
+            file.set_modified(SystemTime::now() - by).unwrap();
+        };
+        age(day - Duration::from_secs(60));
+        assert!(folder.rested_blobs(day).unwrap().is_empty());
+        assert_eq!(folder.remove_rested_blob(id, day).unwrap(), None);
+        age(2 * day);
+        assert_eq!(folder.rested_blobs(day).unwrap(), [Blob { id, size: 3 }]);
+        let held = folder.hold_blob(id).unwrap();
+        age(2 * day);
+        assert_eq!(folder.remove_rested_blob(id, day).unwrap(), None, "someone holds it");
+        drop(held);
+        folder.touch_blob(id).unwrap();
+        assert_eq!(folder.remove_rested_blob(id, day).unwrap(), None, "it was used meanwhile");
+        age(2 * day);
+        assert_eq!(folder.remove_rested_blob(id, day).unwrap(), Some(Blob { id, size: 3 }));
+        assert_eq!(folder.remove_rested_blob(id, day).unwrap(), None);
+        assert_eq!(folder.blob(id).unwrap(), None);
+    }
+
+    #[test]
+    fn a_blob_that_is_stored_while_it_is_swept_is_there_afterwards() {
+        let (_place, folder) = folder();
+        let day = Duration::from_secs(86_400);
+        let id = BlobId::of(b"abc");
+        for _ in 0..500 {
+            folder.put_blob(&mut &b"abc"[..]).unwrap();
+            let file = File::open(folder.blob_path(id)).unwrap();
+            file.set_modified(SystemTime::now() - 2 * day).unwrap();
+            drop(file);
+            let start = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    start.wait();
+                    folder.remove_rested_blob(id, day).unwrap();
+                });
+                start.wait();
+                folder.put_blob(&mut &b"abc"[..]).unwrap();
+            });
+            assert!(folder.blob(id).unwrap().is_some(), "what a put promised is there");
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Folder {
             fs::create_dir_all(&path).map_err(Error::io("create", path))?;
         }
         let folder = Self { root, records: Arc::default() };
-        folder.sweep()?;
+        folder.clear_temporary()?;
         folder.identify()?;
         Ok(folder)
     }
@@ -95,7 +95,7 @@ impl Folder {
     }
 
     /// Removes files in `tmp` whose writers are gone. One that is written now is locked.
-    fn sweep(&self) -> Result<(), Error> {
+    fn clear_temporary(&self) -> Result<(), Error> {
         let folder = self.root.join("tmp");
         for entry in fs::read_dir(&folder).map_err(Error::io("list", &folder))? {
             let path = entry.map_err(Error::io("list", &folder))?.path();

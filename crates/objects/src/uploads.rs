@@ -9,7 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -158,9 +158,24 @@ impl Uploads {
         self.forget(id)
     }
 
-    /// Removes uploads that rested for that long; says how many.
-    pub fn expire(&self, life: Duration) -> Result<usize, Error> {
-        let mut count = 0;
+    /// Removes uploads that rested for that long; returns them with the bytes that had arrived.
+    pub fn expire(&self, life: Duration) -> Result<Vec<(UploadId, u64)>, Error> {
+        self.resting_then(life, |id| self.forget(id))
+    }
+
+    /// The uploads that rested for that long and that nobody sends now, with the bytes that arrived. What is left of a
+    /// finished one has none.
+    pub fn resting(&self, life: Duration) -> Result<Vec<(UploadId, u64)>, Error> {
+        self.resting_then(life, |_| Ok(()))
+    }
+
+    /// Does something with each upload that rests, while nobody can go on with it.
+    fn resting_then(
+        &self,
+        life: Duration,
+        act: impl Fn(UploadId) -> Result<(), Error>,
+    ) -> Result<Vec<(UploadId, u64)>, Error> {
+        let mut resting = Vec::new();
         let mut ids = self.ids("json")?;
         ids.extend(self.ids("part")?);
         ids.sort();
@@ -169,12 +184,17 @@ impl Uploads {
             let open = |path: PathBuf| if_there(File::open(&path)).map_err(Error::io("open", path));
             let (data, note) = (open(self.data_path(id))?, open(self.note_path(id))?);
             let rests = [&data, &note].into_iter().flatten().all(|file| is_older(file, life));
-            if rests && data.is_none_or(|data| data.try_lock().is_ok()) {
-                self.forget(id)?;
-                count += 1;
+            if !rests || data.as_ref().is_some_and(|data| data.try_lock().is_err()) {
+                continue;
             }
+            let bytes = match &data {
+                Some(data) => data.metadata().map_err(Error::io("read", self.data_path(id)))?.len(),
+                None => 0,
+            };
+            act(id)?;
+            resting.push((id, bytes));
         }
-        Ok(count)
+        Ok(resting)
     }
 
     fn forget(&self, id: UploadId) -> Result<(), Error> {
@@ -190,6 +210,9 @@ impl Uploads {
             remove(&data)?;
             return Ok(());
         }
+        // Its last byte may have come long ago, but its rest as a blob begins now.
+        let opened = File::open(&data).map_err(Error::io("open", &data))?;
+        opened.set_modified(SystemTime::now()).map_err(Error::io("write", &data))?;
         self.folder.place(&data, &self.folder.blob_path(blob.id))
     }
 

@@ -72,6 +72,8 @@ impl Scene {
 struct Cutter {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    /// Bytes that came from the server.
+    received: Arc<AtomicU64>,
 }
 
 impl Cutter {
@@ -80,21 +82,27 @@ impl Cutter {
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let cut = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&connections);
+        let received = Arc::new(AtomicU64::new(0));
+        let (counted, down) = (Arc::clone(&connections), Arc::clone(&received));
         tokio::spawn(async move {
             while let Ok((near, _)) = listener.accept().await {
                 counted.fetch_add(1, Ordering::Relaxed);
                 let Ok(far) = TcpStream::connect(to).await else { continue };
-                tokio::spawn(pass(near, far, Arc::clone(&cut), cuts, after));
+                tokio::spawn(pass(near, far, Arc::clone(&down), Arc::clone(&cut), cuts, after));
             }
         });
-        Self { address, connections }
+        Self { address, connections, received }
+    }
+
+    fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
     }
 }
 
 async fn pass(
     mut near: TcpStream,
     mut far: TcpStream,
+    received: Arc<AtomicU64>,
     cut: Arc<AtomicUsize>,
     cuts: usize,
     after: usize,
@@ -108,7 +116,10 @@ async fn pass(
                 _ => return,
             },
             count = far.read(&mut down) => match count {
-                Ok(count @ 1..) if near.write_all(&down[..count]).await.is_ok() => count,
+                Ok(count @ 1..) if near.write_all(&down[..count]).await.is_ok() => {
+                    received.fetch_add(count as u64, Ordering::Relaxed);
+                    count
+                }
                 _ => return,
             },
         };
@@ -218,8 +229,40 @@ async fn an_upload_and_a_download_go_on_after_every_cut() {
     let file = objects.local_file(blob.id).await.unwrap();
     assert!(fs::read(file.path()).unwrap() == data);
     assert!(cutter.connections.load(Ordering::Relaxed) > 3);
+    // From zero after each cut it would be more than 9.5 million.
+    assert!(cutter.received() < 6_500_000, "{} bytes", cutter.received());
     let again = objects.local_file(blob.id).await.unwrap();
     assert_eq!(again.path(), file.path());
+}
+
+#[tokio::test]
+async fn a_download_that_a_dead_worker_began_is_finished_by_the_next_one() {
+    let scene = Scene::start().await;
+    let data = data(6_000_000, 5);
+    let id = scene.folder.put_blob(&mut &data[..]).unwrap().id;
+    let cutter = Cutter::start(scene.address(), usize::MAX, 2_500_000).await;
+    {
+        let first = scene.remote(cutter.address, "cache", CACHE_BYTES);
+        let fetching = first.local_file(id);
+        tokio::pin!(fetching);
+        let folder = scene.place.path().join("cache/uploads");
+        let arrived = || {
+            let files = fs::read_dir(&folder).into_iter().flatten();
+            let sizes = files.map(|file| file.unwrap().metadata().map_or(0, |found| found.len()));
+            sizes.max().unwrap_or(0)
+        };
+        while arrived() < 2_000_000 {
+            tokio::select! {
+                done = &mut fetching => panic!("{done:?}"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+    }
+    let counter = Cutter::start(scene.address(), 0, 0).await;
+    let second = scene.remote(counter.address, "cache", CACHE_BYTES);
+    let file = second.local_file(id).await.unwrap();
+    assert!(fs::read(file.path()).unwrap() == data);
+    assert!(counter.received() < 4_100_000, "{} bytes", counter.received());
 }
 
 #[tokio::test]
@@ -271,10 +314,12 @@ async fn many_who_want_a_blob_at_once_fetch_it_once() {
     let scene = Scene::start().await;
     let data = data(400_000, 4);
     let id = scene.folder.put_blob(&mut &data[..]).unwrap().id;
-    let objects = scene.objects();
+    let counter = Cutter::start(scene.address(), 0, 0).await;
+    // The slots of two workers of one machine, which share a cache.
+    let workers = [(); 2].map(|()| scene.remote(counter.address, "cache", CACHE_BYTES));
     let wanting: Vec<_> = (0..8)
-        .map(|_| {
-            let objects = objects.clone();
+        .map(|slot| {
+            let objects = workers[slot % 2].clone();
             tokio::spawn(async move { objects.local_file(id).await.unwrap() })
         })
         .collect();
@@ -282,6 +327,7 @@ async fn many_who_want_a_blob_at_once_fetch_it_once() {
         let file = wanting.await.unwrap();
         assert_eq!(fs::read(file.path()).unwrap().len(), data.len());
     }
+    assert!(counter.received() < 500_000, "{} bytes", counter.received());
     assert_eq!(cached(&scene, "cache"), 1);
     let partial = fs::read_dir(scene.place.path().join("cache/uploads")).unwrap();
     assert_eq!(partial.count(), 0);
@@ -310,6 +356,38 @@ async fn the_cache_evicts_what_was_not_used_for_longest_and_nobody_holds() {
     let file = objects.local_file(large).await.unwrap();
     assert!(file.path().exists(), "larger than the cache, and needed all the same");
     assert_eq!(cached(&scene, "small"), 1);
+}
+
+#[tokio::test]
+async fn whoever_finds_a_blob_keeps_it_from_being_swept() {
+    let scene = Scene::start().await;
+    let rest = std::time::Duration::from_secs(86_400);
+    let data = data(100_000, 6);
+    let path = scene.file("a.bin", &data);
+    let id = scene.folder.put_blob(&mut &data[..]).unwrap().id;
+    let here = Objects::in_folder(scene.folder.clone());
+    let there = scene.objects();
+    let age = || {
+        let file = fs::File::open(scene.folder.blob_path(id)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - 2 * rest).unwrap();
+    };
+    for step in 0..5 {
+        age();
+        let found = match step {
+            0 => here.blob(id).await.unwrap().unwrap(),
+            1 => there.blob(id).await.unwrap().unwrap(),
+            2 => here.put(data.clone()).await.unwrap(),
+            3 => there.put(data.clone()).await.unwrap(),
+            _ => there.put_file(&path).await.unwrap(),
+        };
+        assert_eq!(found.id, id);
+        assert_eq!(here.remove_rested_blob(id, rest).await.unwrap(), None, "step {step}");
+    }
+    age();
+    assert!(matches!(there.rested_blobs(rest).await, Err(ObjectError::Elsewhere)));
+    assert_eq!(there.remove_rested_blob(id, rest).await.unwrap(), None, "nobody there knows");
+    assert_eq!(here.rested_blobs(rest).await.unwrap().len(), 1);
+    assert!(here.remove_rested_blob(id, rest).await.unwrap().is_some());
 }
 
 #[tokio::test]

@@ -56,8 +56,11 @@ impl Stored {
             let uploads = self.uploads.clone();
             let expired = tokio::task::spawn_blocking(move || uploads.expire(UPLOAD_LIFE)).await;
             match expired {
-                Ok(Ok(0)) => {}
-                Ok(Ok(count)) => tracing::info!(count, "gave up uploads that nobody went on with"),
+                Ok(Ok(expired)) if expired.is_empty() => {}
+                Ok(Ok(expired)) => {
+                    let count = expired.len();
+                    tracing::info!(count, "gave up uploads that nobody went on with");
+                }
                 Ok(Err(error)) => tracing::warn!(%error, "cannot look for uploads that rest"),
                 Err(_) => return,
             }

@@ -51,8 +51,17 @@ async fn a_file_is_sent_whole_or_in_part_and_nothing_else_is() {
     assert_eq!(part.bytes().await.unwrap(), &expected[10..20]);
     let behind = ask(Method::GET, "range", "bytes=99999999-").await.unwrap();
     assert_eq!(behind.headers()["content-range"], format!("bytes */{}", entry.length));
-    assert_eq!(code(behind).await, (416, "no_such_part".to_owned()));
+    assert_eq!(code(behind).await, (416, "no_such_range".to_owned()));
     assert_eq!(ask(Method::GET, "if-none-match", &tag).await.unwrap().status(), 304);
+    for (range, version, status) in [
+        ("bytes=1-2", tag.as_str(), 206),
+        ("bytes=1-2", "\"another\"", 200),
+        ("bytes=0-1,4-5", tag.as_str(), 200),
+    ] {
+        let request = world.http.get(world.url(&path)).header("range", range);
+        let answer = request.header("if-range", version).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{range} {version}");
+    }
     let head = ask(Method::HEAD, "accept", "*/*").await.unwrap();
     assert_eq!(head.headers()["content-length"], entry.length.to_string());
     assert!(head.bytes().await.unwrap().is_empty());
@@ -75,6 +84,50 @@ async fn a_file_is_sent_whole_or_in_part_and_nothing_else_is() {
             .iter()
             .all(|file| !file["path"].as_str().unwrap().ends_with(".m4s"))
     );
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn only_the_wanted_part_of_a_blob_is_read_over_the_network() {
+    let world = World::start_closed(None).await;
+    let cache = world.open_remote().await;
+    let (manifest, parts) = clip::publish(&world.objects).await;
+    let mut ready = video("clip00000001", "Clip");
+    (ready.state, ready.manifest) = (VideoState::Ready, Some(manifest));
+    world.record(&ready).await;
+    let entry = parts.files.iter().find(|file| file.path == "v/180p/seg_00001.m4s").unwrap();
+    let blob = world.objects.get(entry.blob).await.unwrap();
+    let begin = usize::try_from(entry.offset).unwrap();
+    let path = format!("/videos/clip00000001/files/{}", entry.path);
+    let whole = world.get(&path).await.bytes().await.unwrap();
+    assert_eq!(whole, &blob[begin..begin + usize::try_from(entry.length).unwrap()]);
+    let part = world.http.get(world.url(&path)).header("range", "bytes=5-8").send().await.unwrap();
+    assert_eq!(part.status(), 206);
+    assert_eq!(part.bytes().await.unwrap(), &blob[begin + 5..begin + 9]);
+    let copies = divvy_objects::Folder::attach(cache).unwrap();
+    let copies: Vec<_> = copies.blobs().map(|found| found.unwrap().0.id).collect();
+    assert_eq!(copies, [manifest], "the manifest is read whole, media never");
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn a_sweep_can_be_looked_at_before_it_is_done() {
+    let world = World::start().await;
+    let blob = world.objects.put(b"never added".to_vec()).await.unwrap().id;
+    let folder = divvy_objects::Folder::attach(world.folder.path().join("objects")).unwrap();
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(90_000);
+    std::fs::File::open(folder.blob_path(blob)).unwrap().set_modified(long_ago).unwrap();
+    let ask = |body: &'static str| world.http.post(world.url("/api/v1/videos/sweep")).body(body);
+    let look = ask(r#"{"dry_run": true}"#).send().await.unwrap().json::<Value>().await.unwrap();
+    assert_eq!((&look["blobs"], &look["items"][0]["size"]), (&1.into(), &11.into()), "{look}");
+    let swept = ask("{}").send().await.unwrap().json::<Value>().await.unwrap();
+    assert_eq!((&swept["bytes"], &swept["dry_run"]), (&11.into(), &false.into()));
+    assert!(folder.blob(blob).unwrap().is_none());
+    for bad in [r#"{"older_than_ms": 1}"#, r#"{"older_than_ms": "1d"}"#, r#"{"older_then_ms": 1}"#]
+    {
+        let (status, name) = code(ask(bad).send().await.unwrap()).await;
+        assert!(status == 400 && name.starts_with("invalid_"), "{bad}: {status} {name}");
+    }
     world.stop().await;
 }
 

@@ -53,6 +53,9 @@ pub(crate) enum Video {
     /// Remove videos with everything that no other video uses
     #[command(after_help = REMOVE_EXAMPLES)]
     Remove(Remove),
+    /// Remove what no video uses: the server does it each day by itself
+    #[command(after_help = SWEEP_EXAMPLES)]
+    Sweep(SweepFlags),
     /// Stop the work on videos
     #[command(after_help = VIDEO_EXAMPLES)]
     Cancel(SomeVideos),
@@ -75,6 +78,13 @@ const REMOVE_EXAMPLES: &str = "\
 Examples:
   divvy video remove 7k2m
   divvy video list -q --state failed | xargs divvy video remove --yes";
+const SWEEP_EXAMPLES: &str = "\
+Examples:
+  divvy video sweep --dry-run              what would go, and how much it is
+  divvy video sweep --older-than 2h
+
+Uploads that were never added, unfinished ones, and what cancelled videos left.
+What a record, a video or a task that may still run names always stays.";
 const PROVIDER_EXAMPLES: &str = "\
 Examples:
   divvy video provider list
@@ -215,6 +225,17 @@ pub(crate) struct Remove {
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,
+}
+
+/// What to sweep.
+#[derive(Args, Debug)]
+pub(crate) struct SweepFlags {
+    /// Only show what would go
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// How long it must have rested, at least 10m
+    #[arg(long, value_name = "SPAN", default_value = "24h")]
+    pub(crate) older_than: Span,
 }
 
 /// Verbs of providers.

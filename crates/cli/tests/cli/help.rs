@@ -58,6 +58,7 @@ const COMMANDS: &[&str] = &[
     "video open",
     "video export",
     "video remove",
+    "video sweep",
     "video cancel",
     "video approve",
     "video provider",

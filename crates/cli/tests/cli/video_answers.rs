@@ -10,7 +10,9 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use divvy::objects::{Blob, BlobId};
 use divvy_video::Recipe;
-use divvy_video::library::{Added, NewVideo, Stage, Video, VideoId, VideoState, VideoView};
+use divvy_video::library::{
+    Added, NewVideo, Stage, Sweep, Swept, Video, VideoId, VideoState, VideoView,
+};
 use divvy_video::manifest::{FileEntry, Manifest, Part};
 use serde_json::{Value, json};
 
@@ -99,8 +101,15 @@ fn router() -> Router<Shared> {
         stored.lock().unwrap().asked.push(format!("remove {id}"));
         Json(json!({ "bytes": 1536 }))
     }
+    async fn sweep(State(stored): State<Shared>, Json(sweep): Json<Sweep>) -> Json<Value> {
+        stored.lock().unwrap().asked.push(json!(sweep).to_string());
+        let items = vec![Blob { id: BlobId::of(b"left"), size: 1536 }];
+        let dry_run = sweep.dry_run;
+        Json(json!(Swept { dry_run, bytes: 2048, blobs: 1, uploads: 1, results: 2, items }))
+    }
     Router::new()
         .route("/api/v1/videos", get(list).post(add))
+        .route("/api/v1/videos/sweep", post(sweep))
         .route("/api/v1/videos/{id}", get(view).delete(remove))
         .route("/api/v1/videos/{id}/events", get(events))
         .route("/api/v1/videos/{id}/manifest", get(manifest))
@@ -245,6 +254,24 @@ fn removal_asks_first_and_says_what_it_freed() {
     let said = answers.run(&["video", "remove", "ab", "--yes"]).expect(0).stdout;
     assert!(said.contains("1.5 KiB freed"), "{said}");
     assert_eq!(answers.asked(), ["remove ab0000000000"]);
+}
+
+#[test]
+fn a_sweep_shows_what_and_how_much() {
+    let answers = Answers::new([]);
+    let said = answers.run(&["video", "sweep", "--dry-run"]).expect(0).stdout;
+    assert!(
+        said.starts_with("would remove 2.0 KiB (1 blob, 1 unfinished upload, 2 results"),
+        "{said}"
+    );
+    assert!(said.contains("1.5 KiB") && said.contains(&BlobId::of(b"left").to_string()), "{said}");
+    assert_eq!(answers.asked(), [r#"{"dry_run":true,"older_than_ms":86400000}"#]);
+    let said = answers.run(&["video", "sweep", "--older-than", "2h"]).expect(0).stdout;
+    assert!(said.starts_with("removed 2.0 KiB") && said.lines().count() == 1, "{said}");
+    assert_eq!(answers.asked(), [r#"{"dry_run":false,"older_than_ms":7200000}"#]);
+    let json = answers.run(&["video", "sweep", "--json"]).expect(0).json();
+    assert_eq!(json[0]["bytes"], 2048);
+    answers.run(&["video", "sweep", "--older-than", "yesterday"]).expect(2);
 }
 
 #[test]

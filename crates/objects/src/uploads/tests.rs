@@ -65,6 +65,20 @@ fn a_death_between_the_last_byte_and_the_name_is_made_good() {
 }
 
 #[test]
+fn the_rest_of_a_blob_begins_when_its_upload_is_finished() {
+    let (_place, uploads) = uploads();
+    let id = uploads.create(of_length(2)).unwrap().id;
+    fs::write(uploads.data_path(id), b"ab").unwrap();
+    let blob = Some(BlobId::of(b"ab"));
+    uploads.write_note(id, &Note { new: of_length(2), blob }).unwrap();
+    // Whoever received the last byte died, long ago.
+    let long_ago = SystemTime::now() - 2 * UPLOAD_LIFE;
+    File::open(uploads.data_path(id)).unwrap().set_modified(long_ago).unwrap();
+    assert!(uploads.upload(id).unwrap().blob.is_some());
+    assert!(uploads.folder.rested_blobs(UPLOAD_LIFE).unwrap().is_empty());
+}
+
+#[test]
 fn a_wrong_offset_a_second_sender_and_too_much_data_are_refused() {
     let (_place, uploads) = uploads();
     let id = uploads.create(of_length(3)).unwrap().id;
@@ -114,7 +128,10 @@ fn an_upload_that_rests_is_given_up_and_one_at_work_is_not() {
             File::open(path).unwrap().set_modified(long_ago).unwrap();
         }
     }
-    assert_eq!(uploads.expire(UPLOAD_LIFE).unwrap(), 1);
+    fs::write(uploads.data_path(young), b"abc").unwrap();
+    assert_eq!(uploads.resting(UPLOAD_LIFE).unwrap(), [(resting, 0)]);
+    assert!(uploads.upload(resting).is_ok(), "a look changes nothing");
+    assert_eq!(uploads.expire(UPLOAD_LIFE).unwrap(), [(resting, 0)]);
     assert!(matches!(uploads.upload(resting), Err(Error::NoUpload(_))));
     assert!(uploads.upload(working).is_ok() && uploads.upload(young).is_ok());
 }

@@ -1,7 +1,8 @@
 //! What a client may ask about others than its own submissions: workers, and workflows by their ids.
 
-use divvy_types::WorkflowId;
+use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::{CancelledWorkflow, Page, TaskSummary, WorkerView, WorkflowView};
+use divvy_types::{TaskState, WorkflowId};
 
 use super::{CancelBody, Client, Error};
 use crate::workflow::tasks_of;
@@ -25,6 +26,28 @@ impl Client {
     /// it.
     pub async fn workflow_tasks(&self, id: WorkflowId) -> Result<Vec<TaskSummary>, Error> {
         tasks_of(self.http(), id).await
+    }
+
+    /// All tasks in these states, newest first; nothing if there are more than `max`.
+    pub async fn tasks_in(
+        &self,
+        states: &[TaskState],
+        max: usize,
+    ) -> Result<Option<Vec<TaskSummary>>, Error> {
+        let states: String = states.iter().map(|state| format!("&state={state}")).collect();
+        let (mut tasks, mut after) = (Vec::new(), String::new());
+        loop {
+            let page: Page<TaskSummary> =
+                self.http().get(&format!("/tasks?limit={PAGE_ROWS_MAX}{states}{after}")).await?;
+            tasks.extend(page.items);
+            if tasks.len() > max {
+                return Ok(None);
+            }
+            match page.next {
+                Some(next) => after = format!("&after={next}"),
+                None => return Ok(Some(tasks)),
+            }
+        }
     }
 
     /// Cancels every task of a workflow that has not ended; says how many were cancelled or are being stopped.

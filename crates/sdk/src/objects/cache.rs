@@ -88,7 +88,10 @@ impl Cache {
     /// cache is fetched all the same: the work must go on.
     async fn make_room(&self, bytes: u64) -> Result<(), ObjectError> {
         let room = self.bytes_max.saturating_sub(bytes);
+        let uploads = self.uploads.clone();
         on_thread(&self.folder, move |folder| {
+            // Half a blob that nobody came back for takes room too.
+            uploads.expire(UPLOAD_LIFE)?;
             let mut kept = folder.blobs().collect::<Result<Vec<_>, _>>()?;
             kept.sort_by_key(|(_, used)| *used);
             let mut total: u64 = kept.iter().map(|(blob, _)| blob.size).sum();

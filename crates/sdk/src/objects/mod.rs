@@ -6,6 +6,7 @@
 mod cache;
 mod server;
 mod stream;
+mod sweep;
 mod upload;
 mod wire;
 
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use divvy_objects::Folder;
-pub use divvy_objects::{Blob, BlobId, RecordName, Version};
+pub use divvy_objects::{Blob, BlobId, RecordName, Version, Wanted};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -42,6 +43,9 @@ pub enum ObjectError {
         /// What is wrong.
         problem: String,
     },
+    /// Something that only the server itself can do with its objects.
+    #[error("these objects are kept by a server, and only that can look for what nobody uses")]
+    Elsewhere,
     /// A part that a blob does not have.
     #[error("blob {id} has {size} bytes, so there is no part from {start} to {end}")]
     Range {
@@ -147,10 +151,11 @@ impl Objects {
         Ok(Self { place: Arc::new(Place::Remote(Box::new(Remote::new(url, token, reach)?))) })
     }
 
-    /// The blob, if it is there.
+    /// The blob, if it is there. It counts as just used: whoever finds it may rely on it, and no sweep takes it before
+    /// there was time to write its name into a record.
     pub async fn blob(&self, id: BlobId) -> Result<Option<Blob>, ObjectError> {
         match &*self.place {
-            Place::Folder(folder) => on_thread(folder, move |folder| folder.blob(id)).await,
+            Place::Folder(folder) => on_thread(folder, move |folder| folder.touch_blob(id)).await,
             Place::Remote(remote) => remote.blob(id).await,
         }
     }

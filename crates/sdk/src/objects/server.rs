@@ -60,8 +60,8 @@ impl Remote {
     }
 
     pub(super) async fn blob(&self, id: BlobId) -> Result<Option<Blob>, ObjectError> {
-        match self.direct().await? {
-            Some(direct) => on_thread(&direct.folder, move |folder| folder.blob(id)).await,
+        match self.writable().await? {
+            Some(folder) => on_thread(folder, move |folder| folder.touch_blob(id)).await,
             None => Ok(self.wire.blob(id).await?),
         }
     }

@@ -20,6 +20,7 @@ const STEP: usize = 128 << 10;
 
 /// The bytes of a part of a blob, in order. It ends early only with an error.
 pub struct BlobStream {
+    size: u64,
     steps: Pin<Box<dyn Stream<Item = Result<Bytes, ObjectError>> + Send>>,
 }
 
@@ -38,8 +39,16 @@ impl std::fmt::Debug for BlobStream {
 }
 
 impl BlobStream {
-    fn new(steps: impl Stream<Item = Result<Bytes, ObjectError>> + Send + 'static) -> Self {
-        Self { steps: Box::pin(steps) }
+    fn new(
+        size: u64,
+        steps: impl Stream<Item = Result<Bytes, ObjectError>> + Send + 'static,
+    ) -> Self {
+        Self { size, steps: Box::pin(steps) }
+    }
+
+    /// How many bytes the whole blob has.
+    pub fn size(&self) -> u64 {
+        self.size
     }
 
     pub(super) async fn from_folder(
@@ -54,7 +63,7 @@ impl BlobStream {
         let mut file = tokio::fs::File::from_std(file);
         file.seek(SeekFrom::Start(part.start)).await.map_err(&failed)?;
         let steps = ReaderStream::with_capacity(file.take(part.end - part.start), STEP);
-        Ok(Self::new(steps.map_err(failed)))
+        Ok(Self::new(blob.size, steps.map_err(failed)))
     }
 
     pub(super) async fn from_server(
@@ -65,14 +74,17 @@ impl BlobStream {
         let blob = wire.blob(id).await?.ok_or(divvy_objects::Error::NoBlob(id))?;
         check(id, &part, blob.size)?;
         if part.is_empty() {
-            return Ok(Self::new(futures_util::stream::empty()));
+            return Ok(Self::new(blob.size, futures_util::stream::empty()));
         }
         let answer = wire.part(id, &part).await?;
         let http = wire.http.clone();
         let steps = answer.bytes_stream();
-        Ok(Self::new(steps.map(move |step| {
-            step.map_err(|error| ObjectError::Server(http.unreachable(causes(&error))))
-        })))
+        Ok(Self::new(
+            blob.size,
+            steps.map(move |step| {
+                step.map_err(|error| ObjectError::Server(http.unreachable(causes(&error))))
+            }),
+        ))
     }
 }
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use divvy_objects::{Blob, BlobId, Error, Staged};
+use divvy_objects::{Blob, BlobId, Error, Staged, Wanted};
 use futures_util::StreamExt as _;
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
@@ -18,7 +18,6 @@ use tokio_util::io::ReaderStream;
 use crate::app::App;
 use crate::http::error::ApiError;
 use crate::http::parameters::PathText;
-use crate::http::range::Wanted;
 use crate::http::receive::{Sink, receive};
 use crate::objects::on_thread;
 
@@ -64,21 +63,28 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let id: BlobId = id.parse()?;
-    let (blob, file) = app.objects()?.run(move |stored| stored.folder.open_blob(id)).await?;
+    let is_asked_for = method == Method::HEAD;
+    let found = app.objects()?.run(move |stored| {
+        if is_asked_for {
+            // Whoever finds that a blob is here does not store it again, so no sweep may take it from under them.
+            stored.folder.touch_blob(id)?;
+        }
+        stored.folder.open_blob(id)
+    });
+    let (blob, file) = found.await?;
     let tag = format!("\"{id}\"");
-    let wanted = match Wanted::new(&headers, &tag, blob.size) {
-        // The headers of the whole are what HEAD is for.
-        Wanted::Part { .. } | Wanted::Unsatisfiable if method == Method::HEAD => Wanted::Whole,
-        wanted => wanted,
-    };
-    let (status, first, length) = match wanted {
-        Wanted::NotModified => (StatusCode::NOT_MODIFIED, 0, 0),
-        Wanted::Whole => (StatusCode::OK, 0, blob.size),
-        Wanted::Part { first, last } => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
+    let named = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    let wanted = Wanted::new(method.as_str(), named, &tag, blob.size);
+    let status = match wanted {
+        Wanted::NotModified => StatusCode::NOT_MODIFIED,
+        Wanted::Whole => StatusCode::OK,
+        Wanted::Part { .. } => StatusCode::PARTIAL_CONTENT,
         Wanted::Unsatisfiable => return Ok(unsatisfiable(blob)),
     };
+    let part = wanted.bytes(blob.size);
+    let length = part.end - part.start;
     let is_sent = method != Method::HEAD && length > 0;
-    let body = if is_sent { stream(&app, file, first, length).await? } else { Body::empty() };
+    let body = if is_sent { stream(&app, file, part.start, length).await? } else { Body::empty() };
     let mut response = (status, body).into_response();
     let answer = response.headers_mut();
     answer.insert(ETAG, HeaderValue::try_from(tag).expect("a hash in quotes"));
@@ -88,8 +94,7 @@ pub(crate) async fn show(
         answer.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
         answer.insert(CONTENT_LENGTH, HeaderValue::from(length));
     }
-    if let Wanted::Part { first, last } = wanted {
-        let range = format!("bytes {first}-{last}/{}", blob.size);
+    if let Some(range) = wanted.content_range(blob.size) {
         answer.insert(CONTENT_RANGE, HeaderValue::try_from(range).expect("numbers"));
     }
     Ok(response)
@@ -147,8 +152,10 @@ fn unsatisfiable(blob: Blob) -> Response {
     let message = format!("the blob has {} bytes; ask for a range within them", blob.size);
     let mut response =
         ApiError::new(StatusCode::RANGE_NOT_SATISFIABLE, "no_such_range", message).into_response();
-    let range = HeaderValue::try_from(format!("bytes */{}", blob.size)).expect("a number");
-    response.headers_mut().insert(CONTENT_RANGE, range);
+    if let Some(range) = Wanted::Unsatisfiable.content_range(blob.size) {
+        let value = HeaderValue::try_from(range).expect("a number");
+        response.headers_mut().insert(CONTENT_RANGE, value);
+    }
     response
 }
 

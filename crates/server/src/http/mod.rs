@@ -18,7 +18,6 @@ pub(crate) mod openapi;
 pub(crate) mod page;
 pub(crate) mod parameters;
 pub(crate) mod queues;
-pub(crate) mod range;
 pub(crate) mod receive;
 pub(crate) mod records;
 pub(crate) mod schedules;

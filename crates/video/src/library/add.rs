@@ -4,14 +4,11 @@
 //! workflow. The workflow follows from the record alone and has a key, so that it may be started twice: whoever finds a
 //! record without its workflow, because a process died in between, starts it.
 
-use std::collections::BTreeSet;
-
 use divvy::objects::{Blob, BlobId};
 use divvy::prelude::*;
 use divvy::types::{TaskId, WorkflowId};
 
 use super::records::{self, Claim, address_record, content_record};
-use super::remove::LEFT_OVER;
 use super::{
     Added, Library, LibraryError, NO_WORKFLOW, NewVideo, Video, VideoId, VideoState, bad, now,
 };
@@ -38,6 +35,8 @@ impl Library {
     /// is not known before it is fetched, so there the same address with the same recipe is the same video.
     pub async fn add(&self, new: NewVideo) -> Result<Added, LibraryError> {
         let wanted = Wanted::check(new)?;
+        // Nothing is swept between the look at the source and the record that names it.
+        let _order = self.order.read().await;
         let source = match wanted.source {
             None => None,
             Some(id) => Some(self.objects.blob(id).await?.ok_or_else(|| {
@@ -89,7 +88,6 @@ impl Library {
                 if !self.objects.replace_record(&name, found.version, &fresh).await? {
                     return Ok(None);
                 }
-                self.leave(&found.value).await?;
                 Ok(Some((self.begin(fresh).await?, false)))
             }
             VideoState::Processing => {
@@ -113,14 +111,6 @@ impl Library {
         let plan = Plan::new(former.probe.clone(), &video.recipe, &former.tools, &providers)?;
         let is_new = |now: Option<Key>, then: &Option<Key>| now.is_some() && now != *then;
         Ok(is_new(plan.subtitles, &former.subtitles) || is_new(plan.scan, &former.scan))
-    }
-
-    /// Remembers what the former try stored. If the new one does not use it, the next removal takes it.
-    async fn leave(&self, former: &Video) -> Result<(), LibraryError> {
-        let blobs = [former.source.map(|source| source.id), former.plan, former.manifest];
-        let remember = |left: &mut BTreeSet<BlobId>| left.extend(blobs.into_iter().flatten());
-        self.objects.update_record(LEFT_OVER, remember).await?;
-        Ok(())
     }
 
     /// Starts the workflow of a video that was just recorded. If that fails the record says so, and the next addition

@@ -1,13 +1,15 @@
 //! Which videos there are: one record each, from the moment that they were added.
 //!
 //! A video is found again by its content and recipe: a record below `video/content/` names it. Adding is in `add`,
-//! how far a video is in `view`, how long the rest takes among the others in `queue`, what goes with a video in `remove`, and how handlers change its record in
-//! `records`.
+//! how far a video is in `view`, how long the rest takes among the others in `queue`, what goes with a video in `remove`,
+//! what goes by itself in `sweep`, what is used in `references`, and how handlers change a video's record in `records`.
 
 mod add;
 mod queue;
 pub(crate) mod records;
+mod references;
 mod remove;
+mod sweep;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -19,9 +21,11 @@ use divvy::Client;
 use divvy::objects::{Blob, BlobId, ObjectError, Objects, Record};
 use divvy::types::WorkflowId;
 use serde::{Deserialize, Serialize};
+use tokio::sync::RwLock;
 
 use crate::manifest::Manifest;
 use crate::recipe::{Recipe, RecipeError};
+pub use sweep::{REST, Sweep, Swept};
 use view::Memory;
 
 /// Names a video: 12 letters and digits.
@@ -215,12 +219,14 @@ pub struct Library {
     client: Client,
     objects: Objects,
     memory: Arc<Mutex<Memory>>,
+    /// Many may add at once; who removes or sweeps is alone.
+    order: Arc<RwLock<()>>,
 }
 
 impl Library {
     /// The library of this server, with its objects.
     pub fn new(client: Client, objects: Objects) -> Self {
-        Self { client, objects, memory: Arc::default() }
+        Self { client, objects, memory: Arc::default(), order: Arc::default() }
     }
 
     /// Where the files are.

@@ -1,10 +1,13 @@
 //! Sound for speech recognition: 16 kHz, one channel, 16 bits, beginning and ending with the picture.
 //!
-//! Decides which track is listened to: the first in the language that is wanted, else the first.
+//! Decides which track is listened to: the first in the language that is wanted, else the first. The sound is large
+//! (115 MB an hour) and of no use once the subtitles are made, so it is removed then; who needs it after all, extracts
+//! it again.
 
 use std::ffi::OsString;
 use std::path::Path;
 
+use divvy::objects::{LocalFile, Objects};
 use divvy::prelude::*;
 
 use super::frames::{made, run, spent};
@@ -54,6 +57,41 @@ pub(super) async fn extract(studio: &Studio, plan: &Plan, cancel: &Cancel) -> Ou
     let pcm = results::Pcm { sound, samples, cost };
     results::commit(studio.objects(), source, &key, pcm).await.map_err(failure)?;
     Ok(made(units(samples), sound.size, Some(cost)))
+}
+
+/// The sound of a plan as a file, and how many samples it has. It is extracted if it is not there: a video of the same
+/// sound that needed it no more may have removed it.
+pub(super) async fn sound(
+    studio: &Studio,
+    plan: &Plan,
+    cancel: &Cancel,
+) -> Outcome<(LocalFile, u64)> {
+    let (objects, source) = (studio.objects(), plan.probe.source.id);
+    let key = key(plan).ok_or_else(|| Failure::dead("the source has no sound"))?;
+    for _ in 0..2 {
+        let found = results::find::<results::Pcm>(objects, source, &key).await.map_err(failure)?;
+        if let Some(pcm) = found {
+            match objects.local_file(pcm.sound.id).await {
+                Err(error) if error.is_no_blob() => {
+                    objects.remove_record(&key.record(source)).await.map_err(failure)?;
+                }
+                file => return Ok((file.map_err(failure)?, pcm.samples)),
+            }
+        }
+        extract(studio, plan, cancel).await?;
+    }
+    Err(Failure::retry("the sound was removed by another task; the next attempt extracts it again"))
+}
+
+/// Removes the sound of a plan, if it is there.
+pub(super) async fn forget(objects: &Objects, plan: &Plan) -> Outcome<()> {
+    let (Some(key), source) = (key(plan), plan.probe.source.id) else { return Ok(()) };
+    let found = results::find::<results::Pcm>(objects, source, &key).await.map_err(failure)?;
+    let Some(pcm) = found else { return Ok(()) };
+    // Without its record the blob is nobody's, so that a sweep takes it if this ends here.
+    objects.remove_record(&key.record(source)).await.map_err(failure)?;
+    objects.remove_blob(pcm.sound.id).await.map_err(failure)?;
+    Ok(())
 }
 
 /// The track that is listened to.

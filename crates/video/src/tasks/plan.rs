@@ -23,6 +23,9 @@ use crate::studio::{Studio, failure};
 
 /// Tasks that one task waits for; more are gathered first.
 const EDGES_MAX: usize = 500;
+/// A worker on another machine copies the source before it begins. That may be as slow as this, in bytes a second, and
+/// goes on where it was in the next attempt.
+const COPY_BYTES_MIN: u64 = 1_000_000;
 
 /// Makes the plan of a video and spawns its tasks.
 pub(crate) async fn plan_video(
@@ -268,12 +271,13 @@ impl Spawned<'_> {
         self.cpu += expected;
         let id = child_id(root, part, place);
         let source = plan.probe.source.id;
+        let copying = Duration::from_millis(plan.probe.source.size / (COPY_BYTES_MIN / 1_000));
         let child = self.spawner.spawn_with(task, |options| {
             let options = options
                 .id(id)
                 .affinity(source.to_string())
                 .cost_hint(u64::try_from(expected.as_millis()).unwrap_or(u64::MAX))
-                .timeout(estimates.time_limit(size));
+                .timeout(estimates.time_limit(size) + copying);
             change(urgency(options, video))
         });
         child.id()

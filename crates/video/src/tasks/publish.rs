@@ -5,10 +5,11 @@ use divvy::prelude::*;
 use divvy::types::view::{TaskDetail, TaskSummary, WorkflowTask};
 use divvy::types::{TaskState, WorkflowId};
 
+use super::pcm;
 use super::plan::planned;
 use super::{Close, Encode, Made, Pcm, Publish, ScanFrames, Transcribe, Verify, Written};
 use crate::estimate::{self, Estimates, Size};
-use crate::library::{Video, VideoState, now, records};
+use crate::library::{Video, VideoId, VideoState, now, records};
 use crate::manifest::{Manifest, Part};
 use crate::plan::Plan;
 use crate::studio::{Studio, failure};
@@ -36,6 +37,7 @@ pub(crate) async fn publish(
         video.ended_at = Some(now());
     })
     .await?;
+    forget_sound(&studio, &task.video).await;
     // The video is there whether or not anything is learnt from it.
     if let Err(problem) = learn(&studio, &task, attempt.workflow).await {
         tracing::warn!(video = task.video.0, %problem, "nothing was learnt from a video");
@@ -61,7 +63,23 @@ pub(crate) async fn close(
         video.ended_at = Some(now());
     })
     .await?;
+    forget_sound(&studio, &task.video).await;
     Ok(())
+}
+
+/// Removes the sound that was extracted for subtitles, which were made or will not be. What stays is found by a sweep
+/// when the video is gone.
+async fn forget_sound(studio: &Studio, video: &VideoId) {
+    let forget = async {
+        let found = studio.objects().record::<Video>(&video.record()).await.map_err(failure)?;
+        match found.and_then(|record| record.value.plan) {
+            Some(plan) => pcm::forget(studio.objects(), &studio.plan(plan).await?).await,
+            None => Ok(()),
+        }
+    };
+    if let Err(problem) = forget.await {
+        tracing::warn!(video = video.0, %problem, "the sound of a video could not be removed");
+    }
 }
 
 /// What a finished video is, and what is missing.

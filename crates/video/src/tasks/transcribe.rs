@@ -48,13 +48,9 @@ async fn listen(
             provider.about()
         )));
     }
-    let sound_key = pcm::key(plan).ok_or_else(|| Failure::dead("the source has no sound"))?;
-    let sound =
-        results::find::<results::Pcm>(objects, source, &sound_key).await.map_err(failure)?;
-    let sound = sound.ok_or_else(|| Failure::retry("the sound is not there yet"))?;
-    let file = objects.local_file(sound.sound.id).await.map_err(failure)?;
+    let (file, samples) = pcm::sound(studio, plan, cancel).await?;
     let folder = studio.folder()?;
-    let length = Duration::from_secs(sound.samples / u64::from(pcm::RATE));
+    let length = Duration::from_secs(samples / u64::from(pcm::RATE));
     let (tools, sound) = (studio.tools(), (file.path(), length));
     let heard = provider.transcribe(tools, folder.path(), sound, language, cancel, progress).await;
     let heard = heard.map_err(given_up)?;
@@ -70,6 +66,11 @@ async fn listen(
     };
     let made = made(cues.len(), subtitles.size, Some(transcript.cost));
     results::commit(objects, source, key, transcript).await.map_err(failure)?;
+    drop(file);
+    // The subtitles are there; publishing tries again.
+    if let Err(problem) = pcm::forget(objects, plan).await {
+        tracing::warn!(%problem, "the sound of a video stays after its subtitles were made");
+    }
     Ok(made)
 }
 
@@ -106,6 +107,7 @@ mod tests {
 
     use super::super::fixtures::{ENCODE, Fixture, installed, track};
     use super::*;
+    use crate::keys::Key;
     use crate::tools::provider::Choice;
 
     const SPOKEN: &str = "The old lighthouse stands on a small rock at the edge of the sea. Every evening the keeper \
@@ -195,6 +197,42 @@ mod tests {
         assert_eq!(refused.message(), "ear m 1 does not understand `de`, only en");
         assert_eq!(refused.verdict(), Failure::dead("").verdict());
         assert_eq!(transcript(&fixture, &plan).await, None);
+    }
+
+    #[tokio::test]
+    async fn the_sound_goes_when_the_subtitles_are_made_and_comes_back_if_it_is_needed() {
+        let script = r#"echo '{"provider":"ear","version":"1","model":"m","languages":["en"]}'; read -r line; case "$line" in *transcribe*) echo '{"start_ms":0,"end_ms":500,"text":"hi"}';; esac; echo '{"done":true}'"#;
+        let choice = Choice::Exec(["sh", "-c", script].map(str::to_owned).to_vec());
+        let fixture = Fixture::with(choice, Choice::Nobody).await;
+        let picture = ["-f", "lavfi", "-i", "color=red:s=320x180:r=10:d=1"];
+        let tone = ["-f", "lavfi", "-i", "sine=f=440:d=1", "-c:a", "aac"];
+        let mut plan = fixture.clip("tone.mp4", &[&picture[..], &tone, &ENCODE].concat(), 10).await;
+        plan.tracks = vec![track(1, "en")];
+        plan.recipe.subtitles = Some("en".into());
+        let (objects, source) = (fixture.studio.objects(), plan.probe.source.id);
+        let name = pcm::key(&plan).unwrap();
+        let sound = || async {
+            let found = results::find::<results::Pcm>(objects, source, &name).await.unwrap();
+            found.map(|pcm| pcm.sound.id)
+        };
+        pcm::extract(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+        let first = sound().await.unwrap();
+        listen(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+        assert_eq!(transcript(&fixture, &plan).await.unwrap().cues, 1);
+        assert_eq!((sound().await, objects.blob(first).await.unwrap()), (None, None));
+
+        // Another provider, for which the sound is gone, or only its blob is.
+        for blob_only in [false, true] {
+            let key = Key::of("subtitles", source, &("other", blob_only));
+            plan.subtitles = Some(key);
+            if blob_only {
+                pcm::extract(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+                objects.remove_blob(first).await.unwrap();
+            }
+            listen(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+            assert!(transcript(&fixture, &plan).await.is_some());
+            assert_eq!((sound().await, objects.blob(first).await.unwrap()), (None, None));
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::Mount;
 use super::error::ApiError;
 use super::request::{Body, Named, Parameters, video_id};
-use crate::library::{NewVideo, Video, VideoView};
+use crate::library::{NewVideo, Sweep, Swept, Video, VideoView};
 use crate::manifest::Manifest;
 
 /// Videos of one answer, unless told otherwise.
@@ -134,6 +134,14 @@ pub(super) async fn remove(
     Named(id): Named,
 ) -> Result<Json<Removed>, ApiError> {
     Ok(Json(Removed { bytes: mount.library()?.remove(&id).await? }))
+}
+
+/// Removes what nobody uses, or tells what that would be.
+pub(super) async fn sweep(
+    State(mount): State<Mount>,
+    Body(sweep): Body<Sweep>,
+) -> Result<Json<Swept>, ApiError> {
+    Ok(Json(mount.library()?.sweep(sweep).await?))
 }
 
 /// The answer for files and manifests that are still made, or never will be.

@@ -2,35 +2,27 @@
 //!
 //! A path is looked up in the manifest's list and nowhere else, so no path leads out of it.
 
-use std::io::SeekFrom;
-
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
-use divvy::objects::Objects;
+use divvy::objects::{Objects, Wanted};
 use http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
 };
-use http::{HeaderMap, HeaderValue, StatusCode};
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
-use tokio_util::io::ReaderStream;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
 
 use super::Mount;
 use super::api::not_ready;
 use super::error::ApiError;
-use super::range::{Wanted, is_known, wanted};
 use super::request::video_id;
 use crate::library::Video;
 use crate::manifest::FileEntry;
-
-/// Bytes that are read at once.
-const BLOCK: usize = 64 << 10;
 
 /// A file, or a part of it.
 pub(super) async fn show(
     State(mount): State<Mount>,
     Path((id, path)): Path<(String, String)>,
+    method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let (id, objects) = (video_id(&id)?, mount.library()?.objects());
@@ -47,67 +39,61 @@ pub(super) async fn show(
             format!("video {} has no file `{path}`; its manifest lists those that it has", id.0),
         )
     })?;
-    answer(objects, file, &headers).await
+    answer(objects, file, &method, &headers).await
 }
 
 async fn answer(
     objects: &Objects,
     file: &FileEntry,
+    method: &Method,
     headers: &HeaderMap,
 ) -> Result<Response, ApiError> {
     let tag = format!("\"{}-{}-{}\"", file.blob, file.offset, file.length);
     let caching = [(ETAG, tag.clone()), (CACHE_CONTROL, caching(&file.path).to_owned())];
-    if is_known(headers, &tag) {
-        return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
-    }
-    let (status, begin, length) = match wanted(headers, &tag, file.length) {
-        Wanted::Whole => (StatusCode::OK, 0, file.length),
-        Wanted::Part(begin, length) => (StatusCode::PARTIAL_CONTENT, begin, length),
-        Wanted::Nothing => return Ok(no_such_part(file.length)),
+    let wanted = wanted(method, headers, &tag, file.length);
+    let status = match wanted {
+        Wanted::NotModified => return Ok((StatusCode::NOT_MODIFIED, caching).into_response()),
+        Wanted::Whole => StatusCode::OK,
+        Wanted::Part { .. } => StatusCode::PARTIAL_CONTENT,
+        Wanted::Unsatisfiable => return Ok(unsatisfiable(file.length)),
     };
-    let body = read(objects, file, begin, length).await?;
+    let part = wanted.bytes(file.length);
+    let (start, length) = (file.offset + part.start, part.end - part.start);
+    let body = if *method == Method::HEAD {
+        Body::empty()
+    } else {
+        // Only this part is read, wherever the blob is, and no more of it is in memory than is on its way.
+        Body::from_stream(objects.open(file.blob, start..start + length).await?)
+    };
     let mut response = (status, caching, body).into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type(&file.path)));
     headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    if status == StatusCode::PARTIAL_CONTENT {
-        let range = format!("bytes {begin}-{}/{}", begin + length - 1, file.length);
-        if let Ok(value) = HeaderValue::try_from(range) {
-            headers.insert(CONTENT_RANGE, value);
-        }
+    if let Some(range) = wanted.content_range(file.length).and_then(|text| text.try_into().ok()) {
+        headers.insert(CONTENT_RANGE, range);
     }
     Ok(response)
 }
 
-/// Streams a part of a file; no more than a block of it is in memory.
-async fn read(
-    objects: &Objects,
-    file: &FileEntry,
-    begin: u64,
-    length: u64,
-) -> Result<Body, ApiError> {
-    let local = objects.local_file(file.blob).await?;
-    let broken =
-        |error| ApiError::broken(&format_args!("blob {} cannot be read: {error}", file.blob));
-    let mut reader = File::open(local.path()).await.map_err(broken)?;
-    reader.seek(SeekFrom::Start(file.offset + begin)).await.map_err(broken)?;
-    let blocks = ReaderStream::with_capacity(reader.take(length), BLOCK);
-    // The file is held open, and the blob with it, for as long as it is read.
-    let blocks = futures_util::StreamExt::map(blocks, move |block| {
-        let _held = &local;
-        block
-    });
-    Ok(Body::from_stream(blocks))
+fn wanted(method: &Method, headers: &HeaderMap, tag: &str, length: u64) -> Wanted {
+    let named = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+    Wanted::new(method.as_str(), named, tag, length)
 }
 
-fn no_such_part(length: u64) -> Response {
+/// Whether the caller says that it has the file with this tag already.
+pub(super) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
+    wanted(&Method::GET, headers, tag, 0) == Wanted::NotModified
+}
+
+fn unsatisfiable(length: u64) -> Response {
     let error = ApiError::new(
         StatusCode::RANGE_NOT_SATISFIABLE,
-        "no_such_part",
-        format!("the file has {length} bytes, and the range lies behind them"),
+        "no_such_range",
+        format!("the file has {length} bytes; ask for a range within them"),
     );
-    ([(CONTENT_RANGE, format!("bytes */{length}"))], error).into_response()
+    let range = Wanted::Unsatisfiable.content_range(length).unwrap_or_default();
+    ([(CONTENT_RANGE, range)], error).into_response()
 }
 
 /// Media never change under their path while a video is there; what lists them may, when a missing part is made later.

@@ -13,7 +13,6 @@ mod files;
 mod manifests;
 mod openapi;
 mod pages;
-mod range;
 mod request;
 
 use std::sync::{Arc, OnceLock};
@@ -98,6 +97,7 @@ fn table() -> Vec<Route> {
         get("/api/v1/videos/openapi.json", openapi::show),
         get("/api/v1/videos/{id}", api::show),
         delete("/api/v1/videos/{id}", api::remove),
+        post("/api/v1/videos/sweep", api::sweep),
         get("/api/v1/videos/{id}/events", events::stream),
         get("/api/v1/videos/{id}/manifest", api::manifest),
         post("/api/v1/videos/{id}/cancel", api::cancel),

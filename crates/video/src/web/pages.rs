@@ -10,7 +10,7 @@ use http::{HeaderMap, StatusCode};
 
 use super::Mount;
 use super::error::ApiError;
-use super::range::is_known;
+use super::files::is_known;
 use super::request::Named;
 use crate::library::Video;
 

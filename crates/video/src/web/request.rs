@@ -69,7 +69,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
     // A list would be read as the fields in their order, which nobody means.
     if bytes.trim_ascii_start().first() != Some(&b'{') {
-        let problem = "the body is not a JSON object; send one with the fields of a video to add";
+        let problem =
+            "the body is not a JSON object; send one with the fields that openapi.json lists";
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid_body", problem));
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
@@ -79,7 +80,7 @@ fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
             return ApiError::new(
                 StatusCode::BAD_REQUEST,
                 "invalid_body",
-                format!("the body is not a video to add: {problem}"),
+                format!("the body is not acceptable: {problem}"),
             );
         }
         ApiError::field(path, format_args!("is not acceptable: {problem}"))

@@ -8,7 +8,7 @@ pub(crate) mod clip;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use divvy::objects::Objects;
+use divvy::objects::{Objects, Reach};
 use divvy_engine::{Engine, Stopper};
 use divvy_objects::Folder;
 use divvy_store::MemoryStore;
@@ -57,12 +57,14 @@ impl World {
         let mount = Mount::new(shutdown.clone());
         let mut options = divvy_server::Options::new(SocketAddr::from(([127, 0, 0, 1], 0)));
         options.extension = mount.router();
+        let folder = tempfile::tempdir().unwrap();
+        let kept = Folder::open(folder.path().join("objects")).unwrap();
+        options.objects = Some(kept.clone());
         options.token = token.map(str::to_owned);
         let server = divvy_server::Server::bind(options, handle).await.unwrap();
         let (address, stop) = (server.address(), shutdown.clone());
         let running = tokio::spawn(async move { server.run(stop).await.unwrap() });
-        let folder = tempfile::tempdir().unwrap();
-        let objects = Objects::in_folder(Folder::open(folder.path().join("objects")).unwrap());
+        let objects = Objects::in_folder(kept);
         let http = reqwest::Client::builder()
             .no_proxy()
             .timeout(PATIENCE)
@@ -81,6 +83,16 @@ impl World {
             None => divvy::Client::connect(&url).await,
         };
         self.mount.open(Library::new(client.unwrap(), self.objects.clone()));
+    }
+
+    /// Opens the library on objects that are reached over the network, with copies in the folder that is returned.
+    pub(crate) async fn open_remote(&self) -> std::path::PathBuf {
+        let client = divvy::Client::connect(self.url("")).await.unwrap();
+        let cache = self.folder.path().join("cache");
+        let reach = Reach { folder: None, cache: cache.clone(), cache_bytes: 1 << 30 };
+        let objects = Objects::at_server(&self.url(""), None, reach).unwrap();
+        self.mount.open(Library::new(client, objects));
+        cache
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

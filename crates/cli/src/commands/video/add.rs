@@ -37,29 +37,37 @@ pub(crate) enum Source {
 impl Source {
     /// What was typed, if it can be added.
     pub(crate) fn new(text: &str) -> Result<Self> {
-        if text.starts_with("http://") || text.starts_with("https://") {
-            let wrong = |error| Failure::usage(format!("`{text}` is not an address: {error}"));
-            reqwest::Url::parse(text).map_err(wrong)?;
-            return Ok(Self::Address(text.to_owned()));
+        if let Some(scheme) = scheme(text) {
+            return Ok(Self::Address(address(text, scheme)?));
+        }
+        if text == "-" {
+            return Err(Failure::usage("videos are not read from standard input: `-`")
+                .cure("write it to a file and add that; a file whose name is - is ./-")
+                .into());
         }
         let path = PathBuf::from(text);
-        let cannot = |error: std::io::Error| {
-            let code = match error.kind() {
-                std::io::ErrorKind::NotFound => Code::NotFound,
-                _ => Code::Usage,
-            };
-            Failure::new(code, format!("cannot read {text}: {error}"))
-        };
-        let file = std::fs::File::open(&path).map_err(cannot)?;
-        let metadata = file.metadata().map_err(cannot)?;
-        let wrong = |why: &str| Failure::usage(format!("{text} {why}"));
-        if !metadata.is_file() {
-            return Err(wrong("is not a file; name the files in it").into());
+        // What is no file, such as a pipe, would be waited for when it is opened.
+        let about = std::fs::metadata(&path).map_err(|error| unreadable(text, &error))?;
+        if about.is_dir() {
+            return Err(Failure::usage(format!("{text} is a folder, not a file"))
+                .cure(format!(
+                    "name the files in it: divvy video add {}/*",
+                    text.trim_end_matches('/')
+                ))
+                .into());
         }
-        if metadata.len() == 0 {
-            return Err(wrong("is empty, so there is nothing to process").into());
+        if !about.is_file() {
+            return Err(Failure::usage(format!("{text} is a pipe or a device, not a file"))
+                .cure("write it to a file and add that")
+                .into());
         }
-        Ok(Self::File { path, size: metadata.len() })
+        if about.len() == 0 {
+            return Err(Failure::usage(format!("{text} is empty"))
+                .cure("wait until whatever writes it is done, or copy it again")
+                .into());
+        }
+        std::fs::File::open(&path).map_err(|error| unreadable(text, &error))?;
+        Ok(Self::File { path, size: about.len() })
     }
 
     fn name(&self) -> String {
@@ -75,6 +83,46 @@ impl Source {
             Self::File { path, .. } => Some(path.file_stem()?.to_string_lossy().into_owned()),
             Self::Address(_) => None,
         }
+    }
+}
+
+/// What an address begins with, if this is one.
+fn scheme(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once("://")?;
+    let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    is_scheme.then_some(scheme)
+}
+
+fn address(text: &str, scheme: &str) -> Result<String, Failure> {
+    if !["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) {
+        let cure = match scheme.to_ascii_lowercase().as_str() {
+            "file" => "leave file:// away and give the path",
+            _ => "fetch it with another program and add the file",
+        };
+        let problem = "only http:// and https:// addresses and files of this machine are taken";
+        return Err(Failure::usage(format!("cannot add {text}: {problem}")).cure(cure));
+    }
+    match reqwest::Url::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(Failure::usage(format!("`{text}` is not an address: {error}"))
+            .cure("give it whole, such as https://example.org/film.mp4")),
+    }
+}
+
+/// Why a file cannot be read, and what to do about it.
+fn unreadable(text: &str, error: &std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            Failure::new(Code::NotFound, format!("there is no file {text}"))
+                .cure("look for a slip in the name, or in the folder that it is relative to")
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            Failure::refused(format!("may not read {text}: permission denied"))
+                .cure(format!("let this user read it, for example: chmod +r {text}"))
+        }
+        _ => Failure::usage(format!("cannot read {text}: {error}"))
+            .cure("name a file that can be read, or an address that starts with https://"),
     }
 }
 
@@ -287,7 +335,13 @@ mod tests {
         assert_eq!(code(&path("missing.mp4")), Code::NotFound);
         assert_eq!(code(&path("empty.mp4")), Code::Usage);
         assert_eq!(code(&place.path().display().to_string()), Code::Usage);
-        assert_eq!(code("http://"), Code::Usage);
+        for wrong in ["http://", "ftp://a.example/b", "file:///a.mp4", "s3://a/b", "-"] {
+            assert_eq!(code(wrong), Code::Usage, "{wrong}");
+        }
+        assert!(matches!(Source::new("HTTPS://a.example/b").unwrap(), Source::Address(_)));
+        let denied = unreadable("a.mp4", &std::io::ErrorKind::PermissionDenied.into());
+        assert_eq!(denied.code, Code::Refused);
+        assert!(denied.cure.unwrap().contains("chmod"));
         let file = Source::new(&path("film.mp4")).unwrap();
         assert_eq!(file.title().as_deref(), Some("film"));
         assert!(matches!(Source::new("https://a.example/b").unwrap(), Source::Address(_)));

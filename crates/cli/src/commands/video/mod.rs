@@ -8,6 +8,7 @@ mod list;
 pub(crate) mod local;
 mod remove;
 pub(crate) mod show;
+mod sweep;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -49,6 +50,7 @@ async fn act(args: Video, context: &Context, waits: &Waits) -> Result<Code> {
         Video::Open(args) => local::open(&args, context).await,
         Video::Export(args) => export::run(&args, context).await,
         Video::Remove(args) => remove::run(&args, context).await,
+        Video::Sweep(args) => sweep::run(&args, context).await,
         Video::Cancel(args) => change(&args, context, "cancel").await,
         Video::Approve(args) => change(&args, context, "approve").await,
         Video::Provider(args) => local::provider(args, context).await,

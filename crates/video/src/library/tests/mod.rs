@@ -3,6 +3,7 @@
 //! that the library sees of them.
 
 mod stage;
+mod sweeping;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -304,6 +305,25 @@ async fn the_remaining_time_counts_what_is_ahead_and_nothing_else() {
     for video in [&first, &equal, &low, &high, &sooner] {
         theatre.library.cancel(&video.id).await.unwrap();
     }
+    theatre.close().await;
+}
+
+#[tokio::test]
+async fn a_task_has_the_time_to_copy_a_large_source() {
+    let theatre = Theatre::open().await;
+    theatre.stage.hold_encodes();
+    let mut limits = Vec::new();
+    for size in [1_000, 5_001_000] {
+        let source = theatre.upload(&vec![7; size]).await;
+        let video = theatre.library.add(new_video(source, ladder(&[480]))).await.unwrap().video;
+        theatre.planned(&video).await;
+        let tasks = theatre.client.workflow_tasks(video.workflow_id().unwrap()).await.unwrap();
+        let encode = tasks.iter().find(|task| task.kind == Encode::KIND).unwrap();
+        let terms = theatre.client.task(encode.id).detail().await.unwrap().terms;
+        limits.push(terms.timeout_ms.unwrap());
+        theatre.library.cancel(&video.id).await.unwrap();
+    }
+    assert_eq!(limits[1], limits[0] + 5_000, "a second for each million bytes");
     theatre.close().await;
 }
 

@@ -38,6 +38,9 @@ pub(super) struct Stage {
     gate: Arc<Semaphore>,
     begun: Arc<Semaphore>,
     ended: Arc<Semaphore>,
+    verify_holding: Arc<AtomicBool>,
+    verify_begun: Arc<Semaphore>,
+    verify_gate: Arc<Semaphore>,
 }
 
 impl Stage {
@@ -50,6 +53,9 @@ impl Stage {
             gate: closed(),
             begun: closed(),
             ended: closed(),
+            verify_holding: Arc::default(),
+            verify_begun: closed(),
+            verify_gate: closed(),
         }
     }
 
@@ -60,6 +66,19 @@ impl Stage {
 
     pub(super) fn release_encodes(&self, count: usize) {
         self.gate.add_permits(count);
+    }
+
+    /// Lets the check of the whole wait until it is released.
+    pub(super) fn hold_verify(&self) {
+        self.verify_holding.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) async fn verify_begun(&self) {
+        within(self.verify_begun.acquire()).await.unwrap().forget();
+    }
+
+    pub(super) fn release_verify(&self) {
+        self.verify_gate.add_permits(1);
     }
 
     pub(super) async fn encode_begun(&self) {
@@ -203,6 +222,25 @@ impl Theatre {
     /// The chunks that were encoded, in order.
     pub(super) fn encodes(&self) -> Vec<Encode> {
         self.stage.encodes.lock().unwrap().clone()
+    }
+
+    /// Makes all blobs two days older.
+    pub(super) fn age_blobs(&self) {
+        let long_ago = std::time::SystemTime::now() - 2 * crate::library::REST;
+        for found in self.folder.blobs() {
+            let path = self.folder.blob_path(found.unwrap().0.id);
+            std::fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
+        }
+    }
+
+    /// Whether a blob is there; it does not count as used.
+    pub(super) fn has(&self, id: BlobId) -> bool {
+        self.folder.blob(id).unwrap().is_some()
+    }
+
+    /// The folder of the objects.
+    pub(super) fn folder(&self) -> &Folder {
+        &self.folder
     }
 
     /// How many blobs there are.
@@ -390,6 +428,14 @@ async fn package(task: Package, State(studio): State<Studio>) -> Outcome<Written
     Ok(Written { manifest, cost: COST })
 }
 
-async fn verify(_: Verify, Upstream(written): Upstream<Package>) -> Outcome<Written> {
+async fn verify(
+    _: Verify,
+    State(stage): State<Stage>,
+    Upstream(written): Upstream<Package>,
+) -> Outcome<Written> {
+    stage.verify_begun.add_permits(1);
+    if stage.verify_holding.load(Ordering::SeqCst) {
+        stage.verify_gate.acquire().await.unwrap().forget();
+    }
     Ok(written)
 }

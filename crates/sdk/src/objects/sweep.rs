@@ -1,0 +1,62 @@
+//! What the keeper of objects does about those that nobody uses. Which these are is decided by who knows what the data
+//! means; this only sees to it that nothing goes that was stored or asked for a short while ago.
+
+use std::time::Duration;
+
+use divvy_objects::{Blob, BlobId, Uploads};
+
+use super::{ObjectError, Objects, Place, on_thread};
+
+impl Objects {
+    /// All blobs that were neither stored nor asked for within `rest`.
+    ///
+    /// # Errors
+    /// [`ObjectError::Elsewhere`] if these objects are at a server.
+    pub async fn rested_blobs(&self, rest: Duration) -> Result<Vec<Blob>, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => {
+                on_thread(folder, move |folder| folder.rested_blobs(rest)).await
+            }
+            Place::Remote(_) => Err(ObjectError::Elsewhere),
+        }
+    }
+
+    /// Removes a blob unless it was stored or asked for within `rest`; returns it if it is gone. At a server, where
+    /// nobody but the server knows that time, only a blob that needs no rest is removed.
+    pub async fn remove_rested_blob(
+        &self,
+        id: BlobId,
+        rest: Duration,
+    ) -> Result<Option<Blob>, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => {
+                on_thread(folder, move |folder| folder.remove_rested_blob(id, rest)).await
+            }
+            Place::Remote(remote) if rest.is_zero() => {
+                let found = remote.blob(id).await?;
+                Ok(if remote.remove_blob(id).await? { found } else { None })
+            }
+            Place::Remote(_) => Ok(None),
+        }
+    }
+
+    /// How many bytes had arrived of each upload that nobody went on with for `rest`. They are given up, unless this is
+    /// only a look.
+    ///
+    /// # Errors
+    /// [`ObjectError::Elsewhere`] if these objects are at a server.
+    pub async fn expire_uploads(
+        &self,
+        rest: Duration,
+        only_look: bool,
+    ) -> Result<Vec<u64>, ObjectError> {
+        let Place::Folder(folder) = &*self.place else { return Err(ObjectError::Elsewhere) };
+        let resting = on_thread(folder, move |folder| {
+            let uploads = Uploads::open(folder)?;
+            if only_look { uploads.resting(rest) } else { uploads.expire(rest) }
+        });
+        let bytes = resting.await?.into_iter().map(|(_, bytes)| bytes);
+        // What is left of a finished upload is a note, which is nobody's loss.
+        Ok(bytes.filter(|bytes| *bytes > 0).collect())
+    }
+}
