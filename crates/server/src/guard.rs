@@ -61,6 +61,11 @@ impl Rules {
         }))
     }
 
+    /// Whether callers need a token, so that people have a session to end.
+    pub(crate) fn wants_token(&self) -> bool {
+        self.0.token.is_some()
+    }
+
     /// A cookie for whoever knows the token.
     pub(crate) fn sign_in(&self, given: &str, is_secure: bool) -> Option<String> {
         let expected = self.0.token.as_deref().unwrap_or_default();
