@@ -56,6 +56,15 @@ export function isWatchable(video) {
   return Boolean(video.manifest);
 }
 
+/** What a language is called; a name that is no code of one stays as it is. */
+export function language(code) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
+}
+
 /** Seconds as a clock shows them. */
 export function clock(seconds) {
   const whole = Math.max(0, Math.floor(seconds || 0));

@@ -1,6 +1,6 @@
 // The page of one video: how far it is while it is made, and the player when it is there.
 
-import { ago, api, bytes, clock, element, fileUrl, isWatchable, makeBar, outlook, post, say, sentence, setBar, span, stateOf } from "./common.js";
+import { ago, api, bytes, clock, element, fileUrl, isWatchable, language, makeBar, outlook, post, say, sentence, setBar, span, stateOf } from "./common.js";
 import { Controls } from "./controls.js";
 import { HlsSource, NativeSource } from "./sources.js";
 import { Thumbnails } from "./thumbnails.js";
@@ -335,7 +335,7 @@ function drawRenditions(video, manifest) {
 function drawDownloads(video, manifest) {
   const items = manifest.files
     .filter((file) => /^subs\/[^/]+\.vtt$/.test(file.path))
-    .map((file) => [file.path, `Subtitles (${file.path.slice(5, -4)})`, bytes(file.length)]);
+    .map((file) => [file.path, `Subtitles (${language(file.path.slice(5, -4))})`, bytes(file.length)]);
   if (has(manifest, "poster.jpg")) items.push(["poster.jpg", "Poster", bytes(manifest.files.find((file) => file.path === "poster.jpg").length)]);
   items.push(["master.m3u8", "HLS playlist", "m3u8"], ["manifest.json", "Manifest", "JSON"]);
   find("downloads").replaceChildren(
