@@ -201,7 +201,7 @@ impl Browser {
 
     /// Lets so many bytes a second out, or as many as there are.
     pub async fn limit_uploads(&mut self, bytes_per_second: Option<u32>) -> Result<()> {
-        let upload = bytes_per_second.map_or(json!(-1), |bytes| json!(bytes));
+        let upload = bytes_per_second.map_or(-1, i64::from);
         let conditions = json!({ "offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": upload });
         self.call("Network.emulateNetworkConditions", conditions).await?;
         Ok(())
