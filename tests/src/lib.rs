@@ -1,9 +1,11 @@
 //! End to end: real processes of the real binary, real kills, nothing shared between tests.
 //!
 //! [`process`] starts servers and workers and ends them with the test; [`api`] speaks the HTTP API as any client
-//! would; [`journal`] reads what the `recorder` worker wrote down while it ran tasks; [`video`] makes clips and adds them.
+//! would; [`journal`] reads what the `recorder` worker wrote down while it ran tasks; [`video`] makes clips and adds them;
+//! [`browser`] is a person at a screen.
 
 pub mod api;
+pub mod browser;
 pub mod journal;
 pub mod process;
 pub mod random;

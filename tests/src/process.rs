@@ -27,6 +27,14 @@ impl Process {
         self.child.id()
     }
 
+    /// Asks it to end, as a person would, and waits until it has.
+    pub fn terminate(mut self) -> Result<()> {
+        let id = i32::try_from(self.child.id()).context("a number that no process has")?;
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::SIGTERM)?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Ends it at once, as a crash would; nothing happens if it has ended.
     pub fn kill_nine(&mut self) -> Result<()> {
         self.child.kill()?;

@@ -82,7 +82,7 @@ impl Service {
         let (handle, engine, objects) = open(plan.clone()).await?;
         let settings_file = follow(plan, &handle).await?;
         let shutdown = CancellationToken::new();
-        let mount = Mount::new(shutdown.clone());
+        let mount = Mount::new(shutdown.clone()).with_sign_out(plan.token.is_some());
         let options = divvy_server::Options {
             token: plan.token.clone(),
             allowed_hosts: plan.allowed_hosts.clone(),
@@ -90,6 +90,7 @@ impl Service {
             settings_file: settings_file.clone(),
             objects: Some(objects.clone()),
             extension: mount.router(),
+            pages: Mount::PAGES.to_vec(),
             ..divvy_server::Options::new(plan.listen)
         };
         let stopper = engine.stopper();

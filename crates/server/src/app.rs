@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) samples: Samples,
     /// The settings file that is followed.
     pub(crate) settings_file: SettingsFile,
+    /// Titles and paths of the pages that the extension offers.
+    pub(crate) pages: Vec<(&'static str, &'static str)>,
     /// The objects, if this server keeps any.
     objects: Option<Stored>,
 }
@@ -66,6 +68,7 @@ impl App {
             connections: AtomicU64::new(0),
             samples: Samples::default(),
             settings_file: options.settings_file.clone(),
+            pages: options.pages.clone(),
             objects,
         }))
     }

@@ -33,7 +33,8 @@ const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
     (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    // With `no-referrer` a browser hides the origin of our own forms too, and nobody could sign in.
+    (header::REFERRER_POLICY, "same-origin"),
     (header::CACHE_CONTROL, "no-store"),
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
@@ -59,6 +60,11 @@ impl Rules {
             allowed_hosts,
             sessions: Sessions::new(address),
         }))
+    }
+
+    /// Whether callers need a token, so that people have a session to end.
+    pub(crate) fn wants_token(&self) -> bool {
+        self.0.token.is_some()
     }
 
     /// A cookie for whoever knows the token.

@@ -25,6 +25,8 @@ pub struct Options {
     pub objects: Option<divvy_objects::Folder>,
     /// More addresses, answered behind the same guard.
     pub extension: axum::Router,
+    /// What the extension has for people: titles and paths, as they stand in HTML. The server's own page links to them.
+    pub pages: Vec<(&'static str, &'static str)>,
 }
 
 impl Options {
@@ -41,6 +43,7 @@ impl Options {
             settings_file: SettingsFile::default(),
             objects: None,
             extension: axum::Router::new(),
+            pages: Vec::new(),
         }
     }
 

@@ -1,24 +1,35 @@
 //! `GET /`: a small page for whoever opens the address in a browser. No script, and nothing from elsewhere.
+//!
+//! It leads to the pages of the extension, which it knows by title and path only, and out of a session.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 
 use crate::app::{App, VERSION};
+use crate::guard::Rules;
 
-/// The page, with places for the version, the address and the word that allows its style.
+/// The page, with places for the version, the address, the links and the word that allows its style.
 const PAGE: &str = include_str!("page.html");
 
+/// How a person ends a session.
+const SIGN_OUT: &str =
+    r#"<form method="post" action="/sign-out"><button type="submit">Sign out</button></form>"#;
+
 /// The page.
-pub(crate) async fn show(State(app): State<App>) -> Response {
+pub(crate) async fn show(State(app): State<App>, Extension(rules): Extension<Rules>) -> Response {
     // A fresh word in policy and page allows this one style and no other.
     let nonce = uuid::Uuid::now_v7().simple().to_string();
+    let link = |(title, path): &(&str, &str)| format!("<a href=\"{path}\">{title}</a>");
     let page = PAGE
         .replace("{{nonce}}", &nonce)
         .replace("{{version}}", VERSION)
-        .replace("{{address}}", &app.address.to_string());
+        .replace("{{address}}", &app.address.to_string())
+        .replace("{{pages}}", &app.pages.iter().map(link).collect::<String>())
+        .replace("{{session}}", if rules.wants_token() { SIGN_OUT } else { "" });
     let policy = format!(
-        "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     );
     let headers =
         [(CONTENT_TYPE, "text/html; charset=utf-8".to_owned()), (CONTENT_SECURITY_POLICY, policy)];

@@ -102,6 +102,7 @@ async fn the_document_the_page_and_the_figures_are_served() {
     let page = world.get("/").await;
     assert!(page.text.contains("divvy") && page.text.contains(env!("CARGO_PKG_VERSION")));
     assert!(!page.text.contains("{{") && !page.text.contains("<script"));
+    assert!(!page.text.contains("/sign-out"), "nobody signed in");
     let policy = page.headers["content-security-policy"].to_str().unwrap();
     assert!(policy.starts_with("default-src 'none'"), "{policy}");
     let nonce = policy.split("'nonce-").nth(1).unwrap().split('\'').next().unwrap();

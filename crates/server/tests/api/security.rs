@@ -171,6 +171,8 @@ async fn who_signs_in_gets_a_cookie_that_is_as_good_as_the_token() {
             "{path}"
         );
     }
+    let page = world.request(Method::GET, "/", &[("cookie", pair)]).await;
+    assert!(page.text.contains("action=\"/sign-out\""), "there is no way out: {}", page.text);
     // A page of another origin is refused with the cookie too, and so is a wrong token beside it.
     let foreign = [("cookie", pair), ("origin", "http://evil.example")];
     world

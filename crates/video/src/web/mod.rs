@@ -35,6 +35,8 @@ const WATCHERS_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Mount {
     shared: Arc<Shared>,
+    /// Whether people have a session that they can end.
+    has_sign_out: bool,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,9 @@ struct Route {
 }
 
 impl Mount {
+    /// Titles and paths of the pages for people, for `divvy_server::Options::pages`.
+    pub const PAGES: [(&str, &str); 1] = [("Videos", "/videos")];
+
     /// A mount without a library yet. Event streams end when `shutdown` is cancelled: give the server's.
     pub fn new(shutdown: CancellationToken) -> Self {
         Self {
@@ -63,7 +68,14 @@ impl Mount {
                 watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
                 shutdown,
             }),
+            has_sign_out: false,
         }
+    }
+
+    /// The same, whose pages offer to sign out if so told, which is right for a server with a token.
+    #[must_use]
+    pub fn with_sign_out(self, has_sign_out: bool) -> Self {
+        Self { has_sign_out, ..self }
     }
 
     /// Begins to answer from this library. Only the first one counts.

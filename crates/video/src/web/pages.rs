@@ -23,6 +23,9 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const LIBRARY: &str = include_str!("assets/library.html");
 const PLAYER: &str = include_str!("assets/player.html");
 
+/// How a person ends a session; the server answers.
+const SIGN_OUT: &str = r#"<form method="post" action="/sign-out"><button class="top-link" type="submit">Sign out</button></form>"#;
+
 /// What the pages are made of: name, content type, bytes.
 const ASSETS: [(&str, &str, &[u8]); 11] = [
     ("common.js", SCRIPT, include_bytes!("assets/common.js")),
@@ -45,8 +48,8 @@ static TAGS: LazyLock<[String; ASSETS.len()]> =
     LazyLock::new(|| ASSETS.map(|(_, _, bytes)| format!("\"{}\"", blake3::hash(bytes).to_hex())));
 
 /// `GET /videos`.
-pub(super) async fn library() -> Response {
-    page(LIBRARY.to_owned())
+pub(super) async fn library(State(mount): State<Mount>) -> Response {
+    page(&mount, LIBRARY, "")
 }
 
 /// `GET /videos/{id}`; the page of a video that is not there says so, with the status that fits.
@@ -56,7 +59,7 @@ pub(super) async fn player(
 ) -> Result<Response, ApiError> {
     let video = mount.library()?.objects().record::<Video>(&id.record()).await?;
     let title = video.as_ref().map_or("No such video", |video| video.value.title.as_str());
-    let mut response = page(PLAYER.replace("{{title}}", &escape(title)));
+    let mut response = page(&mount, PLAYER, title);
     if video.is_none() {
         *response.status_mut() = StatusCode::NOT_FOUND;
     }
@@ -83,7 +86,11 @@ pub(super) async fn asset(
     Ok((caching, [(CONTENT_TYPE, content_type)], bytes).into_response())
 }
 
-fn page(text: String) -> Response {
+fn page(mount: &Mount, template: &str, title: &str) -> Response {
+    // What a title says is put in last, so that nothing in it is taken for a place.
+    let text = template
+        .replace("{{session}}", if mount.has_sign_out { SIGN_OUT } else { "" })
+        .replace("{{title}}", &escape(title));
     let headers = [(CONTENT_TYPE, "text/html; charset=utf-8"), (CONTENT_SECURITY_POLICY, POLICY)];
     (headers, text).into_response()
 }

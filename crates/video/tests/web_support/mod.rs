@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each test binary uses a part of this module")]
 
-pub(crate) mod browser;
 pub(crate) mod clip;
 
 use std::net::SocketAddr;

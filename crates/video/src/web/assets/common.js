@@ -22,6 +22,7 @@ export async function api(path, options = {}) {
   }
   const body = await response.json().catch(() => null);
   if (response.ok) return body;
+  // The session is over: the page itself answers with the form to sign in.
   if (response.status === 401) location.reload();
   const problem = body?.error ?? {};
   const message = problem.message ?? `The server answered ${response.status}.`;
@@ -55,6 +56,15 @@ export function isWatchable(video) {
   return Boolean(video.manifest);
 }
 
+/** What a language is called; a name that is no code of one stays as it is. */
+export function language(code) {
+  try {
+    return new Intl.DisplayNames(["en"], { type: "language" }).of(code);
+  } catch {
+    return code;
+  }
+}
+
 /** Seconds as a clock shows them. */
 export function clock(seconds) {
   const whole = Math.max(0, Math.floor(seconds || 0));
@@ -72,6 +82,28 @@ export function span(ms) {
   const minutes = seconds / 60;
   if (minutes < 60) return `${Math.floor(minutes)} min ${Math.round(seconds % 60)} s`;
   return `${Math.floor(minutes / 60)} h ${Math.round(minutes % 60)} min`;
+}
+
+/** How long something will take yet. An estimate that pretends to know seconds is not believed. */
+export function left(ms) {
+  if (ms < 10_000) return "a few seconds left";
+  if (ms < 60_000) return `about ${Math.ceil(ms / 10_000) * 10} s left`;
+  const minutes = Math.ceil(ms / 60_000);
+  if (minutes < 60) return `about ${minutes} min left`;
+  return `about ${Math.floor(minutes / 60)} h ${minutes % 60} min left`;
+}
+
+/** What can be said about the rest of a video that is being made. */
+export function outlook(video) {
+  const hasBegun = video.stages.some((stage) => stage.running || stage.done);
+  if (!hasBegun) return "waiting for a worker";
+  return video.remaining_ms ? left(video.remaining_ms) : "";
+}
+
+/** A reason as a sentence: without the name of the task that gave it. */
+export function sentence(reason) {
+  const text = reason.replace(/^[a-z]+: (?=\S)/, "");
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 export function bytes(count) {
@@ -93,6 +125,23 @@ export function ago(micros) {
   if (seconds < 86400) return words.format(-Math.floor(seconds / 3600), "hour");
   if (seconds < 86400 * 14) return words.format(-Math.floor(seconds / 86400), "day");
   return new Date(micros / 1000).toLocaleDateString("en", { dateStyle: "medium" });
+}
+
+// A browser may forbid storage; then nothing is remembered.
+export function keep(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // See above.
+  }
+}
+
+export function kept(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
 }
 
 /** Tells something that happened. */

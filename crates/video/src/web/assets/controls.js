@@ -3,7 +3,7 @@
 // A source has, for each of `quality`, `subtitles` and `audio`: `choices(kind)` (a list of `{id, label}`), `chosen(kind)`
 // and `choose(kind, id)`, and calls `onchange` when any of it changes.
 
-import { clock } from "./common.js";
+import { clock, keep, kept } from "./common.js";
 
 const find = (id) => document.getElementById(id);
 const SPEEDS = [0.5, 0.75, 1, 1.25, 1.5, 2];
@@ -38,7 +38,7 @@ export class Controls {
     const { video } = this;
     const on = (names, action) => names.split(" ").forEach((name) => video.addEventListener(name, action));
     on("play pause ended", () => this.drawPlaying());
-    on("timeupdate seeking durationchange loadedmetadata", () => this.drawTime());
+    on("timeupdate seeking durationchange loadedmetadata ended", () => this.drawTime());
     on("progress timeupdate", () => this.drawBuffered());
     on("volumechange", () => this.drawVolume());
     on("ratechange", () => this.drawMenus());
@@ -61,8 +61,11 @@ export class Controls {
     const seek = find("seek");
     seek.max = length || 1;
     if (!this.isSeeking) seek.value = video.currentTime;
-    seek.setAttribute("aria-valuetext", `${clock(video.currentTime)} of ${clock(length)}`);
-    find("time").textContent = `${clock(video.currentTime)} / ${clock(length)}`;
+    // The sound may end a few milliseconds before the last second does.
+    const whole = clock(Math.round(length));
+    const now = video.ended ? whole : clock(video.currentTime);
+    seek.setAttribute("aria-valuetext", `${now} of ${whole}`);
+    find("time").textContent = `${now} / ${whole}`;
     find("played").style.width = `${length ? (Number(seek.value) / length) * 100 : 0}%`;
   }
 
@@ -83,7 +86,7 @@ export class Controls {
     slider.value = isSilent ? 0 : video.volume;
     slider.style.setProperty("--fill", `${slider.value * 100}%`);
     if (!isSilent) find("unmute").hidden = true;
-    keep("volume", video.volume);
+    keep("player volume", video.volume);
   }
 
   drawFullscreen() {
@@ -117,6 +120,10 @@ export class Controls {
       this.toggle();
     });
     video.addEventListener("dblclick", () => this.toggleFullscreen());
+    // A mouse leaves the focus where it is, so that the keys go on to mean the player and not the last button.
+    frame.addEventListener("mousedown", (event) => {
+      if (event.target.closest("button")) event.preventDefault();
+    });
     for (const name of ["pointermove", "pointerdown", "focusin"]) frame.addEventListener(name, () => this.wake());
     frame.addEventListener("pointerleave", () => this.wake(300));
   }
@@ -231,10 +238,11 @@ export class Controls {
         item.setAttribute("aria-checked", String(id === chosen));
         item.dataset.choice = id;
         item.textContent = label;
-        item.onclick = () => {
+        item.onclick = (event) => {
           choose(id);
           this.closeMenus();
-          button.focus();
+          // A key has no pointer to come back with.
+          if (event.detail === 0) button.focus();
           this.drawMenus();
         };
         return item;
@@ -309,7 +317,7 @@ export class Controls {
   }
 
   restore() {
-    const volume = Number(kept("volume") ?? 1);
+    const volume = Number(kept("player volume") ?? 1);
     if (volume >= 0 && volume <= 1) this.video.volume = volume;
     this.drawVolume();
     this.drawPlaying();
@@ -321,21 +329,4 @@ function setIcon(button, icon, label) {
   button.querySelector("use").setAttribute("href", `#i-${icon}`);
   button.setAttribute("aria-label", label);
   button.title = label;
-}
-
-// A browser may forbid storage; then nothing is remembered.
-function keep(name, value) {
-  try {
-    localStorage.setItem(`player ${name}`, value);
-  } catch {
-    // See above.
-  }
-}
-
-function kept(name) {
-  try {
-    return localStorage.getItem(`player ${name}`);
-  } catch {
-    return null;
-  }
 }

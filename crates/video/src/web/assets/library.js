@@ -1,7 +1,7 @@
 // The library: what there is, and how more gets in.
 
-import { ago, api, bytes, clock, element, fileUrl, isWatchable, makeBar, post, say, setBar, span, stateOf } from "./common.js";
-import { Upload } from "./upload.js";
+import { ago, api, bytes, clock, element, fileUrl, isWatchable, keep, kept, left, makeBar, outlook, post, say, sentence, setBar, stateOf } from "./common.js";
+import { Upload, discard, unfinished } from "./upload.js";
 
 const find = (id) => document.getElementById(id);
 const RUNGS = [2160, 1440, 1080, 720, 480, 360, 240];
@@ -28,7 +28,7 @@ async function load() {
     isBusy = page.items.some((video) => video.state === "processing");
     find("count").textContent = page.items.length ? `${page.items.length}${page.next ? "+" : ""}` : "";
   } catch (problem) {
-    find("count").textContent = problem.message;
+    find("count").textContent = `${sentence(problem.message)} This page asks again by itself.`;
   }
   shown.loading = false;
   shown.timer = setTimeout(load, isBusy && !document.hidden ? BUSY_MS : QUIET_MS);
@@ -62,13 +62,16 @@ function makeCard(video) {
     title: element("h2"),
     chip: element("span"),
     note: element("span", { className: "note" }),
+    reason: element("p", { className: "reason", hidden: true }),
   };
   card.image.onerror = () => (card.image.hidden = true);
+  // A tall picture is shown whole: its middle alone says little.
+  card.image.onload = () => card.image.classList.toggle("tall", card.image.naturalHeight > card.image.naturalWidth);
   card.root = element(
     "a",
     { className: "video", href: `/videos/${encodeURIComponent(video.id)}` },
     element("div", { className: "poster" }, card.image, card.percent, card.length, card.bar),
-    element("div", { className: "video-text" }, card.title, element("p", {}, card.chip, card.note)),
+    element("div", { className: "video-text" }, card.title, element("p", {}, card.chip, card.note), card.reason),
   );
   return card;
 }
@@ -92,19 +95,37 @@ function update(card, video) {
   }
   card.length.hidden = !video.duration_ms || isBusy;
   card.length.textContent = clock((video.duration_ms ?? 0) / 1000);
-  const left = video.remaining_ms ? `${span(video.remaining_ms)} left` : "";
-  card.note.textContent = isBusy ? left : ago(video.added_at);
+  card.note.textContent = isBusy ? outlook(video) : ago(video.added_at);
+  card.reason.hidden = video.state !== "failed" || !video.reason;
+  card.reason.textContent = video.reason ? sentence(video.reason) : "";
 }
 
 /* What is wanted. */
 
-function drawRungs() {
+function drawOptions() {
+  const last = lastOptions();
   for (const rung of RUNGS) {
-    const box = element("input", { type: "checkbox", value: rung, checked: USUAL.includes(rung) });
+    const box = element("input", { type: "checkbox", value: rung, checked: (last.ladder ?? USUAL).includes(rung) });
     find("rungs").append(element("label", { className: "pill" }, box, `${rung}p`));
   }
-  find("options").addEventListener("change", summarise);
+  for (const name of ["subtitles", "priority"]) {
+    if ([...find(name).options].some((option) => option.value === last[name])) find(name).value = last[name];
+  }
+  find("scan").checked = last.scan === true;
+  find("options").addEventListener("change", () => {
+    keep("options", JSON.stringify({ ladder: chosenRungs(), subtitles: find("subtitles").value, scan: find("scan").checked, priority: find("priority").value }));
+    summarise();
+  });
   summarise();
+}
+
+/** What was chosen on the last visit, so that an upload that goes on after a reload becomes the same video. */
+function lastOptions() {
+  try {
+    return JSON.parse(kept("options")) ?? {};
+  } catch {
+    return {};
+  }
 }
 
 function chosenRungs() {
@@ -133,8 +154,8 @@ function wishes() {
 
 async function add(video) {
   const added = await post("/api/v1/videos", video);
-  const left = added.estimated_ms ? `, about ${span(added.estimated_ms)}` : "";
-  say(added.known ? `“${added.video.title}” is here already.` : `Added “${added.video.title}”${left}.`);
+  const rest = added.estimated_ms ? `: ${left(added.estimated_ms)}` : "";
+  say(added.known ? `“${added.video.title}” is here already.` : `Added “${added.video.title}”${rest}.`);
   load();
 }
 
@@ -156,6 +177,9 @@ find("by-url").addEventListener("submit", async (event) => {
 /* By upload. */
 
 const waiting = [];
+/** Rows of uploads that an earlier visit did not end. */
+const broken = new Map();
+const begun = new Set();
 let sending = 0;
 
 function choose(files) {
@@ -180,15 +204,19 @@ function makeUpload(file, wanted) {
     bar,
   );
   find("uploads").append(row);
+  let hint = "";
   const began = { at: 0, bytes: null };
   const upload = new Upload(file, (sent) => {
+    if (began.bytes === null && sent > 0) hint = " · goes on where it stopped";
     began.bytes ??= sent;
     began.at ||= performance.now();
     const speed = (sent - began.bytes) / ((performance.now() - began.at) / 1000);
     setBar(bar, sent / file.size);
     const pace = Number.isFinite(speed) && speed > 0 ? ` · ${bytes(speed)}/s` : "";
-    note.textContent = `${bytes(sent)} of ${bytes(file.size)}${pace}`;
+    note.textContent = `${bytes(sent)} of ${bytes(file.size)}${pace || hint}`;
   });
+  begun.add(upload.memory);
+  broken.get(upload.memory)?.remove();
   const entry = { file, wanted, upload, row, note, stop };
   stop.onclick = () => {
     const at = waiting.indexOf(entry);
@@ -206,12 +234,13 @@ async function sendNext() {
   sendNext();
   try {
     const source = await entry.upload.run();
+    entry.note.textContent = "Adding it to the library";
     const title = entry.file.name.replace(/\.[^.]{1,5}$/, "");
     await add({ source, title, ...entry.wanted });
     entry.row.remove();
   } catch (problem) {
     if (!entry.upload.stopped) {
-      entry.note.textContent = problem.message;
+      entry.note.textContent = sentence(problem.message);
       entry.row.classList.add("bad");
       entry.stop.textContent = "Dismiss";
     }
@@ -220,6 +249,28 @@ async function sendNext() {
   sendNext();
 }
 
+/** An upload cannot go on by itself after a reload: a page may read a file only when a person chooses it. */
+function drawBroken({ memory, name, size, sent }) {
+  if (begun.has(memory)) return;
+  const bar = makeBar(`Upload of ${name}`);
+  setBar(bar, sent / size);
+  const again = element("button", { className: "button small primary", type: "button" }, "Choose it again");
+  again.onclick = () => find("file").click();
+  const stop = element("button", { className: "button small", type: "button" }, "Discard");
+  const note = element("span", { className: "note" }, `${bytes(sent)} of ${bytes(size)} sent · choose the file again to go on from there`);
+  const row = element("li", { className: "broken" }, element("div", { className: "upload-text" }, element("strong", {}, name), note, again, stop), bar);
+  stop.onclick = () => {
+    discard(memory);
+    row.remove();
+  };
+  broken.set(memory, row);
+  find("uploads").append(row);
+}
+
+addEventListener("storage", ({ key, newValue }) => {
+  if (newValue === null) broken.get(key)?.remove();
+});
+
 const drop = find("drop");
 find("file").addEventListener("change", (event) => {
   choose([...event.target.files]);
@@ -227,6 +278,7 @@ find("file").addEventListener("change", (event) => {
 });
 for (const name of ["dragenter", "dragover"]) {
   addEventListener(name, (event) => {
+    if (!event.dataTransfer.types.includes("Files")) return;
     event.preventDefault();
     drop.classList.add("over");
   });
@@ -235,8 +287,11 @@ addEventListener("dragleave", (event) => {
   if (!event.relatedTarget) drop.classList.remove("over");
 });
 addEventListener("drop", (event) => {
+  if (!event.dataTransfer.types.includes("Files")) return;
   event.preventDefault();
   drop.classList.remove("over");
+  const isFolder = (item) => item.webkitGetAsEntry?.()?.isDirectory;
+  if ([...event.dataTransfer.items].some(isFolder)) return say("A folder cannot be added. Drop the files in it.", true);
   choose([...event.dataTransfer.files]);
 });
 addEventListener("beforeunload", (event) => {
@@ -248,5 +303,6 @@ find("more").addEventListener("click", () => {
   load();
 });
 
-drawRungs();
+drawOptions();
 load();
+unfinished().then((uploads) => uploads.forEach(drawBroken));

@@ -1,6 +1,6 @@
 // The page of one video: how far it is while it is made, and the player when it is there.
 
-import { ago, api, bytes, clock, element, fileUrl, isWatchable, makeBar, post, say, setBar, span, stateOf } from "./common.js";
+import { ago, api, bytes, clock, element, fileUrl, isWatchable, language, makeBar, outlook, post, say, sentence, setBar, span, stateOf } from "./common.js";
 import { Controls } from "./controls.js";
 import { HlsSource, NativeSource } from "./sources.js";
 import { Thumbnails } from "./thumbnails.js";
@@ -36,7 +36,8 @@ async function start() {
   try {
     show(await api(base));
   } catch (problem) {
-    curtain(problem.code === "no_such_video" ? "There is no such video" : "This video cannot be shown", problem.message);
+    const isGone = problem.code === "no_such_video";
+    curtain(isGone ? "There is no such video" : "This video cannot be shown", isGone ? "It may have been removed." : sentence(problem.message));
     find("state").hidden = true;
     document.body.classList.add("lost");
     return;
@@ -65,19 +66,21 @@ async function show(video) {
   drawStages(video);
   drawActions(video);
   if (isBusy) {
-    const left = video.remaining_ms ? `about ${span(video.remaining_ms)} left` : "it plays here as soon as it is ready";
-    curtain(`Processing · ${Math.floor(video.progress * 100)} %`, left, video.progress);
+    const rest = outlook(video);
+    const text = rest ? `${sentence(rest)} · it plays here when it is ready` : "It plays here when it is ready";
+    curtain(`Processing · ${Math.floor(video.progress * 100)} %`, text, video.progress);
   } else if (isWatchable(video)) {
     await open(video);
   } else if (video.state === "cancelled") {
-    curtain("This video was cancelled", video.reason ?? "");
+    curtain("This video was cancelled", "What was done until then is kept, if you try again.");
   } else {
-    curtain("This video could not be made", video.reason ?? "The server does not say why.");
+    curtain("This video could not be made", video.reason ? sentence(video.reason) : "The server does not say why.");
   }
 }
 
 function curtain(title, text, progress) {
   find("curtain").hidden = false;
+  find("frame").classList.add("still");
   find("curtain-title").textContent = title;
   find("curtain-text").textContent = text;
   find("curtain-bar").hidden = progress === undefined;
@@ -110,13 +113,13 @@ function drawBanner(video) {
   const banner = find("banner");
   banner.hidden = true;
   if (video.state === "degraded") {
-    banner.replaceChildren(element("p", {}, `It can be watched, but a part is missing: ${video.reason ?? "see the details below"}`));
+    banner.replaceChildren(element("p", {}, element("strong", {}, "It can be watched, but a part is missing. "), video.reason ? sentence(video.reason) : "See the details below."));
     banner.hidden = false;
   } else if (video.state === "needs_review") {
     const approve = element("button", { className: "button primary", id: "approve" }, "Approve");
     approve.onclick = () => act(approve, () => post(`${base}/approve`), "Approved.");
     banner.replaceChildren(
-      element("p", {}, element("strong", {}, "The scan flagged this video. "), `Look at it before others do. ${video.reason ?? ""}`),
+      element("p", {}, element("strong", {}, "The scan flagged this video. "), "Watch it, then approve or remove it."),
       approve,
     );
     banner.hidden = false;
@@ -126,6 +129,7 @@ function drawBanner(video) {
 function drawStages(video) {
   const isOver = video.state === "ready" || video.state === "degraded" || video.state === "needs_review";
   find("stages-card").hidden = isOver || video.stages.length === 0;
+  let hasFailed = false;
   for (const stage of video.stages) {
     let row = shown.stages.get(stage.name);
     if (!row) {
@@ -136,11 +140,16 @@ function drawStages(video) {
       find("stages").append(row.root);
     }
     const isDone = stage.done === stage.total;
-    row.root.className = stage.failed ? "bad" : isDone ? "done" : stage.running ? "busy" : "";
-    row.count.textContent = stage.failed
-      ? `${stage.failed} failed`
+    // What waited for a failed stage, or was cancelled, has no fault of its own.
+    const isStopped = stage.failed > 0 && (hasFailed || video.state === "cancelled");
+    hasFailed ||= stage.failed > 0;
+    row.root.className = isStopped ? "" : stage.failed ? "bad" : isDone ? "done" : stage.running ? "busy" : "";
+    row.count.textContent = isStopped
+      ? "not done"
+      : stage.failed
+      ? stage.total > 1 ? `${stage.failed} failed` : "failed"
       : stage.total > 1 ? `${stage.done} of ${stage.total}` : isDone ? "done" : stage.running ? `${Math.floor(stage.progress * 100)} %` : "waiting";
-    setBar(row.bar, stage.progress);
+    setBar(row.bar, isStopped ? stage.done / stage.total : stage.progress);
   }
 }
 
@@ -148,12 +157,32 @@ function drawStages(video) {
 
 function drawActions(video) {
   const isBusy = video.state === "processing";
-  const key = isBusy ? "busy" : "over";
-  if (find("actions").dataset.key === key) return;
-  find("actions").dataset.key = key;
-  const button = element("button", { className: "button" }, isBusy ? "Cancel" : "Remove");
-  button.onclick = isBusy ? () => cancel(button) : () => remove(button);
-  find("actions").replaceChildren(button);
+  const isPart = video.state === "failed" || video.state === "cancelled" || video.state === "degraded";
+  if (find("actions").dataset.state === video.state) return;
+  find("actions").dataset.state = video.state;
+  const buttons = [];
+  const button = (id, text, action) => {
+    const made = element("button", { className: "button", id }, text);
+    made.onclick = () => action(made);
+    buttons.push(made);
+  };
+  if (isPart) button("again", "Try again", again);
+  if (isBusy) button("cancel", "Cancel", cancel);
+  else button("remove", "Remove", remove);
+  find("actions").replaceChildren(...buttons);
+}
+
+/** Adding the same source with the same recipe makes what is missing, under the same name. */
+async function again(button) {
+  const { source, url, title, recipe, priority } = shown.video;
+  button.disabled = true;
+  try {
+    await post("/api/v1/videos", { ...(source ? { source: source.id } : { url }), title, recipe, priority });
+    location.reload();
+  } catch (problem) {
+    say(sentence(problem.message), true);
+    button.disabled = false;
+  }
 }
 
 async function cancel(button) {
@@ -168,7 +197,7 @@ async function remove(button) {
     await api(base, { method: "DELETE" });
     location.href = "/videos";
   } catch (problem) {
-    say(problem.message, true);
+    say(sentence(problem.message), true);
     button.disabled = false;
   }
 }
@@ -180,7 +209,7 @@ async function act(button, action, done) {
     say(done);
     show(await api(base));
   } catch (problem) {
-    say(problem.message, true);
+    say(sentence(problem.message), true);
     button.disabled = false;
   }
 }
@@ -200,14 +229,18 @@ function ask(title, text, yes) {
 /* Playing. */
 
 async function open(video) {
-  if (shown.player) return;
+  if (shown.player) {
+    // What is known may have changed: someone approved it.
+    if (shown.manifest) drawFacts(video, shown.manifest);
+    return;
+  }
   shown.player = true;
   let manifest;
   try {
     manifest = await api(`${base}/manifest?segments=false`);
   } catch (problem) {
     shown.player = null;
-    return curtain("This video cannot be shown", problem.message);
+    return curtain("This video cannot be shown", sentence(problem.message));
   }
   shown.manifest = manifest;
   drawFacts(video, manifest);
@@ -223,6 +256,7 @@ async function open(video) {
   source.captions = find("captions");
   const controls = new Controls(picture, source);
   find("curtain").hidden = true;
+  find("frame").classList.remove("still");
   const index = manifest.files.find((file) => /(^|\/)thumbs\.vtt$/.test(file.path));
   if (index) {
     Thumbnails.load(fileUrl(id, index.path))
@@ -301,7 +335,7 @@ function drawRenditions(video, manifest) {
 function drawDownloads(video, manifest) {
   const items = manifest.files
     .filter((file) => /^subs\/[^/]+\.vtt$/.test(file.path))
-    .map((file) => [file.path, `Subtitles (${file.path.slice(5, -4)})`, bytes(file.length)]);
+    .map((file) => [file.path, `Subtitles (${language(file.path.slice(5, -4))})`, bytes(file.length)]);
   if (has(manifest, "poster.jpg")) items.push(["poster.jpg", "Poster", bytes(manifest.files.find((file) => file.path === "poster.jpg").length)]);
   items.push(["master.m3u8", "HLS playlist", "m3u8"], ["manifest.json", "Manifest", "JSON"]);
   find("downloads").replaceChildren(

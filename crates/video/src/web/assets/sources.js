@@ -1,6 +1,14 @@
 // Where the picture comes from: hls.js, or a browser that plays HLS by itself. Both offer the same choices.
 
+import { language } from "./common.js";
+
 const RECOVERIES_MAX = 3;
+
+/** What a track is called: its own name, or that of its language if it has none but the code. */
+function titleOf(name, code, at) {
+  if (name && name !== code) return name;
+  return code ? language(code) : `Track ${at + 1}`;
+}
 
 /** Shows the cues of the chosen subtitles in an element of ours, which can stay clear of the controls. */
 class Cues {
@@ -58,7 +66,7 @@ export class HlsSource {
   choices(kind) {
     const { hls } = this;
     if (kind === "quality") return this.qualities();
-    const name = (track, at) => ({ id: at, label: track.name || track.lang || `Track ${at + 1}` });
+    const name = (track, at) => ({ id: at, label: titleOf(track.name, track.lang, at) });
     if (kind === "audio") return hls.audioTracks.map(name);
     return [{ id: -1, label: "Off" }, ...hls.subtitleTracks.map(name)];
   }
@@ -104,7 +112,7 @@ export class NativeSource {
 
   choices(kind) {
     if (kind === "quality") return [];
-    const name = (track, at) => ({ id: at, label: track.label || track.language || `Track ${at + 1}` });
+    const name = (track, at) => ({ id: at, label: titleOf(track.label, track.language, at) });
     if (kind === "audio") return [...(this.video.audioTracks ?? [])].map(name);
     return [{ id: -1, label: "Off" }, ...[...this.video.textTracks].map(name)];
   }

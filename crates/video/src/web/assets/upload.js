@@ -7,6 +7,35 @@ const VERSION = { "Tus-Resumable": "1.0.0" };
 const PIECE = 8 * 1024 * 1024;
 /** Tries without any progress before an upload is given up. */
 const TRIES = 8;
+/** Under which names the addresses of uploads are remembered. */
+const MEMORY = "upload ";
+/** Uploads of earlier visits that are looked for. */
+const UNFINISHED_MAX = 20;
+
+/** What is known again after a closed page: a file is the same if its size, its time and its name are. */
+function memoryOf(file) {
+  return `${MEMORY}${file.size} ${file.lastModified} ${file.name}`;
+}
+
+/** The uploads that an earlier visit began and did not end, and that nobody sends now: `{memory, name, size, sent}`. */
+export async function unfinished() {
+  const busy = new Set((await navigator.locks?.query())?.held.map((lock) => lock.name));
+  const found = keys().filter((memory) => !busy.has(memory)).slice(0, UNFINISHED_MAX).map(async (memory) => {
+    const [, size, name] = memory.slice(MEMORY.length).match(/^(\d+) \d+ (.*)$/s) ?? [];
+    const answer = await fetch(remembered(memory), { method: "HEAD", headers: VERSION }).catch(() => null);
+    if (!answer || answer.status === 401) return null;
+    if (!name || !answer.ok) return remember(memory, null);
+    return { memory, name, size: Number(size), sent: Number(answer.headers.get("Upload-Offset")) };
+  });
+  return (await Promise.all(found)).filter(Boolean);
+}
+
+/** Gives such an upload up; what the server has of it is removed. */
+export function discard(memory) {
+  const address = remembered(memory);
+  remember(memory, null);
+  if (address) fetch(address, { method: "DELETE", headers: VERSION }).catch(() => {});
+}
 
 export class Upload {
   /** `onprogress` is told the bytes that the server has or is getting. */
@@ -16,12 +45,17 @@ export class Upload {
     this.offset = 0;
     this.stopped = null;
     this.request = null;
-    this.memory = `upload ${file.size} ${file.lastModified} ${file.name}`;
+    this.memory = memoryOf(file);
   }
 
   /** Sends the file; returns the name of its blob. Throws when it was aborted or cannot succeed. */
-  async run() {
-    if (this.file.size === 0) throw new Error("The file is empty.");
+  run() {
+    if (this.file.size === 0) return Promise.reject(new Error("The file is empty."));
+    // Other pages of this browser see by the lock that somebody sends it. Browsers have locks on trusted addresses only.
+    return navigator.locks ? navigator.locks.request(this.memory, { mode: "shared" }, () => this.sendAll()) : this.sendAll();
+  }
+
+  async sendAll() {
     let tries = 0;
     for (;;) {
       const before = this.offset;
@@ -47,9 +81,7 @@ export class Upload {
   abort() {
     this.stopped = Object.assign(new Error("The upload was stopped."), { isFinal: true });
     this.request?.abort();
-    const address = remembered(this.memory);
-    remember(this.memory, null);
-    if (address) fetch(address, { method: "DELETE", headers: VERSION }).catch(() => {});
+    discard(this.memory);
   }
 
   /** One request further; returns the blob when the file is whole. */
@@ -127,6 +159,7 @@ export class Upload {
 /** What a refusal says. One that says that the request is wrong will not change its mind. */
 function refusal({ status, text }) {
   let message = `The server answered ${status}.`;
+  if (status === 401) return Object.assign(new Error("You are signed out. Load the page again, sign in, and choose the file again."), { isFinal: true });
   try {
     message = JSON.parse(text).error.message ?? message;
   } catch {
@@ -144,6 +177,14 @@ function rest(tries) {
 
 // A browser may forbid storage; then an upload only survives within the page.
 const places = new Map();
+
+function keys() {
+  try {
+    return Object.keys(localStorage).filter((key) => key.startsWith(MEMORY));
+  } catch {
+    return [];
+  }
+}
 
 function remembered(key) {
   try {
