@@ -117,7 +117,10 @@ mod tests {
         }
     }
 
-    fn divided(tiers: &[(&[&str], u32, u32)]) -> v1::Hello {
+    /// Kinds of a tier, its credit and its slots.
+    type Part<'a> = (&'a [&'a str], u32, u32);
+
+    fn divided(tiers: &[Part<'_>]) -> v1::Hello {
         let tiers = tiers.iter().map(|(kinds, credit, slots)| v1::Tier {
             kinds: kinds.iter().map(ToString::to_string).collect(),
             credit: *credit,
@@ -131,7 +134,7 @@ mod tests {
         let read_back = read(divided(&[(&["b"], 1, 1), (&["a"], 3, 2)])).unwrap();
         let kinds = ["a"].map(Name::from).to_vec();
         assert_eq!(read_back.tiers[1], WorkerTier { kinds, credit: 3, slots: 2 });
-        let cases: Vec<(&str, &[(&[&str], u32, u32)])> = vec![
+        let cases: Vec<(&str, &[Part<'_>])> = vec![
             ("leaves out the kind `b`", &[(&["a"], 4, 1)]),
             ("names the kind `a` twice", &[(&["a"], 1, 1), (&["a", "b"], 1, 1)]),
             ("names the kind `c`, which hello.kinds does not", &[(&["c"], 1, 1)]),

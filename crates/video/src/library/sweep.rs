@@ -1,5 +1,6 @@
-//! What nobody uses goes by itself: uploads that were never added, what tasks stored and did not record, what a
-//! cancelled video left.
+//! What nobody uses goes: by itself what a cancelled video left and uploads that nobody went on with; if someone asks
+//! for it, also blobs that nothing names, such as an upload that was never added, or what a task stored and did not
+//! record. These do not go by themselves, because a blob may be of a program that keeps its name elsewhere.
 //!
 //! A blob stays if a record, a plan, a manifest or a task that may still run names it, or if it was stored or asked for
 //! within the rest. The rest covers what is not written down yet: an upload that is about to be added, a result between
@@ -11,9 +12,10 @@ use std::time::Duration;
 
 use divvy::objects::{Blob, BlobId};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::references::RESULTS;
+use super::references::{Names, RESULTS};
 use super::{Library, LibraryError, Video, VideoState, bad, now};
 
 /// How long things rest before they go, unless someone says otherwise.
@@ -58,9 +60,22 @@ pub struct Swept {
     pub items: Vec<Blob>,
 }
 
+/// Which blobs may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// All that nothing names.
+    All,
+    /// Those that were made for videos which were cancelled.
+    Made,
+}
+
 impl Library {
     /// Removes what nobody uses and has rested long enough.
     pub async fn sweep(&self, sweep: Sweep) -> Result<Swept, LibraryError> {
+        self.sweep_some(sweep, Reach::All).await
+    }
+
+    async fn sweep_some(&self, sweep: Sweep, reach: Reach) -> Result<Swept, LibraryError> {
         let rest = Duration::from_millis(sweep.older_than_ms);
         if rest < REST_MIN {
             let (given, least) = (sweep.older_than_ms, millis(REST_MIN));
@@ -82,6 +97,10 @@ impl Library {
         let forgotten = forget_cancelled(&mut videos, rest);
         let results = self.results_of_nobody(&videos).await?;
         used.extend(self.named_by_records(&videos, &results).await?);
+        let made = match reach {
+            Reach::All => None,
+            Reach::Made => Some(self.made_for(&forgotten, &results).await?),
+        };
         if !sweep.dry_run {
             for video in &forgotten {
                 self.forget_plan(video).await?;
@@ -92,7 +111,8 @@ impl Library {
         }
         let mut gone = Vec::new();
         for blob in rested {
-            if used.blobs.contains(&blob.id) {
+            let is_reached = made.as_ref().is_none_or(|made| made.blobs.contains(&blob.id));
+            if !is_reached || used.blobs.contains(&blob.id) {
                 continue;
             }
             if sweep.dry_run {
@@ -105,11 +125,11 @@ impl Library {
         Ok(swept(sweep.dry_run, gone, &uploads, results.len()))
     }
 
-    /// Sweeps now and each day, until the server stops.
+    /// Removes what cancelled videos left, and unfinished uploads, now and each day, until the server stops.
     pub async fn sweep_daily(self, shutdown: CancellationToken) {
         loop {
             let round = async {
-                match self.sweep(Sweep::default()).await {
+                match self.sweep_some(Sweep::default(), Reach::Made).await {
                     Ok(swept) if swept == Swept::default() => (),
                     Ok(Swept { bytes, blobs, uploads, results, .. }) => {
                         tracing::info!(bytes, blobs, uploads, results, "removed what nobody uses");
@@ -142,6 +162,25 @@ impl Library {
         Ok(names.into_iter().map(String::from).filter(of_nobody).collect())
     }
 
+    /// What was made for these videos, and is named by these results.
+    async fn made_for(
+        &self,
+        videos: &[Video],
+        results: &HashSet<String>,
+    ) -> Result<Names, LibraryError> {
+        let mut made = Names::default();
+        for video in videos {
+            made.extend(self.documents(video).await?);
+            made.blobs.extend(video.plan);
+        }
+        for name in results {
+            if let Some(record) = self.objects.record::<Value>(name).await? {
+                made.read(&record.value);
+            }
+        }
+        Ok(made)
+    }
+
     async fn forget_plan(&self, cancelled: &Video) -> Result<(), LibraryError> {
         let forget = |video: &mut Video| {
             if video.state == VideoState::Cancelled && video.workflow == cancelled.workflow {
@@ -168,8 +207,8 @@ fn forget_cancelled(videos: &mut [Video], rest: Duration) -> Vec<Video> {
         let is_old = video.ended_at.is_some_and(|at| at <= since);
         let is_free = !busy.contains(&None) && !busy.contains(&source);
         if video.state == VideoState::Cancelled && video.plan.is_some() && is_old && is_free {
-            video.plan = None;
             forgotten.push(video.clone());
+            video.plan = None;
         }
     }
     forgotten

@@ -217,7 +217,7 @@ mod tests {
         };
         pcm::extract(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
         let first = sound().await.unwrap();
-        listen(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+        listen(&fixture.studio, &plan, &Cancel::never(), |_, _| {}).await.unwrap();
         assert_eq!(transcript(&fixture, &plan).await.unwrap().cues, 1);
         assert_eq!((sound().await, objects.blob(first).await.unwrap()), (None, None));
 
@@ -229,7 +229,7 @@ mod tests {
                 pcm::extract(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
                 objects.remove_blob(first).await.unwrap();
             }
-            listen(&fixture.studio, &plan, &Cancel::never()).await.unwrap();
+            listen(&fixture.studio, &plan, &Cancel::never(), |_, _| {}).await.unwrap();
             assert!(transcript(&fixture, &plan).await.is_some());
             assert_eq!((sound().await, objects.blob(first).await.unwrap()), (None, None));
         }

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use divvy::objects::BlobId;
 use divvy::types::{Payload, TaskId, TaskSpec};
 use divvy_objects::{NewUpload, Uploads};
 
@@ -232,19 +231,31 @@ async fn what_a_removal_leaves_is_swept_later() {
 }
 
 #[tokio::test]
-async fn a_server_sweeps_when_it_starts() {
+async fn a_server_removes_by_itself_what_a_cancelled_video_left_and_nothing_of_others() {
     let theatre = Theatre::open().await;
-    let left: BlobId = theatre.upload(b"left").await;
+    let library = &theatre.library;
+    theatre.stage.hold_encodes();
+    let source = theatre.upload(b"given up").await;
+    let video = library.add(new_video(source, ladder(&[480]))).await.unwrap().video;
+    theatre.planned(&video).await;
+    theatre.stage.release_encodes(1);
+    theatre.stage.encode_ended().await;
+    library.cancel(&video.id).await.unwrap();
+    theatre.ended(&video).await;
+    let of_others = theatre.upload(b"its name is kept elsewhere").await;
+    backdate(&theatre, &video).await;
     theatre.age_blobs();
     let stop = tokio_util::sync::CancellationToken::new();
-    let sweeping = tokio::spawn(theatre.library.clone().sweep_daily(stop.clone()));
+    let sweeping = tokio::spawn(library.clone().sweep_daily(stop.clone()));
     let gone = async {
-        while theatre.has(left) {
+        while theatre.blobs() > 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(60), gone).await.unwrap();
     stop.cancel();
     sweeping.await.unwrap();
+    assert!(theatre.has(source) && theatre.has(of_others));
+    theatre.stage.release_encodes(100);
     theatre.close().await;
 }
