@@ -50,6 +50,7 @@ fn a_long_task_goes_to_the_next_worker_with_a_free_slot() {
     assert_eq!(world.grants(), [(1, 1)]);
     join_narrow(&mut world, 2);
     assert_eq!(world.grants(), [(2, 2)]);
+    pass_alive(&mut world, 10_000, &[1, 2]);
     world.end(1, 1, finished());
     assert_eq!(world.grants(), [(1, 3)]);
     world.end(2, 2, finished());
@@ -158,9 +159,12 @@ fn lines_that_move_on_or_are_protected_stay() {
     world.join_with(3, 3, |worker| worker.kinds = vec!["quick".into()]);
     assert_eq!(world.recalls(), []);
     // High priorities are not stolen, and nothing is without a strategy that pulls.
-    for (priority, way, stolen) in
-        [(3, Way::Hybrid, true), (5, Way::Hybrid, false), (3, Way::Push, false), (3, Way::None, false)]
-    {
+    for (priority, way, stolen) in [
+        (3, Way::Hybrid, true),
+        (5, Way::Hybrid, false),
+        (3, Way::Push, false),
+        (3, Way::None, false),
+    ] {
         let mut world = World::new();
         world.set(|settings| settings.load_balancing.strategy = way);
         join_narrow(&mut world, 1);
@@ -182,17 +186,18 @@ fn chunks_of_a_cold_start_end_up_on_all_workers() {
     world.join_with(1, 8, |worker| worker.slots = 2);
     world.submit((1..=8).map(spec).collect());
     assert_eq!(world.worker(1).leased, 8);
+    let mut asked = Vec::new();
     for key in 2..=4 {
         world.join_with(key, 8, |worker| worker.slots = 2);
+        asked.extend(world.recalls());
     }
-    for _ in 0..4 {
-        for (worker, seq, _) in world.recalls() {
+    for _ in 0..8 {
+        while let Some((worker, seq, _)) = asked.pop() {
             world.end(worker, seq, released());
+            asked.extend(world.recalls());
         }
-        pass_alive(&mut world, 1_000, &[1, 2, 3, 4]);
-        for (worker, seq, _) in world.recalls() {
-            world.end(worker, seq, released());
-        }
+        world.pass_ms(1_000);
+        asked.extend(world.recalls());
     }
     for key in 1..=4 {
         assert_eq!((world.worker(key).leased, world.worker(key).queue_length), (2, 0), "{key}");

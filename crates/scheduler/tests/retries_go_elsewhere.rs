@@ -4,8 +4,8 @@ mod support;
 
 use divvy_scheduler::{AttemptEnd, Input};
 use divvy_types::{
-    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Machine, Seq, TaskError, TaskSpec, TaskState,
-    WaitReason, WorkerKey,
+    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Machine, Seq, TaskError, TaskSpec,
+    TaskState, WaitReason, WorkerKey,
 };
 use support::*;
 
@@ -65,7 +65,11 @@ fn a_retry_whose_wait_is_over_goes_to_the_other_free_worker() {
 #[test]
 fn after_half_a_minute_the_worker_where_it_failed_may_have_it() {
     let mut world = free_and_busy();
-    world.pass_ms(PATIENCE_MS - 1);
+    world.now = world.now.plus_ms(PATIENCE_MS - 1);
+    for worker in [1, 2].map(WorkerKey) {
+        world.feed(Input::WorkerSeen { worker });
+    }
+    world.feed(Input::TimePassed);
     assert_eq!(world.grants(), []);
     assert_eq!(world.scheduler.next_deadline(), Some(world.now.plus_ms(1)));
     world.pass_ms(1);
@@ -185,33 +189,23 @@ fn what_is_no_fault_of_the_worker_goes_back_to_it() {
 #[test]
 fn a_worker_that_rests_from_the_kind_is_not_waited_for() {
     let mut world = World::new();
-    world.join(1, 1);
     world.join(2, 1);
-    // The second fails until it rests, while the first does well.
-    for number in 1..=40 {
-        let mut task = spec(number);
-        task.retry.limit = 0;
-        world.submit(vec![task]);
-        let (worker, seq) = world.grants()[0];
-        let end =
-            if worker == 1 { finished() } else { failure(FailureVerdict::RetryAfterMs(0)) };
-        world.end(worker, seq, end);
-        // Both have their turn, whoever is liked better.
-        if worker == 1 && world.worker(2).skills.iter().all(|skill| skill.attempts < 6) {
-            let mut second = spec(100 + number);
-            second.retry.limit = 0;
-            world.submit(vec![with_retries(200 + number), second]);
-            for (worker, seq) in world.grants() {
-                let end = if worker == 1 { finished() } else { failure(FailureVerdict::Dead) };
-                world.end(worker, seq, end);
-            }
-        }
+    for number in 11..=14 {
+        world.submit(vec![spec(number)]);
+        world.end(2, number, failure(FailureVerdict::Dead));
     }
+    world.join(1, 1);
+    world.submit(vec![spec(15), spec(16)]);
+    let mut grants = world.grants();
+    grants.sort_unstable();
+    let &[(1, other), (2, last)] = &grants[..] else { panic!("{grants:?}") };
+    world.end(2, last, failure(FailureVerdict::Dead));
     assert!(world.worker(2).skills[0].benched_until.is_some(), "{:?}", world.worker(2));
-    world.submit(vec![with_retries(1_000)]);
-    assert_eq!(world.grants(), [(1, 1_000)]);
-    world.end(1, 1_000, retry_at_once());
-    assert_eq!(world.grants(), [(1, 1_000)], "the other one rests");
+    world.end(1, other, finished());
+    world.submit(vec![with_retries(20)]);
+    assert_eq!(world.grants(), [(1, 20)]);
+    world.end(1, 20, retry_at_once());
+    assert_eq!(world.grants(), [(1, 20)], "the other one rests");
 }
 
 #[test]
@@ -282,5 +276,8 @@ fn many_retries_with_deadlines_and_limits_all_come_through_after_the_wait() {
     }
     assert_eq!(done, 20);
     assert_eq!(world.scheduler.counts().leased, 1);
-    assert_eq!(world.scheduler.limit_views(world.now).iter().map(|view| view.waiting).sum::<u64>(), 0);
+    assert_eq!(
+        world.scheduler.limit_views(world.now).iter().map(|view| view.waiting).sum::<u64>(),
+        0
+    );
 }
