@@ -82,6 +82,8 @@ pub(crate) struct Classes {
     by_hash: BTreeMap<u64, Vec<u32>>,
     /// Classes that may be served, by band: with streams that may, in queues that are not paused.
     pub(crate) runnable: [Bits; 5],
+    /// Classes that avoid a worker.
+    pub(crate) avoiding: Bits,
     /// When something of a class should start at the latest, by band: side by side, because every pick compares them.
     urgency: [Vec<u64>; 5],
     last: u32,
@@ -120,6 +122,7 @@ impl Classes {
             self.list.push(None);
             self.list.len() as u32 - 1
         });
+        self.avoiding.set(index, class.avoids.is_some());
         self.list[index as usize] = Some(class);
         self.by_hash.entry(hash).or_default().push(index);
         index
@@ -176,6 +179,7 @@ impl Classes {
         for band in &mut self.runnable {
             band.set(index, false);
         }
+        self.avoiding.set(index, false);
         self.free.push(index);
         if let Some(list) = self.by_hash.get_mut(&class.hash) {
             list.retain(|other| *other != index);

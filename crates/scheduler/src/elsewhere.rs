@@ -24,7 +24,8 @@ const ELSEWHERE_MS: u64 = 30_000;
 impl Scheduler {
     /// Whether a worker is not to be given tasks of this class for now, because it does badly.
     pub(crate) fn is_kept_from(&self, worker: u32, class: u32) -> bool {
-        (self.kept > 0 && self.is_avoided(worker, class)) || self.is_benched(worker, class)
+        (self.classes.avoiding.contains(class) && self.is_avoided(worker, class))
+            || self.is_benched(worker, class)
     }
 
     /// Whether tasks of this class failed on the worker, and another one could run them.

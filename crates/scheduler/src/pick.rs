@@ -288,7 +288,7 @@ impl Scheduler {
                 0
             };
             // Of equal age, what was begun before goes first, as it would in its old stream.
-            let fresh = self.kept == 0 || self.classes.get(class).avoids.is_none();
+            let fresh = !self.classes.avoiding.contains(class);
             let rank = (share, self.classes.urgency(class, band), fresh);
             if best.is_none() || rank < least {
                 (least, best) = (rank, Some(class));

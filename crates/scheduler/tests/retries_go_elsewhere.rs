@@ -281,3 +281,18 @@ fn many_retries_with_deadlines_and_limits_all_come_through_after_the_wait() {
         0
     );
 }
+
+#[test]
+fn the_worker_where_a_retry_failed_does_not_steal_it_from_the_line_of_another() {
+    let mut world = World::new();
+    world.join(1, 1);
+    world.submit(vec![with_retries(1)]);
+    world.join_with(2, 3, |worker| worker.slots = 1);
+    world.submit(vec![spec(2)]);
+    world.end(1, 1, retry_at_once());
+    assert_eq!(world.grants(), [(2, 1)], "it waits there in line");
+    world.pass_ms(5_000);
+    assert_eq!(world.recalls(), []);
+    world.join(3, 1);
+    assert_eq!(world.recalls(), [(2, 1, false)], "a third one may");
+}
