@@ -78,8 +78,13 @@ impl Scheduler {
         }
         let kind = self.fits.get(class).kind;
         let known = self.workers.get(worker).known;
-        self.rests(known, kind)
-            && self.others_able(class, known).any(|other| !self.rests(other, kind))
+        self.rests(known, kind) && self.others_ready(class, known)
+    }
+
+    /// Whether another active worker may take tasks of a class and does not rest from its kind.
+    pub(crate) fn others_ready(&self, class: u32, known: u32) -> bool {
+        let kind = self.fits.get(class).kind;
+        self.others_able(class, known).any(|other| !self.rests(other, kind))
     }
 
     /// Whether a name rests from a kind; once its time is over, only while it has a task on trial.
@@ -174,7 +179,7 @@ impl Scheduler {
         self.learning.set_bench(known, kind, Some(Bench { until, rounds, after, trial: None }));
         self.timers.add(until, Timer::BenchOver(known, kind));
         // Someone else may have rested on the strength of this one.
-        self.mark_benched();
+        self.mark_kept_out();
     }
 
     /// A rest is over: the worker may have a task on trial.
@@ -197,6 +202,8 @@ impl Scheduler {
             && bench.trial.is_none()
         {
             bench.trial = Some(token);
+            // It gets no more, and someone else may have been kept out on the strength of it.
+            self.mark_kept_out();
         }
     }
 
@@ -215,9 +222,9 @@ impl Scheduler {
         }
     }
 
-    /// Offers tasks to benched workers again, after someone has gone who might have been better.
-    pub(crate) fn mark_benched(&mut self) {
-        if self.learning.benches() > 0 {
+    /// Offers tasks again to workers that were kept from some, after someone has gone who might have been better.
+    pub(crate) fn mark_kept_out(&mut self) {
+        if self.learning.benches() > 0 || self.kept > 0 {
             for index in self.workers.indices() {
                 if self.workers.get(index).is_waiting() {
                     self.mark_worker(index);

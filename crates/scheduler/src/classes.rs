@@ -1,4 +1,5 @@
-//! Classes: tasks with equal queue, kind, needs and matching. They have five bands, one per priority.
+//! Classes: tasks with equal queue, kind, needs and matching. They have five bands, one per priority. Retries are in
+//! classes of their own, by the worker that they failed on; see `elsewhere`.
 //!
 //! A class knows which groups of workers can serve it, as a set of bits, and the list knows which classes have
 //! something to run in which band. It does not know tasks: those are in its streams. Classes that have been
@@ -25,6 +26,8 @@ pub(crate) struct Class {
     pub(crate) needs: Vec<Name>,
     /// What to do when no worker meets them; as the settings say unless given.
     pub(crate) matching: Option<Matching>,
+    /// The worker, by name, that is to have its tasks only if no other can.
+    pub(crate) avoids: Option<Name>,
     /// Lowest priority first.
     pub(crate) bands: [Band; 5],
     /// The streams without fair key and limits, which most tasks go to.
@@ -39,14 +42,15 @@ pub(crate) struct Class {
 
 impl Class {
     /// An empty class for a spec.
-    pub(crate) fn of(spec: &TaskSpec, queue: u32) -> Self {
+    pub(crate) fn of(spec: &TaskSpec, avoids: Option<&Name>, queue: u32) -> Self {
         Self {
-            hash: hash(spec),
+            hash: hash(spec, avoids),
             queue,
             queue_name: spec.queue.clone(),
             kind: spec.kind.clone(),
             needs: sorted(&spec.needs),
             matching: spec.matching,
+            avoids: avoids.cloned(),
             bands: Default::default(),
             plain: [NONE; 5],
             groups: Bits::default(),
@@ -55,7 +59,7 @@ impl Class {
         }
     }
 
-    fn is_of(&self, spec: &TaskSpec) -> bool {
+    fn is_of(&self, spec: &TaskSpec, avoids: Option<&Name>) -> bool {
         let same_needs = if is_sorted(&spec.needs) {
             self.needs == spec.needs
         } else {
@@ -65,6 +69,7 @@ impl Class {
             && self.kind == spec.kind
             && self.queue_name == spec.queue
             && self.matching == spec.matching
+            && self.avoids.as_ref() == avoids
     }
 }
 
@@ -77,6 +82,8 @@ pub(crate) struct Classes {
     by_hash: BTreeMap<u64, Vec<u32>>,
     /// Classes that may be served, by band: with streams that may, in queues that are not paused.
     pub(crate) runnable: [Bits; 5],
+    /// Classes that avoid a worker.
+    pub(crate) avoiding: Bits,
     /// When something of a class should start at the latest, by band: side by side, because every pick compares them.
     urgency: [Vec<u64>; 5],
     last: u32,
@@ -87,7 +94,7 @@ impl Classes {
     /// The class of a spec, if there is one.
     pub(crate) fn find(&mut self, spec: &TaskSpec) -> Option<u32> {
         if let Some(Some(class)) = self.list.get(self.last as usize)
-            && class.is_of(spec)
+            && class.is_of(spec, None)
         {
             return Some(self.last);
         }
@@ -98,18 +105,24 @@ impl Classes {
 
     /// The same without a note of it.
     pub(crate) fn peek(&self, spec: &TaskSpec) -> Option<u32> {
-        let list = self.by_hash.get(&hash(spec))?;
-        list.iter().copied().find(|index| self.get(*index).is_of(spec))
+        self.find_avoiding(spec, None)
+    }
+
+    /// The class for tasks of a spec that are not to go to a worker, if there is one.
+    pub(crate) fn find_avoiding(&self, spec: &TaskSpec, avoids: Option<&Name>) -> Option<u32> {
+        let list = self.by_hash.get(&hash(spec, avoids))?;
+        list.iter().copied().find(|index| self.get(*index).is_of(spec, avoids))
     }
 
     /// A new class for a spec that has none.
-    pub(crate) fn add(&mut self, spec: &TaskSpec, queue: u32) -> u32 {
-        let class = Class::of(spec, queue);
+    pub(crate) fn add(&mut self, spec: &TaskSpec, avoids: Option<&Name>, queue: u32) -> u32 {
+        let class = Class::of(spec, avoids, queue);
         let hash = class.hash;
         let index = self.free.pop().unwrap_or_else(|| {
             self.list.push(None);
             self.list.len() as u32 - 1
         });
+        self.avoiding.set(index, class.avoids.is_some());
         self.list[index as usize] = Some(class);
         self.by_hash.entry(hash).or_default().push(index);
         index
@@ -166,6 +179,7 @@ impl Classes {
         for band in &mut self.runnable {
             band.set(index, false);
         }
+        self.avoiding.set(index, false);
         self.free.push(index);
         if let Some(list) = self.by_hash.get_mut(&class.hash) {
             list.retain(|other| *other != index);
@@ -179,7 +193,7 @@ impl Classes {
 
 /// A number for the class of a spec; two classes may have the same. Eight bytes at a time, because it is computed for
 /// every submission; it is never stored.
-fn hash(spec: &TaskSpec) -> u64 {
+fn hash(spec: &TaskSpec, avoids: Option<&Name>) -> u64 {
     let mut hash = 0_u64;
     let mut feed = |text: &str| {
         let mut rest = text.as_bytes();
@@ -203,6 +217,9 @@ fn hash(spec: &TaskSpec) -> u64 {
         if let Some(matching) = spec.matching {
             feed(matching.as_str());
         }
+    }
+    if let Some(avoids) = avoids {
+        feed(avoids);
     }
     hash
 }
@@ -237,10 +254,14 @@ mod tests {
         keyed.fair_key = Some("acme".into());
         needy.needs = vec!["gpu".into()];
         let mut classes = Classes::default();
-        let class = classes.add(&plain, 0);
+        let class = classes.add(&plain, None, 0);
         assert_eq!(classes.peek(&keyed), Some(class));
         assert_eq!(classes.peek(&needy), None);
-        let other = classes.add(&needy, 0);
+        let other = classes.add(&needy, None, 0);
         assert_eq!((classes.peek(&plain), classes.peek(&needy)), (Some(class), Some(other)));
+        let name = Name::from("bad");
+        let retries = classes.add(&plain, Some(&name), 0);
+        assert_eq!(classes.find_avoiding(&plain, Some(&name)), Some(retries));
+        assert_eq!(classes.peek(&plain), Some(class));
     }
 }

@@ -191,6 +191,9 @@ impl Scheduler {
         counted: bool,
     ) {
         let worker = self.end_lease(row);
+        if counted && error.class != ErrorClass::Cancelled {
+            self.failed_on(row, &worker);
+        }
         let task = &mut self.tasks[row];
         task.retried = true;
         let (seq, token, spec) = (task.seq, task.token, task.spec.clone());

@@ -29,15 +29,18 @@ impl Scheduler {
 
     /// Ready tasks that no connected worker can run, most first, at most `most` sorts of them.
     pub fn stranded(&self, most: usize) -> Vec<Stranded> {
-        let mut ready: BTreeMap<u32, u64> = BTreeMap::new();
+        // Where tasks failed makes no difference here.
+        let mut ready = BTreeMap::new();
         for (_, stream) in self.streams.iter() {
-            *ready.entry(stream.id.class).or_default() += stream.live as u64;
+            let class = self.classes.get(stream.id.class);
+            let matching = class.matching.map(|matching| matching.as_str());
+            let sort = (&class.queue_name, &class.kind, &class.needs, matching);
+            ready.entry(sort).or_insert((class, 0)).1 += stream.live as u64;
         }
         let mut stranded: Vec<Stranded> = ready
-            .into_iter()
+            .into_values()
             .filter(|(_, ready)| *ready > 0)
             .filter_map(|(class, ready)| {
-                let class = self.classes.get(class);
                 let (needs, matching) = (class.needs.clone(), class.matching);
                 let spec = TaskSpec {
                     queue: class.queue_name.clone(),

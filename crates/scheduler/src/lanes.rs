@@ -24,10 +24,15 @@ impl Scheduler {
         if let Some(class) = self.classes.find(spec) {
             return class;
         }
+        self.add_class(spec, None)
+    }
+
+    /// A new class.
+    pub(crate) fn add_class(&mut self, spec: &TaskSpec, avoids: Option<&Name>) -> u32 {
         self.sweep_classes();
         let queue = self.queues.intern(&spec.queue);
         self.queues.get_mut(queue).classes += 1;
-        let index = self.classes.add(spec, queue);
+        let index = self.classes.add(spec, avoids, queue);
         self.class_added(index);
         index
     }
@@ -107,8 +112,18 @@ impl Scheduler {
         self.enqueue(row, end, now);
     }
 
-    /// Puts a task that is ready into its stream.
+    /// Puts a task that has become ready into its stream.
     pub(crate) fn enqueue(&mut self, row: Row, end: End, now: Timestamp) {
+        let queue = self.classes.get(self.tasks[row].class).queue;
+        if self.queues.get(queue).counts.ready <= 1 {
+            self.queues.activate(queue);
+        }
+        self.hold_back(row, now);
+        self.enter_stream(row, end, now);
+    }
+
+    /// What both ways into a stream have in common.
+    pub(crate) fn enter_stream(&mut self, row: Row, end: End, now: Timestamp) {
         let task = &self.tasks[row];
         let entry = Entry { ready_at: task.ready_at, seq: task.seq, row };
         let (class, bytes) = (task.class, task.payload_bytes());
@@ -119,9 +134,6 @@ impl Scheduler {
         self.tasks[row].stream = index;
         let latest = spec.deadline.map(|deadline| self.latest_start(&spec, deadline));
         let queue = self.classes.get(class).queue;
-        if self.queues.get(queue).counts.ready <= 1 {
-            self.queues.activate(queue);
-        }
         self.shares.arrived(self.streams.get(index).id.key);
         let stream = self.streams.get_mut(index);
         match end {
@@ -223,8 +235,15 @@ impl Scheduler {
     pub(crate) fn left_stream(&mut self, row: Row) {
         let task = &mut self.tasks[row];
         let index = std::mem::replace(&mut task.stream, NONE);
+        let bytes = task.payload_bytes();
+        self.hold_no_more(row);
+        self.one_less_in(index, bytes);
+    }
+
+    /// A task of so many bytes is not in this stream any more.
+    pub(crate) fn one_less_in(&mut self, index: u32, bytes: usize) {
         self.ready_tasks -= 1;
-        self.ready_bytes -= task.payload_bytes();
+        self.ready_bytes -= bytes;
         let stream = self.streams.get(index);
         self.shares.left(stream.id.key);
         if stream.spilled {

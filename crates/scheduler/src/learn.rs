@@ -15,6 +15,7 @@ use divvy_types::{ErrorClass, FailureVerdict, Name, TaskError, TaskSpec, Timesta
 
 use crate::Scheduler;
 use crate::bench::{Bench, Results};
+use crate::lengths::LONG_US;
 use crate::places::{QUEUED, UNMEASURED};
 use crate::runtimes::{RunTimes, log_us, us_of};
 use crate::table::{NOBODY, Row};
@@ -58,6 +59,8 @@ pub(crate) struct Learning {
     clock: u64,
     /// How many skills are benched.
     benches: u32,
+    /// How many kinds take long.
+    long_kinds: u32,
 }
 
 #[derive(Debug, Default)]
@@ -67,6 +70,8 @@ struct Kind {
     classes: u32,
     used: u64,
     times: RunTimes,
+    /// Whether its tasks are expected to take long.
+    long: bool,
 }
 
 /// A worker by its name.
@@ -147,6 +152,7 @@ impl Learning {
         }
         for index in gone {
             let kind = std::mem::take(&mut self.kinds[index as usize]);
+            self.long_kinds -= u32::from(kind.long);
             self.by_kind.remove(&kind.name);
             self.free_kinds.push(index);
         }
@@ -246,9 +252,12 @@ impl Learning {
         whole.attempts += 1;
         whole.success_rate += ALPHA * (worked - whole.success_rate);
         let expected = run.and_then(|(hint, run_us)| {
-            let times = &mut self.kinds[kind as usize].times;
-            let expected = times.expect(hint);
-            times.add(hint, run_us);
+            let kind = &mut self.kinds[kind as usize];
+            let expected = kind.times.expect(hint);
+            kind.times.add(hint, run_us);
+            let long = kind.times.expect(None).is_some_and(|log| us_of(log) > LONG_US);
+            let was = std::mem::replace(&mut kind.long, long);
+            self.long_kinds = self.long_kinds + u32::from(long) - u32::from(was);
             expected.map(|expected| log_us(run_us) - expected)
         });
         let Some(skill) = self.skill_or_new(known, kind) else { return };
@@ -287,6 +296,16 @@ impl Learning {
     /// The logarithm of how much longer a worker takes for a kind than is expected.
     pub(crate) fn pace(&self, known: u32, kind: u32) -> f64 {
         self.skill(known, kind).map_or(0.0, |skill| skill.pace)
+    }
+
+    /// How many kinds take long.
+    pub(crate) fn long_kinds(&self) -> u32 {
+        self.long_kinds
+    }
+
+    /// Whether tasks of a kind are expected to take long; not before there is a result.
+    pub(crate) fn takes_long(&self, kind: u32) -> bool {
+        self.kinds[kind as usize].long
     }
 
     pub(crate) fn benches(&self) -> u32 {
@@ -343,7 +362,11 @@ impl Scheduler {
         let kind = self.fits.get(task.class).kind;
         let measured = seen == Seen::Worked && task.begun != QUEUED && task.begun != UNMEASURED;
         let run = measured.then(|| (task.spec.cost_hint, now.since(task.begun).as_micros() as u64));
+        let was_long = self.learning.takes_long(kind);
         self.learning.add(known, kind, seen, run);
+        if was_long && !self.learning.takes_long(kind) {
+            self.became_short(kind);
+        }
         self.judge(now, row, seen);
     }
 

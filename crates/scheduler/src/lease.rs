@@ -181,7 +181,7 @@ impl Scheduler {
         if self.workers.group(group).active.is_empty() {
             self.activity_ended(group);
         }
-        self.mark_benched();
+        self.mark_kept_out();
     }
 
     /// Puts a task that was not begun back to where it came from.

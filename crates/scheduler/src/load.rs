@@ -54,7 +54,8 @@ impl Scheduler {
         self.disarm_look();
         // A worker that was benched, or found nothing to steal, may see it otherwise now.
         for index in self.workers.indices() {
-            self.workers.get_mut(index).pull_after = Timestamp(0);
+            let worker = self.workers.get_mut(index);
+            (worker.pull_after, worker.look_after) = (Timestamp(0), Timestamp(0));
             self.mark_worker(index);
         }
     }

@@ -190,7 +190,7 @@ impl Scheduler {
         if let Some(class) = self.classes.peek(spec) {
             return self.classes.get(class).groups.clone();
         }
-        let class = Class::of(spec, NONE);
+        let class = Class::of(spec, None, NONE);
         let mut groups = Bits::default();
         for group in self.able_groups(&class, self.is_wide(&class)).0 {
             groups.set(group, true);
@@ -243,9 +243,9 @@ impl Scheduler {
     }
 
     /// How many bands of a class, from the lowest, a worker may be given now, of those that its group is open to: none
-    /// if it is benched for the kind, not the high ones if the class falls back.
+    /// if it is kept from them or they would wait there for too long, not the high ones if the class falls back.
     pub(crate) fn open_bands(&self, worker: u32, class: u32) -> usize {
-        if self.learning.benches() > 0 && self.is_benched(worker, class) {
+        if self.is_kept_from(worker, class) || !self.has_place_for(worker, class) {
             return 0;
         }
         self.bands_that_fall(class)

@@ -280,14 +280,16 @@ impl Scheduler {
 
     /// The stream that is first by what is listed, and the stream of the most urgent task, which decided so.
     fn first_stream(&self, worker: u32, band: usize) -> Option<(u32, u32)> {
-        let (mut least, mut best) = ((u64::MAX, u64::MAX), None);
+        let (mut least, mut best) = ((u64::MAX, u64::MAX, true), None);
         for class in self.served(worker, band) {
             let share = if self.queues.weighted {
                 self.queues.get(self.classes.get(class).queue).tag
             } else {
                 0
             };
-            let rank = (share, self.classes.urgency(class, band));
+            // Of equal age, what was begun before goes first, as it would in its old stream.
+            let fresh = !self.classes.avoiding.contains(class);
+            let rank = (share, self.classes.urgency(class, band), fresh);
             if best.is_none() || rank < least {
                 (least, best) = (rank, Some(class));
             }

@@ -6,7 +6,8 @@
 //! tasks to workers that will have nothing left before the next look, as long as these are then no worse off than who
 //! gave. Only questions are asked (see `steal`); what has begun meanwhile stays.
 //!
-//! No timer runs while no queue is long. At the same looks idle workers may try again to steal.
+//! No timer runs while no queue is long. At the same looks idle workers may try again to steal. While any task waits in
+//! line at a worker, idle ones are told so every [`LONG_US`], because what runs before it may have turned out to be long.
 
 use std::collections::BTreeSet;
 
@@ -15,6 +16,7 @@ use divvy_types::view::Move;
 use divvy_types::{Timestamp, Token};
 
 use crate::Scheduler;
+use crate::lengths::LONG_US;
 use crate::steal::Loot;
 use crate::table::{Row, Task};
 use crate::timers::Timer;
@@ -81,6 +83,10 @@ impl Scheduler {
     pub(crate) fn arm_look(&mut self, now: Timestamp) {
         let settings = &self.settings.load_balancing;
         let moves = settings.strategy.pulls() || settings.strategy.pushes();
+        if !self.recalls.lines_timer && self.workers.any_lined() && settings.strategy.pulls() {
+            self.recalls.lines_timer = true;
+            self.timers.add(Timestamp(now.0.saturating_add(LONG_US)), Timer::Lines);
+        }
         if self.recalls.look_at.is_some() || !self.workers.is_crowded() || !moves {
             return;
         }
@@ -104,15 +110,29 @@ impl Scheduler {
             self.rebalance(now);
         }
         if strategy.pulls() && self.workers.is_crowded() {
-            let idle: Vec<u32> = self
-                .workers
-                .waiting_groups()
-                .flat_map(|waiting| waiting.iter().take(TRIED_MAX))
-                .map(|(_, _, worker)| *worker)
-                .collect();
-            for worker in idle {
-                self.mark_worker(worker);
-            }
+            self.mark_idle();
+        }
+    }
+
+    /// Tasks have waited in line for a while. The next such look is armed at the end of the step, if some still do.
+    pub(crate) fn look_at_lines(&mut self) {
+        self.recalls.lines_timer = false;
+        if self.workers.any_lined() {
+            self.mark_idle();
+        }
+    }
+
+    /// Offers tasks to the least loaded workers, which steal if there is nothing for them.
+    fn mark_idle(&mut self) {
+        let idle: Vec<u32> = self
+            .workers
+            .waiting_groups()
+            .flat_map(|waiting| waiting.iter().take(TRIED_MAX))
+            .map(|(_, _, worker)| *worker)
+            .filter(|worker| self.workers.get(*worker).has_free_slot())
+            .collect();
+        for worker in idle {
+            self.mark_worker(worker);
         }
     }
 

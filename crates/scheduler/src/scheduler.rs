@@ -52,6 +52,8 @@ pub struct Scheduler {
     pub(crate) fits: Fits,
     /// How workers do.
     pub(crate) learning: Learning,
+    /// Ready tasks that are kept from the worker that they failed on.
+    pub(crate) kept: usize,
     /// Tasks that are asked back from workers.
     pub(crate) recalls: Recalls,
     /// The last decisions.
@@ -113,6 +115,7 @@ impl Scheduler {
             timers: Timers::default(),
             fits: Fits::default(),
             learning: Learning::default(),
+            kept: 0,
             recalls: Recalls::default(),
             placed: Placed::default(),
             ranking: Ranking::default(),
@@ -221,11 +224,13 @@ impl Scheduler {
                 Timer::Overdue(seq) => self.attempt_overdue(now, seq),
                 Timer::StopGrace(seq) => self.stop_ignored(now, seq),
                 Timer::Unclaimed(seq) => self.lease_unclaimed(now, seq),
+                Timer::Anywhere(seq) => self.let_anywhere(now, seq),
                 Timer::Limit(limit) => self.limits.timer_fired(limit),
                 Timer::Held(worker) => self.note_held(now, worker),
                 Timer::Lease(worker) => self.check_lease(now, worker),
                 Timer::BenchOver(known, kind) => self.bench_over(known, kind),
                 Timer::Look => self.look(now),
+                Timer::Lines => self.look_at_lines(),
             }
         }
     }

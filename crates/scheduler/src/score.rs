@@ -165,8 +165,11 @@ impl Scheduler {
         let count = self.workers.waiting_in(groups).count().max(1);
         let members = (CANDIDATES_MAX / count).clamp(1, MEMBERS_MAX);
         for (_, waiting) in self.workers.waiting_in(groups) {
-            // Benched workers are passed over, so that they do not hide a good one behind them.
-            let able = waiting.iter().filter(|(_, _, worker)| !self.is_benched(*worker, class));
+            // Those with a free slot come first. Who is kept out is passed over, and does not hide a good one behind it.
+            let able = waiting
+                .iter()
+                .take_while(|(_, _, worker)| self.has_place_for(*worker, class))
+                .filter(|(_, _, worker)| !self.is_kept_from(*worker, class));
             found.extend(able.take(members));
         }
     }
@@ -234,7 +237,7 @@ impl Scheduler {
                 worker: worker.name.clone(),
                 lacks: spec.needs.iter().filter(|need| !profile.has(need)).cloned().collect(),
                 serves: profile.runs(&spec.queue, &spec.kind),
-                free: worker.is_waiting(),
+                free: worker.is_waiting() && self.has_place_for(*index, class),
                 benched_until: bench
                     .filter(|_| self.is_benched(*index, class))
                     .map(|bench| bench.until),

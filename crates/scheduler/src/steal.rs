@@ -3,7 +3,8 @@
 //! A worker that could begin a task at once, and for which nothing is ready, asks back what waits in the queue of the
 //! busiest worker: *pull*. (What the scheduler does of its own accord is decided in `rebalance`.) Only queues above the
 //! busy threshold are touched, only tasks that the thief may run, none of high priority if that is protected, none
-//! twice, and at most half of a queue. A recall is a question: the worker gives a task back if it has not begun it, and
+//! twice, and at most half of a queue. A shorter queue is touched too if all that runs before it takes long (see
+//! `lengths`); then the thief takes only what it can begin at once. A recall is a question: the worker gives a task back if it has not begun it, and
 //! says nothing if it has. What it gives back is first in its lane and goes to the thief if that still waits.
 //!
 //! No task can be lost or doubled here: until it is given back it stays leased under its token, and then it is ready.
@@ -22,6 +23,9 @@ const RECALLS_MAX: usize = 10_000;
 const RECALLS_TIDY: usize = 256;
 /// How many busy workers a thief looks at.
 const VICTIMS_MAX: usize = 8;
+/// How many workers with a queue, however short, it looks at, and how long it waits before it does so again.
+const LINES_MAX: usize = 32;
+const LINES_MS: u64 = 1_000;
 /// How many tasks of each priority in a queue are looked at.
 const LOOKED_AT_MAX: usize = 64;
 /// How long a thief waits for answers before it asks again, and after it found nothing.
@@ -43,6 +47,8 @@ pub(crate) struct Recalls {
     pub(crate) cycles: u64,
     /// When the load is looked at next.
     pub(crate) look_at: Option<Timestamp>,
+    /// Whether lines are to be looked at.
+    pub(crate) lines_timer: bool,
     /// Waits from ready to granted, added up, and how many.
     pub(crate) waited_us: u128,
     pub(crate) waits: u64,
@@ -69,37 +75,63 @@ pub(crate) struct Loot {
 impl Scheduler {
     /// Lets a worker steal that could begin a task at once and for which nothing is ready.
     pub(crate) fn pull(&mut self, now: Timestamp, thief: u32) {
-        let settings = &self.settings.load_balancing;
-        if !self.workers.is_crowded() || !settings.strategy.pulls() {
+        if !self.workers.any_lined() || !self.settings.load_balancing.strategy.pulls() {
             return;
         }
         let worker = self.workers.get(thief);
         if !worker.has_free_slot() || worker.pull_after > now {
             return;
         }
-        let most = settings.work_stealing.max_steal_per_cycle.min(worker.credit - worker.leased);
-        let busy = settings.thresholds.busy_threshold;
-        let mut found = None;
-        for (victim, queue) in self.workers.crowded().take(VICTIMS_MAX) {
-            let left = queue.saturating_sub(self.workers.get(victim).recalled);
-            if victim == thief || left <= busy {
-                continue;
-            }
-            let mut loot = self.loot(now, victim);
-            loot.retain(|loot| self.may_take(thief, &self.tasks[loot.row]));
-            loot.truncate(most.min(left.div_ceil(2)) as usize);
-            if !loot.is_empty() {
-                found = Some((victim, loot));
-                break;
-            }
+        let looks = worker.look_after <= now;
+        let mut found = self.crowded_loot(now, thief);
+        if found.is_none() && looks {
+            found = self.stuck_loot(now, thief);
         }
+        let worker = self.workers.get_mut(thief);
         let wait = if found.is_some() { ANSWER_MS } else { NOTHING_MS };
-        self.workers.get_mut(thief).pull_after = now.plus_ms(wait);
+        worker.pull_after = now.plus_ms(wait);
+        if looks {
+            worker.look_after = now.plus_ms(LINES_MS);
+        }
         if let Some((victim, loot)) = found {
             for loot in loot {
                 self.recall(now, loot, victim, thief);
             }
         }
+    }
+
+    /// What a thief asks back from a worker whose queue is above the busy threshold.
+    fn crowded_loot(&self, now: Timestamp, thief: u32) -> Option<(u32, Vec<Loot>)> {
+        let settings = &self.settings.load_balancing;
+        let worker = self.workers.get(thief);
+        let most = settings.work_stealing.max_steal_per_cycle.min(worker.credit - worker.leased);
+        let busy = settings.thresholds.busy_threshold;
+        self.workers.crowded().take(VICTIMS_MAX).find_map(|(victim, queue)| {
+            let left = queue.saturating_sub(self.workers.get(victim).recalled);
+            if victim == thief || left <= busy {
+                return None;
+            }
+            let mut loot = self.loot(now, victim);
+            loot.retain(|loot| self.may_take(thief, &self.tasks[loot.row]));
+            loot.truncate(most.min(left.div_ceil(2)) as usize);
+            (!loot.is_empty()).then_some((victim, loot))
+        })
+    }
+
+    /// What a thief asks back from a worker whose queue, however short, waits for what takes long.
+    fn stuck_loot(&self, now: Timestamp, thief: u32) -> Option<(u32, Vec<Loot>)> {
+        let most = self.settings.load_balancing.work_stealing.max_steal_per_cycle;
+        let worker = self.workers.get(thief);
+        let free = worker.slots.max(1).min(worker.credit).saturating_sub(worker.leased);
+        self.workers.lined_after(thief).take(LINES_MAX).find_map(|victim| {
+            if victim == thief || !self.is_stuck(now, victim) {
+                return None;
+            }
+            let mut loot = self.loot(now, victim);
+            loot.retain(|loot| !loot.begun && self.may_take(thief, &self.tasks[loot.row]));
+            loot.truncate(most.min(free) as usize);
+            (!loot.is_empty()).then_some((victim, loot))
+        })
     }
 
     /// Whether a worker may be given a task that another one holds.
@@ -237,6 +269,7 @@ impl Scheduler {
             worker.asking = worker.asking.saturating_sub(1);
             if worker.asking == 0 {
                 worker.pull_after = Timestamp(0);
+                worker.look_after = Timestamp(0);
                 self.mark_worker(thief);
             }
         }

@@ -17,7 +17,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// A list is not worth tidying below this length.
 const TIDY_MIN: usize = 64;
 
-/// A ready task in a stream. It is void when the task has left by another way.
+/// A ready task in a stream. It is void when the task has left by another way, or is in another stream by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) ready_at: Timestamp,
@@ -26,9 +26,12 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    pub(crate) fn holds(&self, tasks: &Tasks) -> bool {
+    fn holds(&self, tasks: &Tasks, stream: u32) -> bool {
         tasks.at(self.row).is_some_and(|task| {
-            task.seq == self.seq && task.state == TaskState::Ready && task.ready_at == self.ready_at
+            task.seq == self.seq
+                && task.state == TaskState::Ready
+                && task.ready_at == self.ready_at
+                && task.stream == stream
         })
     }
 }
@@ -55,6 +58,8 @@ pub(crate) struct StreamKey {
 
 #[derive(Debug)]
 pub(crate) struct Stream {
+    /// Its place among all streams.
+    index: u32,
     pub(crate) id: StreamKey,
     pub(crate) lane: Lane,
     plain: VecDeque<Entry>,
@@ -91,8 +96,9 @@ impl Listing {
 }
 
 impl Stream {
-    fn new(id: StreamKey, lane: Lane) -> Self {
+    fn new(index: u32, id: StreamKey, lane: Lane) -> Self {
         Self {
+            index,
             id,
             lane,
             plain: VecDeque::new(),
@@ -132,17 +138,21 @@ impl Stream {
 
     /// What decides when it is served, after void entries were dropped; nothing if it is empty.
     pub(crate) fn listing(&mut self, tasks: &Tasks, tag: u64) -> Option<Listing> {
-        while self.plain.front().is_some_and(|entry| !entry.holds(tasks)) {
+        while self.plain.front().is_some_and(|entry| !entry.holds(tasks, self.index)) {
             self.plain.pop_front();
         }
         let plain = self.plain.front().map(|entry| entry.ready_at);
         let Some(timed) = self.timed.as_mut() else {
             return plain.map(|oldest| Listing { plain: Some(oldest), timed: None, tag });
         };
-        while timed.by_slack.peek().is_some_and(|Reverse((_, entry))| !entry.holds(tasks)) {
+        while timed
+            .by_slack
+            .peek()
+            .is_some_and(|Reverse((_, entry))| !entry.holds(tasks, self.index))
+        {
             timed.by_slack.pop();
         }
-        while timed.by_age.front().is_some_and(|entry| !entry.holds(tasks)) {
+        while timed.by_age.front().is_some_and(|entry| !entry.holds(tasks, self.index)) {
             timed.by_age.pop_front();
         }
         let latest = timed.by_slack.peek().map(|Reverse((latest, _))| *latest);
@@ -196,15 +206,15 @@ impl Stream {
     pub(crate) fn left(&mut self, tasks: &Tasks) {
         self.live -= 1;
         if self.plain.len() > TIDY_MIN && self.plain.len() > 2 * self.live {
-            self.plain.retain(|entry| entry.holds(tasks));
+            self.plain.retain(|entry| entry.holds(tasks, self.index));
             self.plain.shrink_to(2 * self.live);
         }
         if let Some(timed) = &mut self.timed
             && timed.by_slack.len() > TIDY_MIN
             && timed.by_slack.len() > 2 * self.live
         {
-            timed.by_slack.retain(|Reverse((_, entry))| entry.holds(tasks));
-            timed.by_age.retain(|entry| entry.holds(tasks));
+            timed.by_slack.retain(|Reverse((_, entry))| entry.holds(tasks, self.index));
+            timed.by_age.retain(|entry| entry.holds(tasks, self.index));
         }
     }
 
@@ -217,8 +227,8 @@ impl Stream {
         patience_us: u64,
     ) -> Option<u64> {
         let slack = self.timed.iter().flat_map(|timed| timed.by_slack.iter());
-        let timed = slack.filter(|Reverse((_, entry))| entry.holds(tasks));
-        let plain = self.plain.iter().take(most).filter(|entry| entry.holds(tasks));
+        let timed = slack.filter(|Reverse((_, entry))| entry.holds(tasks, self.index));
+        let plain = self.plain.iter().take(most).filter(|entry| entry.holds(tasks, self.index));
         let by = |entry: &Entry| Timestamp(entry.ready_at.0.saturating_add(patience_us));
         let own = timed.clone().find(|Reverse((_, entry))| entry.seq == seq);
         if let Some(Reverse(own)) = own {
@@ -243,14 +253,14 @@ impl Stream {
         let plain = some_of(self.plain.iter(), most).map(move |(entry, step)| {
             ((Timestamp(entry.ready_at.0.saturating_add(patience_us)), *entry), step)
         });
-        let all = timed.chain(plain).filter(|((_, entry), _)| entry.holds(tasks));
+        let all = timed.chain(plain).filter(|((_, entry), _)| entry.holds(tasks, self.index));
         all.map(|((latest, _), step)| (latest, step))
     }
 
     /// When its oldest task became ready.
     pub(crate) fn oldest(&self, tasks: &Tasks) -> Option<Timestamp> {
         let first = |list: &VecDeque<Entry>| {
-            list.iter().find(|entry| entry.holds(tasks)).map(|entry| entry.ready_at)
+            list.iter().find(|entry| entry.holds(tasks, self.index)).map(|entry| entry.ready_at)
         };
         let timed = self.timed.as_ref().and_then(|timed| first(&timed.by_age));
         first(&self.plain).into_iter().chain(timed).min()
@@ -279,7 +289,7 @@ impl Streams {
             self.list.push(None);
             self.list.len() as u32 - 1
         });
-        self.list[index as usize] = Some(Stream::new(key, lane));
+        self.list[index as usize] = Some(Stream::new(index, key, lane));
         self.by_key.insert(key, index);
         index
     }

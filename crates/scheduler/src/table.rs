@@ -75,6 +75,8 @@ pub(crate) struct Links {
     pub(crate) callback: bool,
     /// Whether the retries of its kind were spent when its last attempt failed.
     pub(crate) over_budget: bool,
+    /// Until when it is kept from the worker that it failed on, while it is ready; zero if it is not.
+    pub(crate) kept_until: Timestamp,
     /// Workers that went away while they held it, since this server start.
     pub(crate) lost_workers: Vec<Name>,
 }

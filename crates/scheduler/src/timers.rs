@@ -18,6 +18,8 @@ pub(crate) enum Timer {
     StopGrace(Seq),
     /// An attempt from before the restart was not announced by its worker.
     Unclaimed(Seq),
+    /// A ready task has waited long enough for another worker than the one that it failed on.
+    Anywhere(Seq),
     /// A limit may let something through again.
     Limit(u32),
     /// A worker may hold attempts that have run for a while.
@@ -28,6 +30,8 @@ pub(crate) enum Timer {
     BenchOver(u32, u32),
     /// The load of the workers is to be looked at.
     Look,
+    /// Tasks that wait in line at workers are to be looked at.
+    Lines,
 }
 
 #[derive(Debug, Default)]

@@ -279,7 +279,7 @@ impl Scheduler {
                 workers,
             };
         };
-        let class = self.classes.peek(spec);
+        let class = task.map_or_else(|| self.classes.peek(spec), |task| Some(task.class));
         let least = lacks(nearest);
         let falls = class.is_some_and(|class| self.falls_back(class, band_of(spec.priority)));
         if least > 0 && !falls {
@@ -290,6 +290,9 @@ impl Scheduler {
         }
         if let Some(limit) = task.and_then(|task| self.wait_for_limit_of(task, self.now)) {
             return limit;
+        }
+        if let Some(kept) = task.and_then(|task| self.wait_for_another(task)) {
+            return kept;
         }
         if let Some((workers, until)) = class.and_then(|class| self.benched_for(class)) {
             return WaitReason::Benched { kind: spec.kind.clone(), workers, until };

@@ -3,10 +3,10 @@
 //! A worker whose kinds have slots of their own is several workers here, one per *tier*: each has its kinds, its slots
 //! and its queue, and tasks of one are never in the way of another's. They come and go together, under one key.
 //!
-//! A worker waits when it has a place free and is not draining. Waiting workers are ordered per group by load, then
-//! by how long ago that changed, so the next one is found without looking at the others. Groups are compared with
+//! A worker waits when it has a place free and is not draining. Waiting workers are ordered per group, those with a free
+//! slot first, by load, then by how long ago that changed, so the next one is found without looking at the others. Groups are compared with
 //! each other by bits, 64 at a time; of more than [`CANDIDATES_MAX`] groups that could take a task, that many are
-//! compared. Workers whose queues are long are kept in order of that, for `steal`. Who connects, and over what, is not
+//! compared. Workers whose queues are long are kept in order of that, and those that have any are listed, for `steal`. Who connects, and over what, is not
 //! known here.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -56,6 +56,8 @@ pub(crate) struct Worker {
     pub(crate) asking: u32,
     /// Before this it does not try to steal again.
     pub(crate) pull_after: Timestamp,
+    /// Before this it does not look at short lines again.
+    pub(crate) look_after: Timestamp,
     pub(crate) draining: bool,
     pub(crate) connected_at: Timestamp,
     pub(crate) seen_at: Timestamp,
@@ -74,10 +76,15 @@ pub(crate) struct Worker {
     order: Option<Order>,
     /// The queue under which it is listed as crowded.
     crowded: Option<u32>,
+    /// Whether it is listed as having a queue.
+    lined: bool,
 }
 
 /// The place among the waiting workers of a group: load, then the number of the last change, then the worker.
 pub(crate) type Order = (u32, u64, u32);
+
+/// What is added to the load of a worker without a free slot, so that it comes after all that have one.
+const NO_SLOT: u32 = 1 << 31;
 
 /// An attempt of a worker.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +110,7 @@ impl Worker {
             recalled: 0,
             asking: 0,
             pull_after: Timestamp(0),
+            look_after: Timestamp(0),
             draining: false,
             connected_at: now,
             seen_at: now,
@@ -116,6 +124,7 @@ impl Worker {
             dirty: false,
             order: None,
             crowded: None,
+            lined: false,
         }
     }
 
@@ -176,6 +185,8 @@ pub(crate) struct Workers {
     changes: u64,
     /// Workers with longer queues than the limit, by length.
     crowded: BTreeSet<(u32, u32)>,
+    /// Workers with any queue at all.
+    lined: BTreeSet<u32>,
     crowd_limit: u32,
 }
 
@@ -332,7 +343,8 @@ impl Workers {
             return;
         }
         let load = (u64::from(worker.leased) << 16) / u64::from(worker.credit.max(1));
-        let order = worker.is_waiting().then_some((load as u32, changes, index));
+        let behind = if worker.has_free_slot() { 0 } else { NO_SLOT };
+        let order = worker.is_waiting().then_some((load as u32 | behind, changes, index));
         let before = std::mem::replace(&mut worker.order, order);
         let group_index = worker.group;
         let group = self.groups[group_index as usize].as_mut().expect("a group in use");
@@ -352,6 +364,14 @@ impl Workers {
     fn queue_changed(&mut self, index: u32) {
         let worker = self.list[index as usize].as_mut().expect("a worker in use");
         let queue = worker.queue();
+        if (queue > 0) != worker.lined {
+            worker.lined = queue > 0;
+            if queue > 0 {
+                self.lined.insert(index);
+            } else {
+                self.lined.remove(&index);
+            }
+        }
         let listed = (queue > self.crowd_limit).then_some(queue);
         let before = std::mem::replace(&mut worker.crowded, listed);
         if before == listed {
@@ -381,6 +401,16 @@ impl Workers {
     /// Crowded workers and their queues, the longest first.
     pub(crate) fn crowded(&self) -> impl Iterator<Item = (u32, u32)> {
         self.crowded.iter().rev().map(|(queue, index)| (*index, *queue))
+    }
+
+    /// Whether any worker has a queue.
+    pub(crate) fn any_lined(&self) -> bool {
+        !self.lined.is_empty()
+    }
+
+    /// Workers with a queue, beginning behind this one, so that not all who look see the same first.
+    pub(crate) fn lined_after(&self, index: u32) -> impl Iterator<Item = u32> {
+        self.lined.range(index..).chain(self.lined.range(..index)).copied()
     }
 
     /// The waiting workers of these groups, group by group, those with the least load first in each; of many groups

@@ -23,6 +23,8 @@ const LIMITS: [&[&str]; 6] =
     [&["api/acme"], &["api/bell"], &["db"], &["api/acme", "db"], &["disk"], &["api/*", "disk"]];
 const LIMIT_NAMES: [&str; 3] = ["api", "db", "disk"];
 const STOP_GRACE_MS: u64 = 10_000;
+/// Names of workers, so that some come back and some are there twice.
+const NAMES: u64 = 4;
 
 /// What tasks of a case look like. There are few such shapes, so that they meet at limits and in queues.
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ enum Op {
 enum End {
     Final,
     RetryAfter(u64),
+    /// A failure that says something about the worker.
+    Fault(u64),
     Snooze(u64),
     Release,
 }
@@ -138,6 +142,7 @@ fn op(deadlines: bool, profiles: bool) -> impl Strategy<Value = Op> {
     let end = prop_oneof![
         6 => Just(End::Final),
         1 => (1u64..3_000).prop_map(End::RetryAfter),
+        2 => (1u64..3_000).prop_map(End::Fault),
         1 => (1u64..3_000).prop_map(End::Snooze),
         1 => Just(End::Release),
     ];
@@ -188,7 +193,9 @@ impl Pair {
         let mut pair =
             Self { world, reference, shapes, learns, problem, last_seq: 0, last_worker: 0 };
         // A worker that goes away is no news here; nothing dies of it.
-        let settings = Settings { poison_after: PoisonAfter(1_000), ..Settings::default() };
+        let mut settings = Settings { poison_after: PoisonAfter(1_000), ..Settings::default() };
+        // Nobody rests here.
+        settings.load_balancing.capabilities.consider_history = false;
         pair.set(settings);
         pair
     }
@@ -277,6 +284,8 @@ impl Pair {
                 ready_at: run_at.unwrap_or(now).0,
                 state: State::Scheduled,
                 stop_by: None,
+                failed_on: None,
+                kept_until: 0,
             });
             if run_at.is_none() {
                 self.reference.make_ready(self.last_seq, now.0);
@@ -292,6 +301,7 @@ impl Pair {
         };
         let worker = Worker {
             key: self.last_worker,
+            name: self.last_worker % NAMES,
             queues: names(&QUEUES, queues),
             kinds: names(&KINDS, kinds),
             credit: credit as usize,
@@ -300,7 +310,7 @@ impl Pair {
         let own = |list: &[&str]| list.iter().map(|name| Name::from(*name)).collect();
         let joined = divvy_scheduler::WorkerJoined {
             worker: WorkerKey(worker.key),
-            name: format!("worker-{}", worker.key).into(),
+            name: format!("worker-{}", worker.name).into(),
             queues: own(&worker.queues),
             kinds: own(&worker.kinds),
             capabilities: Vec::new(),
@@ -320,13 +330,14 @@ impl Pair {
 
     fn leave(&mut self, which: usize) {
         let Some(at) = self.worker(which) else { return };
-        let worker = self.reference.workers.remove(at).key;
+        let Worker { key: worker, name, .. } = self.reference.workers.remove(at);
         for task in self.reference.tasks.clone() {
             match (task.state, task.stop_by) {
                 (State::Leased(holder), Some(_)) if holder == worker => {
                     self.reference.remove(task.seq);
                 }
                 (State::Leased(holder), None) if holder == worker => {
+                    self.reference.failed_on(task.seq, name);
                     self.reference.make_ready(task.seq, task.ready_at);
                 }
                 _ => {}
@@ -349,19 +360,27 @@ impl Pair {
         // A class that says nothing about the worker or the run time, so that nothing is learnt from it.
         let error = TaskError::new(ErrorClass::Cancelled, "ended");
         let failure = |verdict: FailureVerdict| {
-            let error = error.clone();
+            let fault = TaskError::new(ErrorClass::Failed, "broken");
+            let error = if matches!(end, End::Fault(_)) { fault } else { error.clone() };
             AttemptEnd::Other(AttemptOutcome::Failed(Failure { verdict, error }))
         };
         let report = match end {
             End::Final if self.learns => finished(),
             End::Final => failure(FailureVerdict::Dead),
-            End::RetryAfter(ms) => failure(FailureVerdict::RetryAfterMs(ms)),
+            End::RetryAfter(ms) | End::Fault(ms) => failure(FailureVerdict::RetryAfterMs(ms)),
             End::Snooze(ms) => failure(FailureVerdict::SnoozeMs(ms)),
             End::Release => AttemptEnd::Other(AttemptOutcome::Released),
         };
         match end {
             _ if task.stop_by.is_some() => self.reference.remove(task.seq),
             End::Final => self.reference.remove(task.seq),
+            End::Fault(ms) => {
+                let mut workers = self.reference.workers.iter();
+                let holder = workers.find(|other| other.key == *worker).expect("a holder");
+                let name = holder.name;
+                self.reference.failed_on(task.seq, name);
+                self.reference.schedule(task.seq, now.plus_ms(ms).0);
+            }
             End::RetryAfter(ms) | End::Snooze(ms) => {
                 self.reference.schedule(task.seq, now.plus_ms(ms).0);
             }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use divvy_scheduler::*;
 use divvy_types::fact::Replay;
+use divvy_types::view::WorkerView;
 use divvy_types::{
     AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, Payload,
     Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
@@ -120,6 +121,8 @@ struct Stored {
     retry_at: Option<Timestamp>,
     held: Option<(Token, divvy_types::Name)>,
     ended_tokens: BTreeSet<Token>,
+    /// The worker on which its last attempt failed, since the server started.
+    failed_on: Option<divvy_types::Name>,
     submitted_at: Timestamp,
     /// Put back by someone: its dependencies count as met, after a restart too.
     replayed: bool,
@@ -250,6 +253,7 @@ impl Model {
                     retry_at: None,
                     held: None,
                     ended_tokens: BTreeSet::new(),
+                    failed_on: None,
                     submitted_at: at,
                     replayed: false,
                 };
@@ -258,13 +262,16 @@ impl Model {
                     self.spawned.entry(spawner).or_default().push(seq);
                 }
             }
-            Fact::AttemptFailed { seq, token, retry_at, counted, .. } => {
+            Fact::AttemptFailed { seq, token, retry_at, counted, worker, .. } => {
                 fenced(&mut self.tasks, seq, token);
                 let task = self.tasks.get_mut(&seq).expect("a known task");
                 task.attempts += u32::from(counted);
                 assert!(task.attempts <= task.spec.retry.limit, "a task lives on over its limit");
                 task.retry_at = Some(retry_at);
                 task.held = None;
+                if counted {
+                    task.failed_on = Some(worker);
+                }
             }
             Fact::Finished { seq, token, .. } => {
                 fenced(&mut self.tasks, seq, token);
@@ -285,6 +292,7 @@ impl Model {
                 (task.outcome, task.attempts, task.retry_at, task.held) = (None, 0, None, None);
                 task.spilled = None;
                 task.replayed = true;
+                task.failed_on = None;
             }
             Fact::Checkpoint { .. } | Fact::Setting { .. } => {}
             Fact::Held { seq, token, worker, .. } => {
@@ -647,6 +655,7 @@ impl Model {
             self.feed(Input::ServerStopping);
         }
         self.restarted = true;
+        self.tasks.values_mut().for_each(|task| task.failed_on = None);
         self.epoch += 1;
         self.loads.clear();
         self.thefts.forget();
@@ -712,7 +721,11 @@ impl Model {
                 for worker in self.scheduler.workers() {
                     let serves = worker.queues.is_empty() || worker.queues.contains(&spec.queue);
                     let waits = !worker.draining && worker.leased < worker.credit;
-                    let idle = serves && waits && !self.is_benched(&worker.name, seq);
+                    let idle = serves
+                        && waits
+                        && !self.is_benched(&worker.name, seq)
+                        && !self.is_kept(&worker.name, seq)
+                        && (worker.leased < worker.slots || !self.takes_long(seq));
                     assert!(!idle, "{seq:?} is ready and {} waits", worker.name);
                 }
             }
@@ -742,6 +755,27 @@ impl Model {
         let explanation = self.scheduler.explain(self.now, seq).expect("an open task");
         let mut candidates = explanation.candidates.iter();
         candidates.any(|other| other.worker == name && other.benched_until.is_some())
+    }
+
+    /// Whether a ready task failed on a worker lately and is kept for another one.
+    fn is_kept(&self, name: &str, seq: Seq) -> bool {
+        let task = &self.tasks[&seq];
+        let since = self.scheduler.status(seq).expect("an open task").since;
+        let serves = |worker: &WorkerView| {
+            !worker.draining
+                && (worker.queues.is_empty() || worker.queues.contains(&task.spec.queue))
+        };
+        task.failed_on.as_ref().is_some_and(|failed_on| failed_on == name)
+            && self.now < since.plus_ms(30_000)
+            && self.scheduler.workers().iter().any(|other| {
+                other.name != name && serves(other) && !self.is_benched(&other.name, seq)
+            })
+    }
+
+    /// Whether a task is expected to run for longer than what is given ahead.
+    fn takes_long(&self, seq: Seq) -> bool {
+        let explanation = self.scheduler.explain(self.now, seq).expect("an open task");
+        explanation.estimated_run_ms.is_some_and(|run_ms| run_ms >= 2_000)
     }
 
     /// Faults stop: a good worker comes and runs everything.

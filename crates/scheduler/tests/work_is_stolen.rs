@@ -270,13 +270,13 @@ fn ahead_of_time_long_tasks_leave_a_worker_that_is_slow_at_them() {
                 worker.kinds = kinds.map(Name::from).into();
             });
         }
-        // Both learn how long things take: twenty seconds and a tenth of one.
+        // Both learn how long things take: a second and a half, and a hundredth of one.
         for number in 1..=6 {
             let mut task = spec(number);
             (task.kind, task.queue) = ("long".into(), "default".into());
             world.submit(vec![task]);
             let (worker, _) = world.grants()[0];
-            world.now = world.now.plus_ms(20_000);
+            world.now = world.now.plus_ms(1_500);
             world.feed(Input::WorkerSeen { worker: WorkerKey(worker) });
             world.end(worker, number, finished());
         }
@@ -288,7 +288,7 @@ fn ahead_of_time_long_tasks_leave_a_worker_that_is_slow_at_them() {
         // Four on each, evenly by number: but the tasks of the second worker are done in no time.
         for number in 10..13 {
             world.submit(vec![kind(number, "short")]);
-            world.now = world.now.plus_ms(100);
+            world.now = world.now.plus_ms(10);
             world.end(2, number, finished());
         }
         world.submit((20..25).map(|number| kind(number, "short")).collect());
@@ -316,7 +316,7 @@ fn nothing_looks_at_the_load_while_no_queue_is_long() {
         world.now = world.now.max(at);
         assert!(world.feed(Input::TimePassed).is_empty());
     }
-    assert!(wakes <= 3, "an idle scheduler wanted to be woken {wakes} times");
+    assert!(wakes <= 4, "an idle scheduler wanted to be woken {wakes} times");
 }
 
 #[test]

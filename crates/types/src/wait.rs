@@ -86,6 +86,14 @@ pub enum WaitReason {
         /// When the first of them is tried again.
         until: Timestamp,
     },
+    /// Its last attempt failed on the worker that has a place free. It is kept for others that could run it, which are
+    /// busy, for a while.
+    Elsewhere {
+        /// The worker that it failed on.
+        worker: Name,
+        /// From when on that one may have it too.
+        until: Timestamp,
+    },
     /// It is to run when its workflow has ended, and members of that are open.
     WorkflowOpen {
         /// How many.
@@ -140,6 +148,10 @@ impl fmt::Display for WaitReason {
             Self::Benched { kind, workers, until } => write!(
                 f,
                 "{workers} free worker(s) keep failing `{kind}` and rest from it until {until}; the others are busy"
+            ),
+            Self::Elsewhere { worker, until } => write!(
+                f,
+                "its last attempt failed on `{worker}`, which is free; until {until} it waits for another worker"
             ),
             Self::WorkflowOpen { open } => {
                 write!(f, "runs when its workflow has ended; {open} task(s) of it are open")

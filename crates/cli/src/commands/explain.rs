@@ -206,6 +206,9 @@ fn next_step(task: &TaskExplanation) -> Option<String> {
         }
         (_, Some(WaitReason::QueuePaused { queue })) => Some(format!("divvy queue resume {queue}")),
         (_, Some(WaitReason::Limit { .. })) => Some("see how full it is: divvy limit list".into()),
+        (_, Some(WaitReason::Elsewhere { worker, .. })) => Some(format!(
+            "see what it failed of: divvy logs {id}; and how the worker does: divvy worker status {worker}"
+        )),
         (_, Some(WaitReason::Benched { .. })) => Some("see why: divvy worker status".into()),
         (TaskState::Scheduled, _) => Some(format!("wait, or run it now: divvy task retry {id}")),
         _ => None,

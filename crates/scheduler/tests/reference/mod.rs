@@ -1,6 +1,6 @@
 //! A scheduler that is slow and plain: lists, and a look at every task for every decision.
 //!
-//! Written from the rules in the module texts of `pick`, `shares` and `limits`, not from their code. It does not
+//! Written from the rules in the module texts of `pick`, `shares`, `limits` and `elsewhere`, not from their code. It does not
 //! choose: it says which tasks may be granted next to a worker (several where the rules leave it open), and follows
 //! what was granted.
 
@@ -31,25 +31,42 @@ pub(crate) struct Task {
     pub(crate) state: State,
     /// When the patience with a worker ends that was told to stop it.
     pub(crate) stop_by: Option<u64>,
+    /// The worker, by name, that its last attempt failed on, until any may have it.
+    pub(crate) failed_on: Option<u64>,
+    /// When that is, while it is ready.
+    pub(crate) kept_until: u64,
 }
 
+/// How long a retry waits for another worker, in microseconds.
+const ELSEWHERE_US: u64 = 30_000_000;
+
 /// Tasks of a line are alike in all but their deadlines.
-type Line = (&'static str, &'static str, u8, Option<&'static str>, Vec<&'static str>);
+type Line = (&'static str, &'static str, u8, Option<&'static str>, Vec<&'static str>, Option<u64>);
 
 impl Task {
     fn line(&self) -> Line {
-        (self.queue, self.kind, self.priority, self.fair_key, self.limits.clone())
+        let limits = self.limits.clone();
+        (self.queue, self.kind, self.priority, self.fair_key, limits, self.failed_on)
     }
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Worker {
     pub(crate) key: u64,
+    /// Several may have the same.
+    pub(crate) name: u64,
     /// None means all.
     pub(crate) queues: Vec<&'static str>,
     pub(crate) kinds: Vec<&'static str>,
     pub(crate) credit: usize,
     pub(crate) draining: bool,
+}
+
+impl Worker {
+    fn serves(&self, task: &Task) -> bool {
+        self.kinds.contains(&task.kind)
+            && (self.queues.is_empty() || self.queues.contains(&task.queue))
+    }
 }
 
 /// What is shared among the keys of a queue, or among queues; a start of weight 1 costs [`COST`].
@@ -118,6 +135,11 @@ impl Reference {
         self.tasks.iter().filter(move |task| task.state == State::Ready && is(task))
     }
 
+    /// An attempt failed, or its worker is gone.
+    pub(crate) fn failed_on(&mut self, seq: u64, name: u64) {
+        self.task_mut(seq).failed_on = Some(name);
+    }
+
     /// A task becomes ready, or is given back with the age that it has.
     pub(crate) fn make_ready(&mut self, seq: u64, ready_at: u64) {
         let task = self.task(seq).expect("a task of the reference").clone();
@@ -128,8 +150,10 @@ impl Reference {
         if self.ready(same).next().is_none() {
             self.keys.entry(task.queue).or_default().comes(task.fair_key);
         }
+        let kept_until = self.now + ELSEWHERE_US;
         let task = self.task_mut(seq);
         (task.state, task.ready_at, task.stop_by) = (State::Ready, ready_at, None);
+        task.kept_until = kept_until;
     }
 
     /// A task is not ready any more, whatever it is now.
@@ -160,6 +184,9 @@ impl Reference {
         self.now = now;
         let ignored = |task: &Task| task.stop_by.is_some_and(|stop_by| stop_by <= now);
         self.tasks.retain(|task| !ignored(task));
+        for task in self.tasks.iter_mut().filter(|task| task.state == State::Ready) {
+            task.failed_on = task.failed_on.filter(|_| task.kept_until > now);
+        }
         let due: Vec<(u64, u64)> = self
             .tasks
             .iter()
@@ -222,10 +249,14 @@ impl Reference {
 
     /// Ready tasks that a worker could run now.
     fn candidates(&mut self, worker: &Worker) -> Vec<Task> {
+        let another = |task: &Task| {
+            let mut others = self.workers.iter().filter(|other| other.name != worker.name);
+            others.any(|other| !other.draining && other.serves(task))
+        };
         let serves = |task: &Task| {
-            worker.kinds.contains(&task.kind)
-                && (worker.queues.is_empty() || worker.queues.contains(&task.queue))
+            worker.serves(task)
                 && !self.paused.contains(task.queue)
+                && !(task.failed_on == Some(worker.name) && another(task))
         };
         let served: Vec<Task> = self.ready(serves).cloned().collect();
         served.into_iter().filter(|task| !self.is_limited(task)).collect()

@@ -114,11 +114,10 @@ impl Written {
     }
 }
 
-/// What every video task has in common. A worker that keeps failing a kind is benched by the server, but not before
-/// another one did better at it, so there are enough attempts for a kind of which a video has only one task. What no
-/// attempt can cure is dead at once.
+/// What every video task has in common. A task that failed on a worker goes to another one if there is one, so a few
+/// attempts are enough. What no attempt can cure is dead at once.
 fn options(needs: &[&'static str], minutes: u64) -> TaskOptions {
-    let policy = RetryPolicy { limit: 8, base_ms: 1_000, cap_ms: 10_000, ..RetryPolicy::default() };
+    let policy = RetryPolicy { limit: 3, base_ms: 1_000, cap_ms: 10_000, ..RetryPolicy::default() };
     TaskOptions::new()
         .queue(QUEUE)
         .needs(needs.iter().copied())
