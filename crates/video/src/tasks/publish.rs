@@ -100,6 +100,14 @@ fn verdict(manifest: &Manifest) -> (VideoState, Option<String>) {
             }
         }
     }
+    if manifest.repaired > 0 {
+        state = VideoState::Degraded;
+        let frames = if manifest.repaired == 1 { "frame" } else { "frames" };
+        missing.push(format!(
+            "the source is damaged: {} {frames} could not be read, and repeat others",
+            manifest.repaired
+        ));
+    }
     if manifest.needs_review {
         state = VideoState::NeedsReview;
         missing.insert(0, "the scan flagged it".to_owned());

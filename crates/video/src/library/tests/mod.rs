@@ -17,7 +17,7 @@ use crate::estimate::{self, Estimates, Size};
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::tasks::{Encode, Publish, planned};
-use stage::{Theatre, new_video};
+use stage::{DAMAGED, Theatre, new_video};
 
 fn ladder(heights: &[u32]) -> Recipe {
     Recipe { ladder: heights.to_vec(), ..Recipe::default() }
@@ -117,6 +117,17 @@ async fn an_optional_part_that_fails_leaves_a_degraded_video() {
     assert_eq!(view.video.state, VideoState::Degraded);
     assert!(view.video.reason.unwrap().contains("subtitles failed"));
     assert!(theatre.library.manifest(&video.id).await.unwrap().is_some());
+    theatre.close().await;
+}
+
+#[tokio::test]
+async fn a_damaged_source_leaves_a_degraded_video_that_says_so() {
+    let theatre = Theatre::open().await;
+    let source = theatre.upload(DAMAGED).await;
+    let video = theatre.library.add(new_video(source, ladder(&[480]))).await.unwrap().video;
+    let view = theatre.finished(&video).await;
+    assert_eq!(view.video.state, VideoState::Degraded);
+    assert!(view.video.reason.unwrap().contains("2 frames could not be read"));
     theatre.close().await;
 }
 
