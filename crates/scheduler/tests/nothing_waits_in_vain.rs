@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use divvy_scheduler::Input;
 use divvy_types::view::WorkerView;
-use divvy_types::{FailureVerdict, Name, Seq, TaskState, Timestamp, WorkerKey};
+use divvy_types::{FailureVerdict, Machine, Name, Seq, TaskState, Timestamp, WorkerKey};
 use proptest::prelude::*;
 use support::*;
 
@@ -179,8 +179,17 @@ impl Crowd {
             self.world.feed(Input::WorkerSeen { worker: WorkerKey(key) });
             self.note();
         }
-        self.world.pass_ms(ms);
-        self.note();
+        // Whenever the scheduler asked for it, so that nothing that is due is seen late.
+        let end = self.world.now.plus_ms(ms);
+        loop {
+            let next = self.world.scheduler.next_deadline().filter(|next| *next < end);
+            self.world.now = next.unwrap_or(end).max(self.world.now);
+            self.world.feed(Input::TimePassed);
+            self.note();
+            if next.is_none() {
+                return;
+            }
+        }
     }
 
     fn join(&mut self, name: u64, kinds: usize, credit: u32, slots: u32) {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use divvy_scheduler::*;
 use divvy_types::fact::Replay;
-use divvy_types::view::WorkerView;
 use divvy_types::{
     AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, Payload,
     Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
 };
 use proptest::prelude::*;
+use support::excuses::is_excused;
 use support::thefts::Thefts;
 
 const QUEUES: [&str; 2] = ["default", "mail"];
@@ -269,9 +269,7 @@ impl Model {
                 assert!(task.attempts <= task.spec.retry.limit, "a task lives on over its limit");
                 task.retry_at = Some(retry_at);
                 task.held = None;
-                if counted {
-                    task.failed_on = Some(worker);
-                }
+                task.failed_on = counted.then_some(worker).or(task.failed_on.take());
             }
             Fact::Finished { seq, token, .. } => {
                 fenced(&mut self.tasks, seq, token);
@@ -290,9 +288,7 @@ impl Model {
             Fact::Replayed { seq, .. } => {
                 let task = self.tasks.get_mut(&seq).expect("a known task");
                 (task.outcome, task.attempts, task.retry_at, task.held) = (None, 0, None, None);
-                task.spilled = None;
-                task.replayed = true;
-                task.failed_on = None;
+                (task.spilled, task.replayed, task.failed_on) = (None, true, None);
             }
             Fact::Checkpoint { .. } | Fact::Setting { .. } => {}
             Fact::Held { seq, token, worker, .. } => {
@@ -721,11 +717,10 @@ impl Model {
                 for worker in self.scheduler.workers() {
                     let serves = worker.queues.is_empty() || worker.queues.contains(&spec.queue);
                     let waits = !worker.draining && worker.leased < worker.credit;
+                    let failed_on = self.tasks[&seq].failed_on.as_ref();
                     let idle = serves
                         && waits
-                        && !self.is_benched(&worker.name, seq)
-                        && !self.is_kept(&worker.name, seq)
-                        && (worker.leased < worker.slots || !self.takes_long(seq));
+                        && !is_excused(&self.scheduler, self.now, seq, &worker, failed_on);
                     assert!(!idle, "{seq:?} is ready and {} waits", worker.name);
                 }
             }
@@ -748,34 +743,6 @@ impl Model {
             counts.blocked + counts.scheduled + counts.ready + counts.leased,
             "a task got lost"
         );
-    }
-
-    /// Whether a worker rests from the kind of a task, although it has a place free.
-    fn is_benched(&self, name: &str, seq: Seq) -> bool {
-        let explanation = self.scheduler.explain(self.now, seq).expect("an open task");
-        let mut candidates = explanation.candidates.iter();
-        candidates.any(|other| other.worker == name && other.benched_until.is_some())
-    }
-
-    /// Whether a ready task failed on a worker lately and is kept for another one.
-    fn is_kept(&self, name: &str, seq: Seq) -> bool {
-        let task = &self.tasks[&seq];
-        let since = self.scheduler.status(seq).expect("an open task").since;
-        let serves = |worker: &WorkerView| {
-            !worker.draining
-                && (worker.queues.is_empty() || worker.queues.contains(&task.spec.queue))
-        };
-        task.failed_on.as_ref().is_some_and(|failed_on| failed_on == name)
-            && self.now < since.plus_ms(30_000)
-            && self.scheduler.workers().iter().any(|other| {
-                other.name != name && serves(other) && !self.is_benched(&other.name, seq)
-            })
-    }
-
-    /// Whether a task is expected to run for longer than what is given ahead.
-    fn takes_long(&self, seq: Seq) -> bool {
-        let explanation = self.scheduler.explain(self.now, seq).expect("an open task");
-        explanation.estimated_run_ms.is_some_and(|run_ms| run_ms >= 2_000)
     }
 
     /// Faults stop: a good worker comes and runs everything.

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each scenario uses its part of the world")]
 
+pub(crate) mod excuses;
 pub(crate) mod thefts;
 
 use std::sync::Arc;
