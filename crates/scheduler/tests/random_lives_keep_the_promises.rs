@@ -269,7 +269,7 @@ impl Model {
                 assert!(task.attempts <= task.spec.retry.limit, "a task lives on over its limit");
                 task.retry_at = Some(retry_at);
                 task.held = None;
-                task.failed_on = counted.then_some(worker).or(task.failed_on.take());
+                task.failed_on = counted.then_some(worker).or_else(|| task.failed_on.take());
             }
             Fact::Finished { seq, token, .. } => {
                 fenced(&mut self.tasks, seq, token);
