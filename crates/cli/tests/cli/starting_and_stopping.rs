@@ -30,8 +30,10 @@ fn local_workers_take_as_many_tasks_ahead_as_was_said() {
         let server = Server::up(args);
         server.run(&["submit", "noop", "--wait"]).expect(0);
         let worker = server.run(&["worker", "list", "--json"]).expect(0).json().remove(0);
-        let (credit, slots) = (worker["credit"].as_u64(), worker["slots"].as_u64());
-        assert_eq!(credit, slots.map(|slots| slots + ahead), "{worker}");
+        for tier in worker["tiers"].as_array().expect("tiers") {
+            let (credit, slots) = (tier["credit"].as_u64(), tier["slots"].as_u64());
+            assert_eq!(credit, slots.map(|slots| slots + ahead), "{worker}");
+        }
     }
 }
 
