@@ -129,8 +129,10 @@ mod tests {
                 let took = cost(&size(number), [factor; 3]);
                 estimates.observe(&size(number), Duration::from_secs_f64(took / 1_000.0));
             }
+            // What was before is forgotten but for a hundredth of what it differed.
             let error = relative_error(&estimates, &size(5), [after; 3]);
-            prop_assert!(error < 0.05, "off by {error}");
+            let left = 0.01 * (before / after - 1.0).abs();
+            prop_assert!(error < 0.05 + left, "off by {error}");
         }
 
         #[test]
