@@ -4,8 +4,9 @@
 //! busiest worker: *pull*. (What the scheduler does of its own accord is decided in `rebalance`.) Only queues above the
 //! busy threshold are touched, only tasks that the thief may run, none of high priority if that is protected, none
 //! twice, and at most half of a queue. A shorter queue is touched too if all that runs before it takes long (see
-//! `lengths`); then the thief takes only what it can begin at once. A recall is a question: the worker gives a task back if it has not begun it, and
-//! says nothing if it has. What it gives back is first in its lane and goes to the thief if that still waits.
+//! `lengths`); then the thief takes only what it can begin at once. A recall is a question: the worker gives a task back
+//! if it has not begun it, and says nothing if it has. What it gives back is first in its lane and goes to the thief if
+//! that still waits.
 //!
 //! No task can be lost or doubled here: until it is given back it stays leased under its token, and then it is ready.
 

@@ -4,10 +4,10 @@
 //! and its queue, and tasks of one are never in the way of another's. They come and go together, under one key.
 //!
 //! A worker waits when it has a place free and is not draining. Waiting workers are ordered per group, those with a free
-//! slot first, by load, then by how long ago that changed, so the next one is found without looking at the others. Groups are compared with
-//! each other by bits, 64 at a time; of more than [`CANDIDATES_MAX`] groups that could take a task, that many are
-//! compared. Workers whose queues are long are kept in order of that, and those that have any are listed, for `steal`. Who connects, and over what, is not
-//! known here.
+//! slot first, by load, then by how long ago that changed, so the next one is found without looking at the others.
+//! Groups are compared with each other by bits, 64 at a time; of more than [`CANDIDATES_MAX`] groups that could take a
+//! task, that many are compared. Workers whose queues are long are kept in order of that, and those that have any are
+//! listed, for `steal`. Who connects, and over what, is not known here.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
