@@ -99,6 +99,11 @@ impl Crowd {
         for (worker, seq) in self.world.grants() {
             assert!(!self.is_kept(seq, worker), "{seq} went back to {worker}, where it failed");
             assert!(self.held.insert(seq, worker).is_none());
+            // Its half minute ended with this step, and with that all that kept it.
+            let now = self.world.now;
+            if self.failed_on.get(&seq).is_some_and(|(_, until)| *until <= now) {
+                self.failed_on.remove(&seq);
+            }
         }
         self.asked.extend(self.world.recalls().iter().map(|(worker, seq, _)| (*worker, *seq)));
         self.world.actions.clear();
