@@ -67,8 +67,9 @@ async fn choose(page: &mut Browser, menu: &str, entry: &str) -> Result<()> {
         "[...document.querySelectorAll('[data-menu={menu}] [role=menuitemradio]')].find((item) => item.textContent === '{entry}')"
     );
     page.until(&item).await?;
-    page.value(&format!("{item}.id = 'wanted'")).await?;
-    page.click("#wanted").await?;
+    // The entries may be drawn anew at any time; what they choose stays the same.
+    let choice = page.value(&format!("{item}.dataset.choice")).await?;
+    page.click(&format!("[data-menu={menu}] [data-choice={choice}]")).await?;
     let checked =
         format!("document.querySelector('[data-menu={menu}] [aria-checked=true]')?.textContent");
     page.until(&format!("{checked} === '{entry}'")).await

@@ -228,7 +228,12 @@ export class Controls {
   }
 
   drawMenu(kind, choices, chosen, choose) {
-    const { list, button } = this.menus.get(kind);
+    const menu = this.menus.get(kind);
+    const { list, button } = menu;
+    // An entry that is replaced while the mouse button is down on it would not be clicked.
+    const drawn = JSON.stringify([choices, chosen]);
+    if (menu.drawn === drawn) return;
+    menu.drawn = drawn;
     const focused = [...list.children].indexOf(document.activeElement);
     list.replaceChildren(
       ...choices.map(({ id, label }) => {
