@@ -310,6 +310,7 @@ fn nothing_looks_at_the_load_while_no_queue_is_long() {
     for seq in 1..=12 {
         world.end(1, seq, finished());
     }
+    // Once each for the look at the load and at the lines, for leases and for what is held; none of them again.
     let mut wakes = 0;
     while let Some(at) = world.scheduler.next_deadline() {
         wakes += 1;

@@ -53,7 +53,7 @@ pub(crate) enum Video {
     /// Remove videos with everything that no other video uses
     #[command(after_help = REMOVE_EXAMPLES)]
     Remove(Remove),
-    /// Remove what no video uses: the server does it each day by itself
+    /// Remove blobs that nothing names, and what cancelled videos left
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepFlags),
     /// Stop the work on videos
@@ -83,8 +83,9 @@ Examples:
   divvy video sweep --dry-run              what would go, and how much it is
   divvy video sweep --older-than 2h
 
-Uploads that were never added, unfinished ones, and what cancelled videos left.
-What a record, a video or a task that may still run names always stays.";
+Unfinished uploads and what cancelled videos left go by themselves each day;
+this also takes uploads that were never added, and any other blob whose name
+stands in no record and in no task that may still run.";
 const PROVIDER_EXAMPLES: &str = "\
 Examples:
   divvy video provider list

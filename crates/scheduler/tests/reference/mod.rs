@@ -1,8 +1,8 @@
 //! A scheduler that is slow and plain: lists, and a look at every task for every decision.
 //!
-//! Written from the rules in the module texts of `pick`, `shares`, `limits` and `elsewhere`, not from their code. It does not
-//! choose: it says which tasks may be granted next to a worker (several where the rules leave it open), and follows
-//! what was granted.
+//! Written from the rules in the module texts of `pick`, `shares`, `limits` and `elsewhere`, not from their code. It
+//! does not choose: it says which tasks may be granted next to a worker (several where the rules leave it open), and
+//! follows what was granted.
 
 mod buckets;
 

@@ -1,6 +1,6 @@
-//! What nobody uses goes: by itself what a cancelled video left and uploads that nobody went on with; if someone asks
-//! for it, also blobs that nothing names, such as an upload that was never added, or what a task stored and did not
-//! record. These do not go by themselves, because a blob may be of a program that keeps its name elsewhere.
+//! What nobody uses goes: by itself what a cancelled video left (the server sees to uploads that nobody went on with); if
+//! someone asks for it, also blobs that nothing names, such as an upload that was never added, or what a task stored and
+//! did not record. These do not go by themselves, because a blob may be of a program that keeps its name elsewhere.
 //!
 //! A blob stays if a record, a plan, a manifest or a task that may still run names it, or if it was stored or asked for
 //! within the rest. The rest covers what is not written down yet: an upload that is about to be added, a result between
@@ -125,11 +125,11 @@ impl Library {
         Ok(swept(sweep.dry_run, gone, &uploads, results.len()))
     }
 
-    /// Removes what cancelled videos left, and unfinished uploads, now and each day, until the server stops.
+    /// Removes what cancelled videos left, now and each day, until the server stops.
     pub async fn sweep_daily(self, shutdown: CancellationToken) {
         loop {
             let round = async {
-                match self.sweep_some(Sweep::default(), Reach::Made).await {
+                match self.sweep_made().await {
                     Ok(swept) if swept == Swept::default() => (),
                     Ok(Swept { bytes, blobs, uploads, results, .. }) => {
                         tracing::info!(bytes, blobs, uploads, results, "removed what nobody uses");
@@ -143,6 +143,16 @@ impl Library {
                 () = round => (),
             }
         }
+    }
+
+    /// Removes what cancelled videos left. Mostly there is nothing, and then no task is read.
+    async fn sweep_made(&self) -> Result<Swept, LibraryError> {
+        let mut videos = self.videos().await?;
+        let forgotten = forget_cancelled(&mut videos, REST);
+        if forgotten.is_empty() && self.results_of_nobody(&videos).await?.is_empty() {
+            return Ok(Swept::default());
+        }
+        self.sweep_some(Sweep::default(), Reach::Made).await
     }
 
     /// The records of results of sources that no video has a plan for.

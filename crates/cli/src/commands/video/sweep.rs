@@ -7,7 +7,7 @@ use crate::args::video::SweepFlags;
 use crate::commands::Context;
 use crate::exit::Code;
 use crate::output::table::Table;
-use crate::output::words::bytes;
+use crate::output::words::{bytes, count};
 
 /// Sweeps.
 pub(super) async fn run(args: &SweepFlags, context: &Context) -> Result<Code> {
@@ -40,17 +40,13 @@ fn told(swept: &Swept, rest: &str) -> String {
     if blobs + uploads + results == 0 {
         return format!("nothing that nobody uses has rested for {rest}");
     }
-    let some = |count: u64, one: &str, many: &str| match count {
-        1 => format!("1 {one}"),
-        count => format!("{count} {many}"),
-    };
     let verb = if swept.dry_run { "would remove" } else { "removed" };
     format!(
-        "{verb} {} ({}, {}, {})",
+        "{verb} {} ({}, {}, {} of cancelled videos)",
         bytes(swept.bytes),
-        some(blobs, "blob", "blobs"),
-        some(uploads, "unfinished upload", "unfinished uploads"),
-        some(results, "result of a cancelled video", "results of cancelled videos"),
+        count(blobs, "blob"),
+        count(uploads, "unfinished upload"),
+        count(results, "result"),
     )
 }
 
