@@ -1,7 +1,7 @@
 //! The `divvy` binary: arguments, config, output, wiring.
 //!
 //! Reading order: [`args`] (what can be typed), [`config`] (settings and their origin), [`commands`] (what each does),
-//! [`http`] (the API as a client), [`output`] (what the reader sees), [`exit`] (how a run ends).
+//! [`http`] (the API as a client). What the reader sees and how a run ends is in `divvy-console`.
 //!
 //! **Invariant:** nothing here decides about tasks. Commands speak to a server over its public API only; `up` and
 //! `serve` start one in this process, and `up` starts workers as processes of their own.
@@ -10,14 +10,11 @@ mod args;
 mod bench;
 mod commands;
 mod config;
-mod exit;
 mod http;
 mod logging;
-mod output;
 mod reload;
 mod sample;
 mod service;
-mod suggest;
 mod supervise;
 mod values;
 mod video;
@@ -29,6 +26,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use args::Cli;
+pub(crate) use divvy_console::{confirm, exit, output, suggest, yaml};
 use exit::{Code, Failure};
 use output::{Color, Output};
 

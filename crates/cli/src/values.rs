@@ -1,75 +1,16 @@
-//! The values that people write, on the command line, in the environment and in `divvy.yaml` alike: spans of time,
-//! slots, lists of names, programs, keys. Each has one text form, so all three places accept the same.
+//! The values that people write about servers, workers and tasks, on the command line, in the environment and in
+//! `divvy.yaml` alike: slots, programs, keys. Each has one text form, so all three places accept the same. Those that
+//! every command may need, such as spans of time, are in `divvy-console`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+pub(crate) use divvy_console::values::{Moment, Names, Span, one_of};
+use divvy_types::Name;
 use divvy_types::limits::CREDIT_MAX;
-use divvy_types::{Name, Timestamp};
-use serde::de::{DeserializeOwned, Error as _};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-
-/// A span of time such as `250ms`, `30s`, `5m`, `1h30m` or `2d`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Span(pub(crate) Duration);
-
-const UNITS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-
-impl Span {
-    /// The span in milliseconds.
-    pub(crate) fn as_ms(self) -> u64 {
-        u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX)
-    }
-}
-
-impl FromStr for Span {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "`{text}` is not a span of time: expected a number with a unit, such as 250ms, 30s, 5m, 1h30m or 2d"
-            )
-        };
-        let mut rest = text.trim();
-        let mut total: u64 = 0;
-        if rest.is_empty() {
-            return Err(wrong());
-        }
-        while !rest.is_empty() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-            let count: u64 = rest[..digits].parse().map_err(|_| wrong())?;
-            rest = &rest[digits..];
-            let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
-            let factor =
-                UNITS.iter().find(|(unit, _)| *unit == &rest[..letters]).map(|(_, factor)| *factor);
-            rest = &rest[letters..];
-            let part = count.checked_mul(factor.ok_or_else(wrong)?).ok_or_else(wrong)?;
-            total = total.checked_add(part).ok_or_else(wrong)?;
-        }
-        Ok(Self(Duration::from_millis(total)))
-    }
-}
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.as_ms();
-        if rest == 0 {
-            return f.write_str("0s");
-        }
-        for (unit, factor) in UNITS.iter().rev() {
-            if rest >= *factor {
-                write!(f, "{}{unit}", rest / factor)?;
-                rest %= factor;
-            }
-        }
-        Ok(())
-    }
-}
 
 /// How many local worker processes `divvy up` keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,31 +162,6 @@ impl fmt::Display for Prefetch {
     }
 }
 
-/// Names, separated by commas.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Names(pub(crate) Vec<Name>);
-
-impl FromStr for Names {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(Self(
-            text.split(',')
-                .map(str::trim)
-                .filter(|name| !name.is_empty())
-                .map(Name::from)
-                .collect(),
-        ))
-    }
-}
-
-impl fmt::Display for Names {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join(","))
-    }
-}
-
 /// A program that a worker may run: `kind=program`, with fixed arguments after it if need be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Program {
@@ -317,40 +233,6 @@ impl<'de> Deserialize<'de> for Programs {
     }
 }
 
-/// A point in time: a span from now, or a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// So much later than now.
-    In(Span),
-    /// Then.
-    At(Timestamp),
-}
-
-impl Moment {
-    /// The point in time, seen from `now`.
-    pub(crate) fn from(self, now: Timestamp) -> Timestamp {
-        match self {
-            Self::In(span) => now + span.0,
-            Self::At(time) => time,
-        }
-    }
-}
-
-impl FromStr for Moment {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(span) = text.parse() {
-            return Ok(Self::In(span));
-        }
-        text.parse().map(Self::At).map_err(|_| {
-            format!(
-                "`{text}` is neither a span such as 30m nor a time such as 2030-01-31T12:00:00Z"
-            )
-        })
-    }
-}
-
 /// A unique key, with the window after its colon if it has one: `acme`, `acme:10m`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UniqueKey {
@@ -390,15 +272,6 @@ impl FromStr for KeyWeight {
         }
         Ok(Self(key.trim().into(), weight))
     }
-}
-
-/// Reads one of these words as the value that it is in JSON.
-pub(crate) fn one_of<T>(words: &'static [&'static str]) -> impl TypedValueParser<Value = T>
-where
-    T: DeserializeOwned + Clone + Send + Sync + 'static,
-{
-    PossibleValuesParser::new(words)
-        .try_map(|word| serde_json::from_value(serde_json::Value::String(word)))
 }
 
 /// Cuts a command line into words. Quotes keep spaces together and a backslash keeps the next character; nothing
@@ -447,28 +320,12 @@ macro_rules! deserialize_text {
         }
     )*};
 }
-deserialize_text!(Span, Workers, Prefetch);
+deserialize_text!(Workers, Prefetch);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn spans_have_units_and_come_back_the_same() {
-        for (text, ms) in [
-            ("250ms", 250),
-            ("30s", 30_000),
-            ("5m", 300_000),
-            ("1h30m", 5_400_000),
-            ("2d", 172_800_000),
-        ] {
-            let span: Span = text.parse().unwrap();
-            assert_eq!((span.as_ms(), span.to_string().as_str()), (ms, text));
-        }
-        for text in ["", "5", "m", "5 m", "-5m", "5w", "99999999999999999999s", "1h5"] {
-            assert!(text.parse::<Span>().is_err(), "{text:?}");
-        }
-    }
+    use std::time::Duration;
 
     #[test]
     fn slots_name_their_tiers() {
@@ -497,17 +354,6 @@ mod tests {
         for text in ["resize", "=x", "x=", "x='open"] {
             assert!(text.parse::<Program>().is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_moment_is_a_span_or_a_time() {
-        let now = Timestamp(1_000_000);
-        assert_eq!("30s".parse::<Moment>().unwrap().from(now), Timestamp(31_000_000));
-        assert_eq!(
-            "1970-01-01T00:00:05Z".parse::<Moment>().unwrap().from(now),
-            Timestamp(5_000_000)
-        );
-        assert!("soon".parse::<Moment>().unwrap_err().contains("30m"));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Context;
-use super::confirm::confirm;
 use crate::args::bulk::TaskSelection;
+use crate::confirm::confirm;
 use crate::exit::Code;
 use crate::http::Api;
 use crate::output::ids::Shortener;
@@ -74,7 +74,7 @@ pub(super) async fn run(verb: &Verb, selection: &TaskSelection, context: &Contex
             if !output.is_json() && !output.is_quiet() {
                 print(&found, context)?;
             }
-            confirm(&format!("{} {tasks}?", verb.action), context)?;
+            confirm(&format!("{} {tasks}?", verb.action), &context.output)?;
         }
     }
     let report = treat(&api, verb, selection, false, context).await?;

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Context;
-use super::confirm::confirm;
 use super::submit::payload_of;
 use crate::args::tasks::{Dead, DeadReplay, DeadSelection};
+use crate::confirm::confirm;
 use crate::exit::{Code, Failure};
 use crate::http::parse_rows;
 use crate::output::ids::Shortener;
@@ -91,7 +91,7 @@ async fn treat(
             return Ok(Code::Done);
         }
         if matched > 0 {
-            confirm(&format!("{verb} {letters}?"), context)?;
+            confirm(&format!("{verb} {letters}?"), &context.output)?;
         }
         body.remove("dry_run");
     }

@@ -3,7 +3,6 @@
 mod bulk;
 mod completions;
 mod config;
-mod confirm;
 mod dead;
 mod doctor;
 mod doctor_live;

@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use super::Context;
 use crate::args::submit::Run;
-use crate::config::file::read_text;
 use crate::exit::Code;
 use crate::output::table::{Cell, Table};
 use crate::output::words;
@@ -72,7 +71,7 @@ fn is_good(spec: &TaskSpec, state: TaskState) -> bool {
 
 fn read(args: &Run) -> Result<Parsed> {
     if args.file != "-" {
-        let yaml = read_text(args.file.as_ref(), FILE_BYTES_MAX)?;
+        let yaml = crate::yaml::read_text(args.file.as_ref(), FILE_BYTES_MAX)?;
         return workflow::parse(&args.file, &yaml, args.key.as_deref());
     }
     let mut yaml = String::new();

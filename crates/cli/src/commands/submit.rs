@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 use super::Context;
 use super::wait::{print_ends, resolve};
 use crate::args::submit::Submit;
-use crate::config::file::read_text;
 use crate::exit::{Code, Failure};
 use crate::http::{Api, Reply};
 use crate::output::ids::fresh;
@@ -252,7 +251,7 @@ pub(super) fn payload_of(text: &str) -> Result<Payload> {
             text
         }
         text => match text.strip_prefix('@') {
-            Some(path) => read_text(path.as_ref(), PAYLOAD_BYTES_MAX as u64)?,
+            Some(path) => crate::yaml::read_text(path.as_ref(), PAYLOAD_BYTES_MAX as u64)?,
             None => text.to_owned(),
         },
     };

@@ -12,11 +12,11 @@ use divvy_types::settings::{
 };
 use serde::Deserialize;
 
-use super::place::place_of;
 use super::video::Video;
-use crate::exit::{Code, Failure};
+use crate::exit::Failure;
 use crate::output::Color;
 use crate::values::{Names, Prefetch, Programs, SlotCounts, Span, Workers};
+use crate::yaml;
 
 /// The name that is looked for in the current folder and those above it.
 pub(crate) const FILE_NAME: &str = "divvy.yaml";
@@ -114,7 +114,7 @@ pub(crate) fn find(folder: &Path) -> Option<PathBuf> {
 
 /// The file at `path`. Its relative paths are made relative to its folder.
 pub(crate) fn read(path: &Path) -> Result<ConfigFile> {
-    let text = read_text(path, FILE_BYTES_MAX)?;
+    let text = yaml::read_text(path, FILE_BYTES_MAX)?;
     let mut file = parse(path, &text)?;
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
     if let Some(data) = &mut file.serve.data {
@@ -130,89 +130,25 @@ pub(crate) fn read(path: &Path) -> Result<ConfigFile> {
     Ok(file)
 }
 
-/// The text of a file that a person wrote.
-pub(crate) fn read_text(path: &Path, bytes_max: u64) -> Result<String> {
-    let cannot = |e: std::io::Error| {
-        let code =
-            if e.kind() == std::io::ErrorKind::NotFound { Code::NotFound } else { Code::Usage };
-        Failure::new(code, format!("cannot read {}: {e}", path.display()))
-    };
-    let bytes = std::fs::metadata(path).map_err(cannot)?.len();
-    if bytes > bytes_max {
-        let text = format!("{} has {bytes} bytes, at most {bytes_max}", path.display());
-        return Err(Failure::usage(text).into());
-    }
-    Ok(std::fs::read_to_string(path).map_err(cannot)?)
-}
-
-/// The fields in `yaml`.
-pub(crate) fn parse(path: &Path, yaml: &str) -> Result<ConfigFile> {
-    if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+/// The fields in `text`.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<ConfigFile> {
+    if yaml::is_blank(text) {
         return Ok(ConfigFile::default());
     }
     let name = path.display().to_string();
     let file: ConfigFile =
-        serde_saphyr::from_str(yaml).map_err(|error| yaml_failure(&name, yaml, &error))?;
-    check(&file, &name, yaml)?;
+        serde_saphyr::from_str(text).map_err(|error| yaml::failure(&name, text, &error, &[]))?;
+    check(&file, &name, text)?;
     Ok(file)
 }
 
 /// Refuses settings of scheduling that are well-formed and make no sense, with their place.
-fn check(file: &ConfigFile, name: &str, yaml: &str) -> Result<(), Failure> {
+fn check(file: &ConfigFile, name: &str, text: &str) -> Result<(), Failure> {
     let mut settings = divvy_types::Settings::default();
     file.clone().sections().lay_over(&mut settings);
     settings.check().map_err(|error| {
-        let place = match place_of(yaml, &error.path) {
-            Some((line, column)) => format!("{name}:{line}:{column}"),
-            None => name.to_owned(),
-        };
-        Failure::usage(format!("{place}: {error}"))
+        Failure::usage(format!("{}: {error}", yaml::place(name, text, &error.path)))
     })
-}
-
-/// An error in a YAML file, with its place and the word that was probably meant.
-pub(crate) fn yaml_failure(file: &str, yaml: &str, error: &serde_saphyr::Error) -> Failure {
-    let error = error.without_snippet();
-    let place = match error.location() {
-        Some(location) => format!("{file}:{}:{}", location.line(), location.column()),
-        None => file.to_owned(),
-    };
-    let (what, word, expected) = match error {
-        serde_saphyr::Error::SerdeUnknownField { field, expected, .. } => {
-            ("field", field, expected)
-        }
-        serde_saphyr::Error::SerdeUnknownVariant { variant, expected, .. } => {
-            ("word", variant, expected)
-        }
-        other => return Failure::usage(format!("{place}: {}", plain(yaml, other))),
-    };
-    let hint = crate::suggest::hint(word, expected.iter().copied());
-    Failure::usage(format!("{place}: unknown {what} `{word}`{hint}"))
-        .cure(format!("the {what}s here are: {}", expected.join(", ")))
-}
-
-/// The message without the place, which stands before it already, and with the word that is meant.
-fn plain(yaml: &str, error: &serde_saphyr::Error) -> String {
-    let text = error.to_string();
-    let end = text.find(" at line ").unwrap_or(text.len());
-    let text = text[..end].lines().next().unwrap_or_default();
-    match (text.strip_prefix("invalid "), error.location()) {
-        (Some(wanted), Some(place)) => {
-            let word = word_at(yaml, place.line(), place.column());
-            let number = wanted.starts_with(['u', 'i', 'f'])
-                && wanted.ends_with(|c: char| c.is_ascii_digit());
-            format!("`{word}` is not {}", if number { "a number that fits here" } else { wanted })
-        }
-        _ => text.to_owned(),
-    }
-}
-
-/// The value that starts at this place, counted from 1.
-fn word_at(yaml: &str, line: u64, column: u64) -> &str {
-    let skip = |count: u64| usize::try_from(count).unwrap_or(usize::MAX).saturating_sub(1);
-    let line = yaml.lines().nth(skip(line)).unwrap_or_default();
-    let start = line.char_indices().nth(skip(column)).map_or(line.len(), |(index, _)| index);
-    line[start..].split([',', '}', ']', '#']).next().unwrap_or_default().trim()
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 //! Flags of a command are applied by that command; this module knows the other three layers and the global flags.
 
 pub(crate) mod file;
-pub(crate) mod place;
 pub(crate) mod template;
 pub(crate) mod video;
 

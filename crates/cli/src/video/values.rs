@@ -1,50 +1,10 @@
-//! The values that people write about videos: sizes, ladders, distances. Each has one text form, on the command line, in
-//! the environment and in `divvy.yaml` alike.
+//! The values that people write about videos: ladders and distances. Each has one text form, wherever it is written.
 
-use std::fmt;
 use std::str::FromStr;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
+pub(crate) use divvy_console::values::Size;
 
 use crate::values::Span;
-
-/// An amount of data such as `500MB`, `20GB` or `2TB`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size(pub(crate) u64);
-
-const UNITS: [(&str, u64); 4] =
-    [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
-
-impl FromStr for Size {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{text}` is not a size: expected such as 500MB, 20GB or 2TB");
-        let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-        let count: u64 = text[..digits].parse().map_err(|_| wrong())?;
-        let unit = text[digits..].trim();
-        let (_, factor) =
-            UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).ok_or_else(wrong)?;
-        count.checked_mul(*factor).map(Self).ok_or_else(wrong)
-    }
-}
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = UNITS.iter().find(|(_, factor)| self.0.is_multiple_of(*factor));
-        match unit {
-            Some((name, factor)) if self.0 > 0 => write!(f, "{}{name}", self.0 / factor),
-            _ => write!(f, "{}kB", self.0 / 1_000),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Size {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
-}
 
 /// Heights of renditions, separated by commas: `1080,720,480`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,18 +63,6 @@ impl FromStr for Every {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_units_and_come_back_the_same() {
-        for (text, bytes) in [("500MB", 500_000_000), ("20GB", 20_000_000_000), ("1kB", 1_000)] {
-            let size: Size = text.parse().unwrap();
-            assert_eq!((size.0, size.to_string().as_str()), (bytes, text));
-        }
-        assert_eq!("3 tb".parse::<Size>().unwrap().to_string(), "3TB");
-        for text in ["", "20", "GB", "-1GB", "20GiB", "99999999999TB", "1.5GB"] {
-            assert!(text.parse::<Size>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn a_ladder_is_a_list_of_heights_that_differ() {

@@ -8,7 +8,6 @@ use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-use crate::config::file::yaml_failure;
 use crate::exit::Failure;
 use crate::values::Span;
 
@@ -83,8 +82,8 @@ enum Weight {
 
 /// The file as it is written.
 pub(super) fn parse(source: &str, yaml: &str) -> Result<WorkflowFile> {
-    let file: WorkflowFile =
-        serde_saphyr::from_str(yaml).map_err(|error| yaml_failure(source, yaml, &error))?;
+    let file: WorkflowFile = serde_saphyr::from_str(yaml)
+        .map_err(|error| crate::yaml::failure(source, yaml, &error, &[]))?;
     if file.tasks.0.is_empty() {
         return Err(Failure::usage(format!("{source}: no tasks"))
             .cure("name at least one task under `tasks:`")

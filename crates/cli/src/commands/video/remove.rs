@@ -6,7 +6,7 @@ use serde_json::json;
 use super::resolve_all;
 use crate::args::video::Remove;
 use crate::commands::Context;
-use crate::commands::confirm::confirm_or;
+use crate::confirm::confirm_or;
 use crate::exit::Code;
 use crate::output::words::bytes;
 
@@ -20,7 +20,7 @@ pub(super) async fn run(args: &Remove, context: &Context) -> Result<Code> {
             "Remove {} with all files that no other video uses?",
             if names.len() > 3 { format!("{} videos", names.len()) } else { names.join(", ") }
         );
-        confirm_or(&question, "add --yes", context)?;
+        confirm_or(&question, "add --yes", &context.output)?;
     }
     for id in &ids {
         let reply = api.delete(&["videos", &id.0]).await?.value()?;

@@ -11,18 +11,18 @@ const DIGITS_MIN: usize = 8;
 const DIGITS_MAX: usize = 32;
 
 /// A new id. Random after the time, where a counter would make the ids of one batch differ in their last digits only.
-pub(crate) fn fresh() -> u128 {
+pub fn fresh() -> u128 {
     Uuid::new_v7(Timestamp::now(NoContext)).as_u128()
 }
 
 /// Shortens ids to one common length.
-pub(crate) struct Shortener {
+pub struct Shortener {
     digits: usize,
 }
 
 impl Shortener {
     /// Long enough to tell all of `ids` apart.
-    pub(crate) fn new(ids: impl IntoIterator<Item = TaskId>) -> Self {
+    pub fn new(ids: impl IntoIterator<Item = TaskId>) -> Self {
         let mut sorted: Vec<u128> = ids.into_iter().map(|id| id.0).collect();
         sorted.sort_unstable();
         sorted.dedup();
@@ -35,7 +35,7 @@ impl Shortener {
     }
 
     /// The start of this id.
-    pub(crate) fn short(&self, id: TaskId) -> String {
+    pub fn short(&self, id: TaskId) -> String {
         let mut left = self.digits;
         let keep = id.to_string();
         let end = keep.char_indices().find_map(|(index, c)| {

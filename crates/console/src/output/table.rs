@@ -12,7 +12,7 @@ const WIDTH_DEFAULT: usize = 80;
 const COLUMN_MIN: [usize; 2] = [8, 3];
 
 /// A table that is being filled.
-pub(crate) struct Table {
+pub struct Table {
     headings: Vec<&'static str>,
     right: Vec<bool>,
     fixed: Vec<bool>,
@@ -21,7 +21,7 @@ pub(crate) struct Table {
 
 /// A text and the SGR code of its colour.
 #[derive(Clone, Debug)]
-pub(crate) struct Cell {
+pub struct Cell {
     text: String,
     color: Option<&'static str>,
 }
@@ -36,12 +36,12 @@ impl<T: Into<String>> From<T> for Cell {
 
 impl Cell {
     /// The text in a colour.
-    pub(crate) fn colored(text: impl Into<String>, color: &'static str) -> Self {
+    pub fn colored(text: impl Into<String>, color: &'static str) -> Self {
         Self { color: Some(color), ..Self::from(text) }
     }
 
     /// The text without anything that could move the cursor.
-    pub(crate) fn into_text(self) -> String {
+    pub fn into_text(self) -> String {
         self.text
     }
 }
@@ -49,7 +49,7 @@ impl Cell {
 impl Table {
     /// A table with these headings. A heading that starts with `>` is aligned to the right, and one that starts with
     /// `=` is never cut.
-    pub(crate) fn new(headings: &[&'static str]) -> Self {
+    pub fn new(headings: &[&'static str]) -> Self {
         Self {
             right: headings.iter().map(|h| h.starts_with('>')).collect(),
             fixed: headings.iter().map(|h| h.starts_with(['>', '='])).collect(),
@@ -59,14 +59,14 @@ impl Table {
     }
 
     /// Adds a row.
-    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let row: Vec<Cell> = cells.into_iter().collect();
         assert_eq!(row.len(), self.headings.len(), "a row has a cell for each heading");
         self.rows.push(row);
     }
 
     /// Prints the table; an empty one is not printed at all.
-    pub(crate) fn print(&self, output: &Output) -> std::io::Result<()> {
+    pub fn print(&self, output: &Output) -> std::io::Result<()> {
         if self.rows.is_empty() {
             return Ok(());
         }
@@ -74,8 +74,7 @@ impl Table {
     }
 
     /// The text of the table at this width, without colours.
-    #[cfg(test)]
-    pub(crate) fn rendered(&self, width: usize) -> String {
+    pub fn rendered(&self, width: usize) -> String {
         self.render(width, false)
     }
 
@@ -139,7 +138,7 @@ fn cut(text: &str, width: usize) -> String {
 
 /// A text folded at the width of the terminal, further lines `indent` columns in. Whole where there is no terminal, so
 /// that programs find each thing on its line.
-pub(crate) fn folded(text: &str, indent: usize) -> String {
+pub fn folded(text: &str, indent: usize) -> String {
     match terminal_size::terminal_size() {
         Some((width, _)) => fold(text, indent, usize::from(width.0)),
         None => text.to_owned(),
@@ -167,7 +166,7 @@ fn fold(text: &str, indent: usize, width: usize) -> String {
 }
 
 /// The columns of the terminal, or those of a usual one.
-pub(crate) fn width() -> usize {
+pub fn width() -> usize {
     terminal_size::terminal_size().map_or(WIDTH_DEFAULT, |(width, _)| usize::from(width.0))
 }
 

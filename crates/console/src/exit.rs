@@ -7,7 +7,7 @@ use std::io;
 
 /// The exit codes of `divvy`, listed in `divvy --help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Code {
+pub enum Code {
     /// Done.
     Done = 0,
     /// The work failed: a task is dead or cancelled, or a check found something.
@@ -28,7 +28,7 @@ pub(crate) enum Code {
 
 impl Code {
     /// The word for it, used as `code` of JSON errors that do not come from the server.
-    pub(crate) fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Failed => "failed",
@@ -44,37 +44,37 @@ impl Code {
 
 /// An error that knows its exit code, and what the reader can do about it.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub struct Failure {
     /// How the process ends.
-    pub(crate) code: Code,
+    pub code: Code,
     /// The stable name of the error, where the server gave one.
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// The field that is wrong, where the server named one.
-    pub(crate) field: Option<String>,
+    pub field: Option<String>,
     /// What happened.
-    pub(crate) message: String,
+    pub message: String,
     /// What to do about it.
-    pub(crate) cure: Option<String>,
+    pub cure: Option<String>,
 }
 
 impl Failure {
     /// An error without a cure.
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, name: None, field: None, message: message.into(), cure: None }
     }
 
     /// What was typed makes no sense.
-    pub(crate) fn usage(message: impl Into<String>) -> Self {
+    pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Code::Usage, message)
     }
 
     /// Refused.
-    pub(crate) fn refused(message: impl Into<String>) -> Self {
+    pub fn refused(message: impl Into<String>) -> Self {
         Self::new(Code::Refused, message)
     }
 
     /// The same with a cure.
-    pub(crate) fn cure(mut self, cure: impl Into<String>) -> Self {
+    pub fn cure(mut self, cure: impl Into<String>) -> Self {
         self.cure = Some(cure.into());
         self
     }
@@ -89,7 +89,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// Whether the reader of our output went away, which is no error: `divvy task list | head`.
-pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())

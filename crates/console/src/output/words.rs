@@ -5,13 +5,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use divvy_types::{TaskState, Timestamp};
 
 /// The time by this machine's clock.
-pub(crate) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// A time as seen from `now`: `12s ago`, `in 5m`.
-pub(crate) fn relative(time: Timestamp, now: Timestamp) -> String {
+pub fn relative(time: Timestamp, now: Timestamp) -> String {
     if time > now {
         format!("in {}", span(time.since(now)))
     } else {
@@ -20,7 +20,7 @@ pub(crate) fn relative(time: Timestamp, now: Timestamp) -> String {
 }
 
 /// A span in its largest unit, or its two largest where the first is small: `850ms`, `12s`, `3m`, `2h`, `5d`.
-pub(crate) fn span(span: Duration) -> String {
+pub fn span(span: Duration) -> String {
     let (ms, seconds) = (span.as_millis(), span.as_secs());
     match seconds {
         0 => format!("{ms}ms"),
@@ -33,7 +33,7 @@ pub(crate) fn span(span: Duration) -> String {
 }
 
 /// Bytes in the largest binary unit.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
     let mut unit = 0;
@@ -45,12 +45,12 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 /// `1 task`, `2 tasks`.
-pub(crate) fn count(number: u64, noun: &str) -> String {
+pub fn count(number: u64, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
 /// The SGR code of a state's colour. The word is always printed, so colour is never alone.
-pub(crate) fn state_color(state: TaskState) -> &'static str {
+pub fn state_color(state: TaskState) -> &'static str {
     match state {
         TaskState::Blocked | TaskState::Scheduled => "90",
         TaskState::Ready => "36",

@@ -13,21 +13,21 @@ const STAGES_MAX: usize = 12;
 
 /// What is to be seen of a stage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stage {
+pub struct Stage {
     /// What people call it.
-    pub(crate) name: String,
+    pub name: String,
     /// Tasks in it.
-    pub(crate) total: u64,
+    pub total: u64,
     /// Tasks that run.
-    pub(crate) running: u64,
+    pub running: u64,
     /// Tasks that are done.
-    pub(crate) done: u64,
+    pub done: u64,
     /// Tasks that are dead or cancelled.
-    pub(crate) failed: u64,
+    pub failed: u64,
 }
 
 /// Shows stages until it is dropped.
-pub(crate) struct Bars {
+pub struct Bars {
     output: Output,
     drawn: Option<(MultiProgress, Vec<ProgressBar>)>,
     shown: Vec<Stage>,
@@ -36,7 +36,7 @@ pub(crate) struct Bars {
 
 impl Bars {
     /// Starts to show these stages.
-    pub(crate) fn new(output: &Output, stages: &[Stage]) -> Self {
+    pub fn new(output: &Output, stages: &[Stage]) -> Self {
         let drawn = output.is_live().then(|| Self::draw(stages));
         Self { output: *output, drawn, shown: Vec::new(), last_line: Instant::now() }
     }
@@ -58,7 +58,7 @@ impl Bars {
     }
 
     /// Shows the stages as they are now.
-    pub(crate) fn update(&mut self, stages: &[Stage]) {
+    pub fn update(&mut self, stages: &[Stage]) {
         let stages = merged(stages);
         if stages == self.shown {
             return;
@@ -78,7 +78,7 @@ impl Bars {
     }
 
     /// A remark for people, above the bars.
-    pub(crate) fn note(&self, text: &str) {
+    pub fn note(&self, text: &str) {
         match &self.drawn {
             // A remark that cannot be shown is no reason to stop.
             Some((all, _)) => drop(all.println(text)),
@@ -87,7 +87,7 @@ impl Bars {
     }
 
     /// Shows the last state for good.
-    pub(crate) fn finish(mut self, stages: &[Stage]) {
+    pub fn finish(mut self, stages: &[Stage]) {
         let stages = merged(stages);
         self.update(&stages);
         match self.drawn.take() {

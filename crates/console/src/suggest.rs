@@ -4,10 +4,7 @@
 const DISTANCE_SHARE: usize = 3;
 
 /// The nearest of `known` to `typed`, if one is near enough.
-pub(crate) fn nearest<'a>(
-    typed: &str,
-    known: impl IntoIterator<Item = &'a str>,
-) -> Option<&'a str> {
+pub fn nearest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let allowed = (typed.chars().count() / DISTANCE_SHARE).max(1);
     known
         .into_iter()
@@ -20,7 +17,7 @@ pub(crate) fn nearest<'a>(
 }
 
 /// The same as an end of a sentence: `; did you mean …?`, or nothing.
-pub(crate) fn hint<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+pub fn hint<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(typed, known).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default()
 }
 

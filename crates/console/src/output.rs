@@ -2,10 +2,10 @@
 //!
 //! Decides nothing about content. A broken pipe comes back as an `io::Error`, which ends the run quietly.
 
-pub(crate) mod bars;
-pub(crate) mod ids;
-pub(crate) mod table;
-pub(crate) mod words;
+pub mod bars;
+pub mod ids;
+pub mod table;
+pub mod words;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -18,7 +18,7 @@ use crate::exit::{Code, Failure};
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Color {
+pub enum Color {
     /// On a terminal, unless `NO_COLOR` is set.
     #[default]
     Auto,
@@ -48,7 +48,7 @@ impl std::str::FromStr for Color {
 
 /// Where output goes and in which form.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Output {
+pub struct Output {
     json: bool,
     quiet: bool,
     color: bool,
@@ -57,7 +57,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// Output in this form.
-    pub(crate) fn new(json: bool, quiet: bool, color: Color) -> Self {
+    pub fn new(json: bool, quiet: bool, color: Color) -> Self {
         let wanted = match color {
             Color::Always => true,
             Color::Never => false,
@@ -70,62 +70,62 @@ impl Output {
     }
 
     /// Whether data is to be JSON.
-    pub(crate) fn is_json(&self) -> bool {
+    pub fn is_json(&self) -> bool {
         self.json
     }
 
     /// Whether only ids are wanted.
-    pub(crate) fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         self.quiet
     }
 
     /// Whether data may have colours.
-    pub(crate) fn has_color(&self) -> bool {
+    pub fn has_color(&self) -> bool {
         self.color
     }
 
     /// Whether someone watches stderr, so that bars may move on it.
-    pub(crate) fn is_live(&self) -> bool {
+    pub fn is_live(&self) -> bool {
         self.terminal && !self.quiet && !self.json
     }
 
     /// A line of data.
-    pub(crate) fn data(&self, line: impl Display) -> io::Result<()> {
+    pub fn data(&self, line: impl Display) -> io::Result<()> {
         writeln!(io::stdout().lock(), "{line}")
     }
 
     /// Data that brings its own line ends.
-    pub(crate) fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
+    pub fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;
         stdout.flush()
     }
 
     /// A value as one line of JSON.
-    pub(crate) fn object(&self, value: &impl Serialize) -> anyhow::Result<()> {
+    pub fn object(&self, value: &impl Serialize) -> anyhow::Result<()> {
         self.data(serde_json::to_string(value)?)?;
         Ok(())
     }
 
     /// JSON text of the server, as it came but on one line.
-    pub(crate) fn raw(&self, json: &str) -> io::Result<()> {
+    pub fn raw(&self, json: &str) -> io::Result<()> {
         self.data(on_one_line(json))
     }
 
     /// Something for people that is no data. Silent with `--quiet` and `--json`.
-    pub(crate) fn note(&self, line: impl Display) {
+    pub fn note(&self, line: impl Display) {
         if !self.quiet && !self.json {
             self.say(line);
         }
     }
 
     /// A line on stderr, whatever the form. Nobody to read it is no reason to stop.
-    pub(crate) fn say(&self, line: impl Display) {
+    pub fn say(&self, line: impl Display) {
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 
     /// The end of a run that failed.
-    pub(crate) fn failure(&self, error: &anyhow::Error) {
+    pub fn failure(&self, error: &anyhow::Error) {
         let known = error.downcast_ref::<Failure>();
         let message = if known.is_some() { error.to_string() } else { format!("{error:#}") };
         let code = known.map_or(Code::Failed, |failure| failure.code);

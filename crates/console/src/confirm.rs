@@ -4,17 +4,17 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use anyhow::Result;
 
-use super::Context;
 use crate::exit::Failure;
+use crate::output::Output;
 
 /// Asks on a terminal; without one nobody could answer.
-pub(super) fn confirm(question: &str, context: &Context) -> Result<()> {
-    confirm_or(question, "add --yes, or look first with --dry-run", context)
+pub fn confirm(question: &str, output: &Output) -> Result<()> {
+    confirm_or(question, "add --yes, or look first with --dry-run", output)
 }
 
 /// The same with another cure for those who cannot answer.
-pub(super) fn confirm_or(question: &str, cure: &str, context: &Context) -> Result<()> {
-    if !io::stdin().is_terminal() || context.output.is_json() {
+pub fn confirm_or(question: &str, cure: &str, output: &Output) -> Result<()> {
+    if !io::stdin().is_terminal() || output.is_json() {
         let failure = Failure::refused(format!("{question} nobody is here to answer"));
         return Err(failure.cure(cure).into());
     }
