@@ -21,6 +21,9 @@ use crate::output::words;
 use crate::reload::Follower;
 use crate::video::joints::Mount;
 
+/// Where in the data folder objects are.
+pub(crate) const OBJECTS: &str = "objects";
+
 /// What a server needs to know.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -220,7 +223,7 @@ async fn open(plan: Plan) -> Result<(Handle, Engine, Folder)> {
         };
         let store = SqliteStore::open(&plan.data, options).map_err(store_failure)?;
         let failed = |error: String| Failure::new(Code::Failed, error);
-        let objects = Folder::open(plan.data.join("objects"));
+        let objects = Folder::open(plan.data.join(OBJECTS));
         let objects = objects.map_err(|error| failed(error.to_string()))?;
         let options = divvy_engine::Options { lease_ms: plan.lease_ms, ..Default::default() };
         let started = Engine::start(Box::new(store), options);

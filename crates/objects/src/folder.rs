@@ -186,7 +186,7 @@ fn make_folder(path: &Path) -> Result<(), Error> {
     }
 }
 
-fn sync_folder(path: &Path) -> Result<(), Error> {
+pub(crate) fn sync_folder(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", path))
 }
 

@@ -9,6 +9,7 @@
 //!
 //! **Invariant:** a blob or record that can be seen is whole. It is written beside its place, synced and then renamed.
 
+mod backup;
 mod blob;
 mod blobs;
 mod error;
@@ -20,6 +21,7 @@ mod staged;
 mod upload;
 mod uploads;
 
+pub use backup::{Copied, back_up, copy_folder};
 pub use blob::{Blob, BlobHasher, BlobId};
 pub use error::Error;
 pub use folder::Folder;

@@ -1,8 +1,9 @@
 //! `divvy store`: checks, copies and compacts a data folder without a server, or beside it where that is safe.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use divvy_objects::{Copied, back_up};
 use divvy_store::sqlite::{backup, check, compact};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::json;
@@ -11,7 +12,7 @@ use super::Context;
 use crate::args::local::{DataFolder, Store};
 use crate::exit::{Code, Failure};
 use crate::output::words;
-use crate::service::store_failure;
+use crate::service::{OBJECTS, store_failure};
 
 /// Does what is asked, off the async threads because all of it reads the disk.
 pub(super) async fn run(args: Store, context: &Context) -> Result<Code> {
@@ -64,26 +65,42 @@ async fn run_backup(folder: PathBuf, target: PathBuf, context: &Context) -> Resu
     } else {
         ProgressBar::hidden()
     };
-    let shown = target.clone();
-    let work = {
-        let bar = bar.clone();
-        move || {
-            backup(&folder, &target, &mut |done, total| {
-                bar.set_length(total);
-                bar.set_position(done);
-            })
-        }
-    };
-    let outcome = tokio::task::spawn_blocking(work).await?;
+    let (shown, shared) = (target.clone(), bar.clone());
+    let outcome = tokio::task::spawn_blocking(move || copy(&folder, &target, &shared)).await?;
     bar.finish_and_clear();
-    outcome.map_err(store_failure)?;
+    let copied = outcome?;
     if output.is_json() {
-        output.object(&json!({ "backup": shown }))?;
+        let (files, bytes) = (copied.files, copied.bytes);
+        output.object(&json!({ "backup": shown, "object_files": files, "object_bytes": bytes }))?;
     } else {
         output.data(shown.display())?;
+        let files = words::count(copied.files, "object");
+        output.note(format_args!("tasks and {files}, {}", words::bytes(copied.bytes)));
         output.note("a server can start on the copy: divvy serve --data <that folder>");
     }
     Ok(Code::Done)
+}
+
+/// Copies the tasks, then the objects, so that whatever the copied tasks name is there.
+fn copy(folder: &Path, target: &Path, bar: &ProgressBar) -> Result<Copied> {
+    backup(folder, target, &mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    })
+    .map_err(store_failure)?;
+    let mut tell = |copied: Copied| bar.set_position(copied.files);
+    bar.unset_length();
+    let objects = back_up(&folder.join(OBJECTS), &target.join(OBJECTS), &mut tell);
+    objects.map_err(object_failure)
+}
+
+/// What went wrong with objects, with its exit code.
+fn object_failure(error: divvy_objects::Error) -> anyhow::Error {
+    let code = match &error {
+        divvy_objects::Error::Full { .. } => Code::Refused,
+        _ => Code::Failed,
+    };
+    Failure::new(code, error.to_string()).into()
 }
 
 async fn run_compact(folder: PathBuf, context: &Context) -> Result<Code> {

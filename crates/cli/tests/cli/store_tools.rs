@@ -1,6 +1,6 @@
 //! `store check`, `backup` and `compact`, on data that a server wrote.
 
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 
 use crate::stack::Server;
 
@@ -31,6 +31,42 @@ fn a_backup_is_taken_beside_a_running_server_and_can_be_served() {
     folder.run(&["store", "check", "--data", "copy"]).expect(0);
     let restored = Server::start(folder, &["serve", "--data", "copy"]);
     assert_eq!(restored.task(&id)["state"], "ready");
+}
+
+#[test]
+fn a_restored_backup_serves_the_blobs_and_records_of_the_original() {
+    let server = Server::serve(&[]);
+    let bytes = b"a film that nobody wants to lose";
+    let (id, blobs) =
+        (blake3::hash(bytes).to_hex(), server.folder.path().join("divvy-data/objects"));
+    let stored = divvy_objects::Folder::attach(&blobs).unwrap().put_blob(&mut &bytes[..]).unwrap();
+    assert_eq!(stored.id.to_string(), id.as_str());
+    fetch(&server.url, "PUT", "/api/v1/records/films/first", "{\"title\":\"A film\"}");
+    let told = server.run(&["store", "backup", "copy", "--json"]).expect(0).json().remove(0);
+    assert_eq!((told["object_files"].as_u64(), told["backup"].as_str()), (Some(2), Some("copy")));
+    let (folder, _) = server.stop();
+    std::fs::remove_dir_all(folder.path().join("divvy-data")).unwrap();
+    let restored = Server::start(folder, &["serve", "--data", "copy"]);
+    let blob = fetch(&restored.url, "GET", &format!("/api/v1/blobs/{id}"), "");
+    assert!(blob.ends_with("a film that nobody wants to lose"), "{blob}");
+    let record = fetch(&restored.url, "GET", "/api/v1/records/films/first", "");
+    assert!(record.contains("A film"), "{record}");
+}
+
+/// An answer of a server that must be good, with its head.
+fn fetch(url: &str, method: &str, path: &str, body: &str) -> String {
+    let host = url.strip_prefix("http://").unwrap();
+    let mut stream = std::net::TcpStream::connect(host).unwrap();
+    let length = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {host}\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 2"), "{method} {path}: {answer}");
+    answer
 }
 
 #[test]
