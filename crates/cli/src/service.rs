@@ -92,7 +92,7 @@ impl Service {
             lease_ms: plan.lease_ms,
             settings_file: settings_file.clone(),
             objects: Some(objects.clone()),
-            extension: mount.router(),
+            mounted: vec![mount.routes()],
             pages: Mount::PAGES.to_vec(),
             ..divvy_server::Options::new(plan.listen)
         };

@@ -20,6 +20,7 @@ mod locate;
 pub mod query;
 mod reconfigure;
 mod recover;
+mod refusal;
 pub mod request;
 mod resume;
 pub mod runner;

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use divvy_types::Refusal;
+
 use crate::{BlobId, UploadId};
 
 /// Why an object could not be read or written.
@@ -175,6 +177,30 @@ impl Error {
     }
 }
 
+impl Refusal for Error {
+    fn code(&self) -> &'static str {
+        self.code()
+    }
+
+    fn status(&self) -> u16 {
+        match self {
+            Self::BadBlobId(_) | Self::BadRecordName(_) | Self::BadUploadId(_) => 400,
+            Self::NoBlob(_) | Self::NoUpload(_) => 404,
+            Self::WrongOffset { .. } => 409,
+            Self::BlobTooLarge { .. }
+            | Self::RecordTooLarge { .. }
+            | Self::UploadTooLarge { .. }
+            | Self::UploadTooLong { .. }
+            | Self::MetadataTooLarge { .. } => 413,
+            Self::Mismatch { .. } => 422,
+            Self::UploadBusy(_) => 423,
+            Self::TooManyUploads { .. } => 429,
+            Self::Full { .. } => 507,
+            Self::Damaged { .. } | Self::NotAFolder(_) | Self::Io { .. } => 500,
+        }
+    }
+}
+
 /// The result, or nothing for a file that is not there.
 pub(crate) fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
@@ -196,5 +222,26 @@ mod tests {
         assert!(full.to_string().contains("make room"), "{full}");
         let other = Error::io("write", "data/tmp/1")(io::ErrorKind::PermissionDenied.into());
         assert_eq!(other.code(), "disk_error");
+    }
+
+    #[test]
+    fn every_refusal_has_its_status() {
+        let (id, blob) = (UploadId::random(), BlobId::of(b""));
+        let cases = [
+            (Error::BadBlobId("x".into()), 400),
+            (Error::NoBlob(blob), 404),
+            (Error::NoUpload(id), 404),
+            (Error::WrongOffset { id, expected: 1, found: 2 }, 409),
+            (Error::UploadTooLong { id, length: 1 }, 413),
+            (Error::BlobTooLarge { max: 1 }, 413),
+            (Error::Mismatch { expected: blob, found: blob }, 422),
+            (Error::UploadBusy(id), 423),
+            (Error::TooManyUploads { max: 1 }, 429),
+            (Error::Damaged { id: blob, found: blob, size: 1 }, 500),
+            (Error::Full { action: "write", path: "x".into() }, 507),
+        ];
+        for (error, status) in cases {
+            assert_eq!(error.status(), status, "{error}");
+        }
     }
 }

@@ -7,11 +7,12 @@ use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use divvy_engine::Handle;
+use divvy_http::ApiError;
 use http::StatusCode;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::Budget;
-use crate::http::error::ApiError;
+use crate::http::events::Changes;
 use crate::objects::Stored;
 use crate::options::Options;
 use crate::samples::Samples;
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) settings_file: SettingsFile,
     /// Titles and paths of the pages that the extension offers.
     pub(crate) pages: Vec<(&'static str, &'static str)>,
+    /// The latest changes of tasks.
+    pub(crate) changes: Changes,
     /// The objects, if this server keeps any.
     objects: Option<Stored>,
 }
@@ -69,6 +72,7 @@ impl App {
             samples: Samples::default(),
             settings_file: options.settings_file.clone(),
             pages: options.pages.clone(),
+            changes: Changes::default(),
             objects,
         }))
     }

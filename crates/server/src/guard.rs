@@ -13,10 +13,11 @@ use std::sync::Arc;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use divvy_http::ApiError;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 
-use crate::http::error::ApiError;
+use crate::http::error::to_grpc;
 use crate::http::sign_in;
 use crate::options::Options;
 use crate::session::Sessions;
@@ -168,8 +169,8 @@ pub(crate) async fn admit(State(rules): State<Rules>, request: Request, next: Ne
     let uri = request.uri().clone();
     let response = match rules.check(&request) {
         Ok(()) => next.run(request).await,
-        Err(error) if is_grpc => return error.into_status().into_http(),
-        Err(error) if is_page && error.is_unauthorized() => sign_in::ask(&uri),
+        Err(error) if is_grpc => return to_grpc(&error).into_http(),
+        Err(error) if is_page && error.status() == StatusCode::UNAUTHORIZED => sign_in::ask(&uri),
         Err(error) => error.into_response(),
     };
     if is_grpc { response } else { harden(response) }

@@ -4,12 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use divvy_http::ApiError;
 use divvy_objects::{Error, Folder, UPLOAD_LIFE, Uploads};
-use http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
-
-use crate::http::error::ApiError;
 
 /// Bodies that are received into objects at once; each takes up to 2 MiB of memory.
 const RECEIVING_MAX: usize = 64;
@@ -79,61 +77,5 @@ pub(crate) async fn on_thread<T: Send + 'static>(
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => Ok(done?),
         Err(_) => Err(ApiError::from(divvy_engine::Error::Stopping)),
-    }
-}
-
-impl From<Error> for ApiError {
-    fn from(error: Error) -> Self {
-        let status = match &error {
-            Error::BadBlobId(_) | Error::BadRecordName(_) | Error::BadUploadId(_) => {
-                StatusCode::BAD_REQUEST
-            }
-            Error::NoBlob(_) | Error::NoUpload(_) => StatusCode::NOT_FOUND,
-            Error::WrongOffset { .. } => StatusCode::CONFLICT,
-            Error::BlobTooLarge { .. }
-            | Error::RecordTooLarge { .. }
-            | Error::UploadTooLarge { .. }
-            | Error::UploadTooLong { .. }
-            | Error::MetadataTooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Error::Mismatch { .. } => StatusCode::UNPROCESSABLE_ENTITY,
-            Error::UploadBusy(_) => StatusCode::LOCKED,
-            Error::TooManyUploads { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Error::Full { .. } => StatusCode::INSUFFICIENT_STORAGE,
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        if status.is_server_error() {
-            tracing::warn!(%error, "objects cannot be served");
-        }
-        Self::new(status, error.code(), error.to_string())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use axum::response::IntoResponse as _;
-    use divvy_objects::BlobId;
-
-    use super::*;
-
-    #[test]
-    fn every_refusal_of_the_objects_has_its_status() {
-        let (id, blob) = (divvy_objects::UploadId::random(), BlobId::of(b""));
-        let cases = [
-            (Error::BadBlobId("x".into()), 400),
-            (Error::NoBlob(blob), 404),
-            (Error::NoUpload(id), 404),
-            (Error::WrongOffset { id, expected: 1, found: 2 }, 409),
-            (Error::UploadTooLong { id, length: 1 }, 413),
-            (Error::BlobTooLarge { max: 1 }, 413),
-            (Error::Mismatch { expected: blob, found: blob }, 422),
-            (Error::UploadBusy(id), 423),
-            (Error::TooManyUploads { max: 1 }, 429),
-            (Error::Damaged { id: blob, found: blob, size: 1 }, 500),
-            (Error::Full { action: "write", path: "x".into() }, 507),
-        ];
-        for (error, status) in cases {
-            let text = error.to_string();
-            assert_eq!(ApiError::from(error).into_response().status().as_u16(), status, "{text}");
-        }
     }
 }

@@ -24,8 +24,8 @@ pub struct Options {
     /// Where objects are kept; without it there are none.
     pub objects: Option<divvy_objects::Folder>,
     /// More addresses, answered behind the same guard.
-    pub extension: axum::Router,
-    /// What the extension has for people: titles and paths, as they stand in HTML. The server's own page links to them.
+    pub mounted: Vec<divvy_http::Mounted>,
+    /// What they have for people: titles and paths, as they stand in HTML. The server's own page links to them.
     pub pages: Vec<(&'static str, &'static str)>,
 }
 
@@ -42,7 +42,7 @@ impl Options {
             lease_ms: divvy_engine::Options::default().lease_ms,
             settings_file: SettingsFile::default(),
             objects: None,
-            extension: axum::Router::new(),
+            mounted: Vec::new(),
             pages: Vec::new(),
         }
     }

@@ -1,11 +1,9 @@
-//! Which address does what. The table is also what the OpenAPI document is tested against.
+//! Which address does what.
 
 use std::net::SocketAddr;
 
-use ::http::Method;
-use axum::handler::Handler;
-use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router, middleware};
+use divvy_http::{Route, Routes, delete, get, head, options, patch, post, put};
 
 use crate::app::App;
 use crate::grpc;
@@ -17,18 +15,8 @@ use crate::http::{
 };
 use crate::options::Options;
 
-/// One method of one path.
-pub(crate) struct Route {
-    /// The method; a GET route answers HEAD too.
-    #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the OpenAPI document"))]
-    pub(crate) method: Method,
-    /// The path, with parameters in braces.
-    pub(crate) path: &'static str,
-    handler: MethodRouter<App>,
-}
-
 /// All HTTP routes.
-pub(crate) fn table() -> Vec<Route> {
+pub(crate) fn table() -> Vec<Route<App>> {
     vec![
         get("/", page::show),
         get("/sign-in", sign_in::show),
@@ -98,42 +86,8 @@ pub(crate) fn table() -> Vec<Route> {
 /// Everything on one router, behind the guard.
 pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router {
     let rules = Rules::new(options, address);
-    let http = table()
-        .into_iter()
-        .fold(Router::new(), |router, route| router.route(route.path, route.handler));
-    http.method_not_allowed_fallback(error::method_not_allowed)
-        .layer(Extension(rules.clone()))
-        .with_state(app.clone())
-        .merge(grpc::routes(app))
-        .merge(options.extension.clone())
-        .fallback(error::no_such_address)
-        .layer(middleware::from_fn_with_state(rules, guard::admit))
-}
-
-fn get<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
-    Route { method: Method::GET, path, handler: on(MethodFilter::GET, handler) }
-}
-
-fn post<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
-    Route { method: Method::POST, path, handler: on(MethodFilter::POST, handler) }
-}
-
-fn put<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
-    Route { method: Method::PUT, path, handler: on(MethodFilter::PUT, handler) }
-}
-
-fn patch<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
-    Route { method: Method::PATCH, path, handler: on(MethodFilter::PATCH, handler) }
-}
-
-fn head<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
-    Route { method: Method::HEAD, path, handler: on(MethodFilter::HEAD, handler) }
-}
-
-fn options<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
-    Route { method: Method::OPTIONS, path, handler: on(MethodFilter::OPTIONS, handler) }
-}
-
-fn delete<H: Handler<T, App>, T: 'static>(path: &'static str, handler: H) -> Route {
-    Route { method: Method::DELETE, path, handler: on(MethodFilter::DELETE, handler) }
+    let own = Routes::new(table()).with_state(app.clone());
+    let http = own.router().layer(Extension(rules.clone())).merge(grpc::routes(app));
+    let http = options.mounted.iter().fold(http, |http, mounted| http.merge(mounted.router()));
+    http.fallback(error::no_such_address).layer(middleware::from_fn_with_state(rules, guard::admit))
 }

@@ -117,7 +117,10 @@ async fn a_sweep_can_be_looked_at_before_it_is_done() {
     let folder = divvy_objects::Folder::attach(world.folder.path().join("objects")).unwrap();
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(90_000);
     std::fs::File::open(folder.blob_path(blob)).unwrap().set_modified(long_ago).unwrap();
-    let ask = |body: &'static str| world.http.post(world.url("/api/v1/videos/sweep")).body(body);
+    let ask = |body: &'static str| {
+        let post = world.http.post(world.url("/api/v1/videos/sweep"));
+        post.header("content-type", "application/json").body(body)
+    };
     let look = ask(r#"{"dry_run": true}"#).send().await.unwrap().json::<Value>().await.unwrap();
     assert_eq!((&look["blobs"], &look["items"][0]["size"]), (&1.into(), &11.into()), "{look}");
     let swept = ask("{}").send().await.unwrap().json::<Value>().await.unwrap();
@@ -144,15 +147,25 @@ async fn what_is_not_there_is_said_with_a_reason() {
         ("/api/v1/videos/nothing00000", 404, "no_such_video"),
         ("/api/v1/videos/nothing00000/events", 404, "no_such_video"),
         ("/api/v1/videos?limit=0", 400, "invalid_field"),
-        ("/api/v1/videos?colour=red", 400, "invalid_parameter"),
+        ("/api/v1/videos?colour=red", 400, "invalid_field"),
         ("/api/v1/videos/busy00000001/approve", 405, "method_not_allowed"),
         ("/videos/assets/nothing.js", 404, "no_such_file"),
     ] {
         assert_eq!(code(world.get(path).await).await, (status, expected.to_owned()), "{path}");
     }
     assert_eq!(world.get("/videos/nothing00000").await.status(), 404);
-    let post = world.http.post(world.url("/api/v1/videos")).body(r#"{"recipe":{"crf":"x"}}"#);
-    assert_eq!(code(post.send().await.unwrap()).await, (400, "invalid_field".to_owned()));
+    let large = format!(r#"{{"title":"{}"}}"#, "x".repeat(64 << 10));
+    for (media, body, status, expected) in [
+        ("application/json", r#"{"recipe":{"crf":"x"}}"#, 400, "invalid_field"),
+        ("application/json", r#"{"recipe":"#, 400, "malformed_json"),
+        ("application/json", "[]", 400, "invalid_field"),
+        ("text/plain", "{}", 415, "unsupported_media_type"),
+        ("application/json", &large, 413, "body_too_large"),
+    ] {
+        let post = world.http.post(world.url("/api/v1/videos")).header("content-type", media);
+        let found = code(post.body(body.to_owned()).send().await.unwrap()).await;
+        assert_eq!(found, (status, expected.to_owned()), "{body:.20}");
+    }
     world.stop().await;
 }
 

@@ -13,13 +13,14 @@ const MACHINES: u64 = 2;
 const WORKLOADS: u64 = 5;
 
 /// The edges allowed within a layer. A `*` at the end of a name stands for any rest.
-const NEIGHBOURS: [(&str, &str); 10] = [
+const NEIGHBOURS: [(&str, &str); 11] = [
     ("divvy-store-*", "divvy-store"),
     ("divvy-engine", "divvy-store"),
     ("divvy-sim", "divvy-engine"),
     ("divvy-sim", "divvy-store"),
     ("divvy-worker", "divvy-proto"),
     ("divvy-server", "divvy-proto"),
+    ("divvy-server", "divvy-http"),
     ("divvy-server", "divvy-dash"),
     ("divvy", "divvy-proto"),
     ("divvy", "divvy-worker"),
@@ -27,7 +28,8 @@ const NEIGHBOURS: [(&str, &str); 10] = [
 ];
 
 /// What a workload may see of us.
-const FOR_WORKLOADS: [&str; 4] = ["divvy", "divvy-sketch", "divvy-guard", "divvy-placement"];
+const FOR_WORKLOADS: [&str; 5] =
+    ["divvy", "divvy-http", "divvy-sketch", "divvy-guard", "divvy-placement"];
 
 /// Checks every edge between our packages, and that each package says its layer and takes the workspace's lints.
 pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
@@ -137,8 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn workloads_see_only_the_sdk_and_three_policies() {
+    fn workloads_see_only_the_sdk_the_http_kit_and_three_policies() {
         assert_eq!(edge(("divvy-video", 5), ("divvy", 4)), [""; 0]);
+        assert_eq!(edge(("divvy-video", 5), ("divvy-http", 4)), [""; 0]);
         assert!(edge(("divvy-video", 5), ("divvy-engine", 3))[0].contains("a workload sees only"));
     }
 

@@ -3,12 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::{Error, Snapshot};
+use divvy_http::ApiError;
 use divvy_types::Timestamp;
 use divvy_types::overview::Alerts;
 
 use crate::alerts::{DEAD_WITHIN_MS, Scene, judge};
 use crate::app::App;
-use crate::http::error::ApiError;
 
 /// Sorts of tasks that nobody can run which are told.
 const STRANDED_MAX: usize = 100;

@@ -1,23 +1,23 @@
 //! Blobs: read whole or in part, stored under the hash of their bytes, removed.
 
+use divvy_http::range::{Asked, FOR_EVER, Offer};
+use divvy_http::{ApiError, PathText};
+use std::ops::Range;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
-use divvy_objects::{Blob, BlobId, Error, Staged, Wanted};
+use axum::response::Response;
+use divvy_objects::{Blob, BlobId, Error, Staged};
 use futures_util::StreamExt as _;
-use http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap,
-};
-use http::{HeaderValue, Method, StatusCode};
+use http::header::{CONTENT_LENGTH, HeaderMap};
+use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio_util::io::ReaderStream;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::parameters::PathText;
 use crate::http::receive::{Sink, receive};
 use crate::objects::on_thread;
 
@@ -25,8 +25,6 @@ use crate::objects::on_thread;
 pub(crate) const PUT_BYTES_MAX: u64 = 64 << 20;
 /// Bytes that are read at once for a caller.
 const STEP: usize = 128 << 10;
-/// A name stands for the same bytes for ever. Only the caller's own cache may keep them: others have no token.
-const FOR_EVER: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
 
 /// What this server keeps, and how much it takes.
 #[derive(Serialize)]
@@ -72,32 +70,19 @@ pub(crate) async fn show(
         stored.folder.open_blob(id)
     });
     let (blob, file) = found.await?;
-    let tag = format!("\"{id}\"");
-    let named = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let wanted = Wanted::new(method.as_str(), named, &tag, blob.size);
-    let status = match wanted {
-        Wanted::NotModified => StatusCode::NOT_MODIFIED,
-        Wanted::Whole => StatusCode::OK,
-        Wanted::Part { .. } => StatusCode::PARTIAL_CONTENT,
-        Wanted::Unsatisfiable => return Ok(unsatisfiable(blob)),
+    let offer = Offer {
+        tag: id.to_string(),
+        size: blob.size,
+        content_type: "application/octet-stream",
+        caching: FOR_EVER,
     };
-    let part = wanted.bytes(blob.size);
-    let length = part.end - part.start;
-    let is_sent = method != Method::HEAD && length > 0;
-    let body = if is_sent { stream(&app, file, part.start, length).await? } else { Body::empty() };
-    let mut response = (status, body).into_response();
-    let answer = response.headers_mut();
-    answer.insert(ETAG, HeaderValue::try_from(tag).expect("a hash in quotes"));
-    answer.insert(CACHE_CONTROL, FOR_EVER);
-    if status != StatusCode::NOT_MODIFIED {
-        answer.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-        answer.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-        answer.insert(CONTENT_LENGTH, HeaderValue::from(length));
-    }
-    if let Some(range) = wanted.content_range(blob.size) {
-        answer.insert(CONTENT_RANGE, HeaderValue::try_from(range).expect("numbers"));
-    }
-    Ok(response)
+    let part = match offer.asked(&method, &headers) {
+        Asked::Answered(response) => return Ok(response),
+        Asked::Bytes(part) => part,
+    };
+    let bytes = part.bytes();
+    let body = if bytes.is_empty() { Body::empty() } else { stream(&app, file, bytes).await? };
+    Ok(part.answer(body))
 }
 
 /// Stores a blob under its name, or finds that it is there.
@@ -138,25 +123,14 @@ pub(crate) async fn remove(
     Err(Error::NoBlob(id).into())
 }
 
-async fn stream(app: &App, file: std::fs::File, first: u64, length: u64) -> Result<Body, ApiError> {
+async fn stream(app: &App, file: std::fs::File, bytes: Range<u64>) -> Result<Body, ApiError> {
     let mut file = tokio::fs::File::from_std(file);
-    file.seek(std::io::SeekFrom::Start(first)).await.map_err(|error| {
+    file.seek(std::io::SeekFrom::Start(bytes.start)).await.map_err(|error| {
         ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "disk_error", error.to_string())
     })?;
-    let steps = ReaderStream::with_capacity(file.take(length), STEP);
+    let steps = ReaderStream::with_capacity(file.take(bytes.end - bytes.start), STEP);
     // A server that stops does not wait for a slow reader, who goes on with a range later.
     Ok(Body::from_stream(steps.take_until(app.shutdown.clone().cancelled_owned())))
-}
-
-fn unsatisfiable(blob: Blob) -> Response {
-    let message = format!("the blob has {} bytes; ask for a range within them", blob.size);
-    let mut response =
-        ApiError::new(StatusCode::RANGE_NOT_SATISFIABLE, "no_such_range", message).into_response();
-    if let Some(range) = Wanted::Unsatisfiable.content_range(blob.size) {
-        let value = HeaderValue::try_from(range).expect("a number");
-        response.headers_mut().insert(CONTENT_RANGE, value);
-    }
-    response
 }
 
 async fn discard(body: &mut Body) {

@@ -7,16 +7,14 @@ use axum::Json;
 use axum::extract::State;
 use divvy_engine::bulk::BULK_TASKS_MAX;
 use divvy_engine::{Bulk, BulkAction, BulkReport};
+use divvy_http::{ApiError, JsonBody};
 use divvy_types::limits::{KIND_LEN_MAX, QUEUE_LEN_MAX, WORKFLOW_NAME_LEN_MAX};
-use divvy_types::spec::check_name;
 use divvy_types::{Name, TaskState, Timestamp, WorkflowId};
 use http::StatusCode;
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::JsonBody;
-use crate::http::tasks::DEFAULT_REASON;
+use crate::http::tasks::{DEFAULT_REASON, check_names};
 
 /// What to do with which tasks.
 #[derive(Debug, Deserialize)]
@@ -69,15 +67,11 @@ impl BulkBody {
             return Err(ApiError::new(StatusCode::BAD_REQUEST, "nothing_selected", message)
                 .with_field("filter"));
         }
-        for (field, name, len_max) in [
+        check_names([
             ("kind", &filter.kind, KIND_LEN_MAX),
             ("queue", &filter.queue, QUEUE_LEN_MAX),
             ("reason", &self.reason, WORKFLOW_NAME_LEN_MAX),
-        ] {
-            if let Some(name) = name {
-                check_name(field, name, len_max)?;
-            }
-        }
+        ])?;
         let possible = self.action.states();
         if let Some(state) = filter.state.iter().find(|state| !possible.contains(state)) {
             let possible: Vec<&str> = possible.iter().map(|state| state.as_str()).collect();

@@ -6,6 +6,7 @@
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::{Error, TaskFilter};
+use divvy_http::{ApiError, JsonBody};
 use divvy_types::alike::normalise;
 use divvy_types::fact::Replay;
 use divvy_types::limits::{ERROR_BYTES_MAX, KIND_LEN_MAX, PAGE_ROWS_MAX};
@@ -18,8 +19,6 @@ use http::StatusCode;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::JsonBody;
 use crate::http::whole;
 
 /// Ids in one request.

@@ -1,114 +1,172 @@
-//! `GET /events`: changes of tasks as server-sent events, from the moment of the request.
+//! `GET /events`: changes of tasks as server-sent events, from the moment of the request or from the last event that
+//! the caller saw.
 //!
-//! Nothing is kept for a watcher. One that reads too slowly loses the oldest changes and is told how many by an
-//! event `lagged`; it should then look at the tasks it cares about.
+//! The latest changes are in a ring that is filled while someone watches and for a minute after, so that a watcher whose
+//! connection broke misses nothing; while nobody watches, nothing is recorded. A watcher that reads too slowly or comes
+//! back too late is told how many changes it missed by an event `lagged`; it should then look at the tasks it cares about.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::response::IntoResponse;
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::Response;
+use divvy_engine::Error;
+use divvy_http::events::{self, LastEventId};
+use divvy_http::{ApiError, Following, Parameters, Ring};
 use divvy_types::limits::{KIND_LEN_MAX, QUEUE_LEN_MAX};
 use divvy_types::view::TaskChange;
 use divvy_types::{Name, TaskId, TaskState, WorkflowId};
-use futures_util::{StreamExt as _, stream};
-use tokio_stream::wrappers::BroadcastStream;
-use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
+use serde::Deserialize;
+use tokio::sync::Mutex;
+use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::parameters::Parameters;
-use crate::http::tasks::{name, states};
+use crate::http::tasks::check_names;
 
-/// How often a quiet stream shows that it is alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// When a browser whose stream broke should come back.
-const RECONNECT: Duration = Duration::from_secs(2);
+/// Changes that are kept for watchers who come back.
+const KEPT_MAX: usize = 16_384;
+/// How long changes are recorded after the last watcher left.
+const LINGER: Duration = Duration::from_secs(60);
 /// Tasks that one watcher may name.
 const TASKS_MAX: usize = 1_000;
 
-/// Which changes a watcher wants; an empty part means any.
-struct Filter {
+type Change = Arc<TaskChange>;
+
+/// The latest changes, recorded while they are of use.
+pub(crate) struct Changes {
+    ring: Ring<Change>,
+    /// Whether someone records; held while that changes.
+    recorded: Arc<Mutex<bool>>,
+}
+
+/// Which changes a watcher wants; an absent part means any.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Filter {
+    /// Only this kind; a trailing `*` matches any rest.
     kind: Option<Name>,
+    /// Only in this queue.
     queue: Option<Name>,
-    states: Vec<TaskState>,
+    /// Only into one of these states.
+    state: Vec<TaskState>,
+    /// Only of this workflow.
     workflow: Option<WorkflowId>,
+    /// Only these tasks, by id or the beginning of one.
+    task: Vec<String>,
+}
+
+/// A filter whose tasks are known.
+struct Wishes {
+    filter: Filter,
     tasks: Vec<TaskId>,
 }
 
 /// Streams changes until the caller leaves or the server stops.
 pub(crate) async fn stream(
     State(app): State<App>,
-    mut parameters: Parameters,
-) -> Result<impl IntoResponse, ApiError> {
+    LastEventId(last): LastEventId,
+    Parameters(filter): Parameters<Filter>,
+) -> Result<Response, ApiError> {
     // Before the answer begins: what the caller reads after that is complete together with the events.
-    let changes = app.handle.changes().await?;
-    let filter = Filter::read(&app, &mut parameters).await?;
-    parameters.finish()?;
-    let hello = Event::default().comment("changes from now on").retry(RECONNECT);
-    let changes = BroadcastStream::new(changes).filter_map(move |change| {
-        let event = match change {
-            Ok(change) => filter.wants(&change).then(|| change_event(&change)),
-            Err(BroadcastStreamRecvError::Lagged(count)) => Some(lagged_event(count)),
-        };
-        std::future::ready(event.map(Ok::<_, Infallible>))
+    let following = app.changes.follow(&app, last.as_deref()).await?;
+    let wishes = Wishes::read(&app, filter).await?;
+    let changes = events::of_ring(following, move |change: &Change| {
+        wishes.want(change).then(|| events::event("change", &**change))
     });
-    let events =
-        stream::iter([Ok(hello)]).chain(changes).take_until(app.shutdown.clone().cancelled_owned());
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+    Ok(events::answer(changes, app.shutdown.clone()))
 }
 
-impl Filter {
-    async fn read(app: &App, parameters: &mut Parameters) -> Result<Self, ApiError> {
-        let named = parameters.take_all("task");
-        if named.len() > TASKS_MAX {
+impl Default for Changes {
+    fn default() -> Self {
+        Self { ring: Ring::new(KEPT_MAX), recorded: Arc::default() }
+    }
+}
+
+impl Changes {
+    /// A place in the ring, which has every change from now on.
+    async fn follow(&self, app: &App, last: Option<&str>) -> Result<Following<Change>, Error> {
+        let mut recorded = self.recorded.lock().await;
+        if !*recorded {
+            let changes = app.handle.changes().await?;
+            self.ring.renew();
+            *recorded = true;
+            let recorder =
+                Recorder { changes, ring: self.ring.clone(), recorded: Arc::clone(&self.recorded) };
+            tokio::spawn(app.shutdown.clone().run_until_cancelled_owned(recorder.run()));
+        }
+        // While the recorder cannot leave.
+        Ok(self.ring.follow(last))
+    }
+}
+
+/// Fills the ring.
+struct Recorder {
+    changes: broadcast::Receiver<Change>,
+    ring: Ring<Change>,
+    recorded: Arc<Mutex<bool>>,
+}
+
+impl Recorder {
+    async fn run(mut self) {
+        let mut look = tokio::time::interval(LINGER);
+        let mut unwatched = false;
+        loop {
+            tokio::select! {
+                change = self.changes.recv() => match change {
+                    Ok(change) => self.ring.extend([change]),
+                    Err(RecvError::Lagged(count)) => self.ring.skip(count),
+                    Err(RecvError::Closed) => break,
+                },
+                _ = look.tick() => {
+                    let mut recorded = self.recorded.lock().await;
+                    if unwatched && self.ring.followers() == 0 {
+                        *recorded = false;
+                        return;
+                    }
+                    unwatched = self.ring.followers() == 0;
+                }
+            }
+        }
+        *self.recorded.lock().await = false;
+    }
+}
+
+impl Wishes {
+    async fn read(app: &App, filter: Filter) -> Result<Self, ApiError> {
+        check_names([
+            ("kind", &filter.kind, KIND_LEN_MAX),
+            ("queue", &filter.queue, QUEUE_LEN_MAX),
+        ])?;
+        let count = filter.task.len();
+        if count > TASKS_MAX {
             return Err(ApiError::field(
                 "task",
-                format!("names {} tasks, at most {TASKS_MAX}", named.len()),
+                format!("names {count} tasks, at most {TASKS_MAX}"),
             ));
         }
-        let mut tasks = Vec::with_capacity(named.len());
-        for text in named {
+        let mut tasks = Vec::with_capacity(count);
+        for text in &filter.task {
             // A whole id need not be known yet: its submission may be under way.
             match text.parse() {
                 Ok(id) => tasks.push(id),
-                Err(_) => tasks.push(app.handle.resolve(&text).await?),
+                Err(_) => tasks.push(app.handle.resolve(text).await?),
             }
         }
         tasks.sort_unstable();
-        Ok(Self {
-            kind: name(parameters, "kind", KIND_LEN_MAX)?,
-            queue: name(parameters, "queue", QUEUE_LEN_MAX)?,
-            states: states(parameters)?,
-            workflow: parameters.take_parsed("workflow")?,
-            tasks,
-        })
+        Ok(Self { filter, tasks })
     }
 
-    fn wants(&self, change: &TaskChange) -> bool {
-        let kind = self.kind.as_ref().is_none_or(|kind| match kind.strip_suffix('*') {
+    fn want(&self, change: &TaskChange) -> bool {
+        let Filter { kind, queue, state, workflow, .. } = &self.filter;
+        let kind = kind.as_ref().is_none_or(|kind| match kind.strip_suffix('*') {
             Some(start) => change.kind.starts_with(start),
             None => *kind == change.kind,
         });
-        kind && self.queue.as_ref().is_none_or(|queue| *queue == change.queue)
-            && (self.states.is_empty() || self.states.contains(&change.state))
-            && self.workflow.is_none_or(|workflow| change.workflow == Some(workflow))
+        kind && queue.as_ref().is_none_or(|queue| *queue == change.queue)
+            && (state.is_empty() || state.contains(&change.state))
+            && workflow.is_none_or(|workflow| change.workflow == Some(workflow))
             && (self.tasks.is_empty() || self.tasks.binary_search(&change.id).is_ok())
     }
-}
-
-fn change_event(change: &Arc<TaskChange>) -> Event {
-    let event = Event::default().event("change").id(format!("{}-{}", change.at.0, change.id));
-    match serde_json::to_string(&**change) {
-        Ok(text) => event.data(text),
-        Err(error) => Event::default().comment(format!("a change could not be written: {error}")),
-    }
-}
-
-fn lagged_event(count: u64) -> Event {
-    Event::default().event("lagged").data(format!("{{\"missed\":{count}}}"))
 }
 
 #[cfg(test)]
@@ -129,19 +187,18 @@ mod tests {
         }
     }
 
-    fn any() -> Filter {
-        Filter { kind: None, queue: None, states: Vec::new(), workflow: None, tasks: Vec::new() }
-    }
-
     #[test]
     fn every_part_of_a_filter_counts() {
-        assert!(any().wants(&change()));
-        assert!(Filter { kind: Some("video.*".into()), ..any() }.wants(&change()));
-        assert!(!Filter { kind: Some("video".into()), ..any() }.wants(&change()));
-        assert!(!Filter { queue: Some("default".into()), ..any() }.wants(&change()));
-        assert!(!Filter { states: vec![TaskState::Dead], ..any() }.wants(&change()));
-        assert!(!Filter { workflow: Some(WorkflowId(4)), ..any() }.wants(&change()));
-        assert!(Filter { tasks: vec![TaskId(6), TaskId(7)], ..any() }.wants(&change()));
-        assert!(!Filter { tasks: vec![TaskId(8)], ..any() }.wants(&change()));
+        let none = Filter::default;
+        let wants = |filter: Filter| Wishes { filter, tasks: Vec::new() }.want(&change());
+        assert!(wants(none()));
+        assert!(wants(Filter { kind: Some("video.*".into()), ..none() }));
+        assert!(!wants(Filter { kind: Some("video".into()), ..none() }));
+        assert!(!wants(Filter { queue: Some("default".into()), ..none() }));
+        assert!(!wants(Filter { state: vec![TaskState::Dead], ..none() }));
+        assert!(!wants(Filter { workflow: Some(WorkflowId(4)), ..none() }));
+        let named = |tasks| Wishes { filter: none(), tasks }.want(&change());
+        assert!(named(vec![TaskId(6), TaskId(7)]));
+        assert!(!named(vec![TaskId(8)]));
     }
 }

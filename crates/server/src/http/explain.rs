@@ -2,11 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
+use divvy_http::{ApiError, PathText};
 use divvy_types::overview::TaskExplanation;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::parameters::PathText;
 
 /// What keeps a task, who could run it and who does, and what became of its attempts.
 pub(crate) async fn show(

@@ -2,9 +2,9 @@
 
 use axum::extract::State;
 use divvy_engine::Error;
+use divvy_http::ApiError;
 
 use crate::app::App;
-use crate::http::error::ApiError;
 
 /// The process lives.
 pub(crate) async fn alive() -> &'static str {

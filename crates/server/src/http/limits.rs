@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::Error;
+use divvy_http::{ApiError, JsonBody, PathText};
 use divvy_types::limits::LIMIT_LEN_MAX;
 use divvy_types::overview::LimitStatus;
 use divvy_types::settings::Limit;
@@ -14,9 +15,6 @@ use divvy_types::{Name, Settings};
 use serde::Serialize;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::JsonBody;
-use crate::http::parameters::PathText;
 use crate::http::settings::change;
 use crate::http::whole;
 

@@ -2,14 +2,20 @@
 
 use axum::Json;
 use axum::extract::State;
+use divvy_http::{ApiError, JsonBody, NoFields, Parameters};
 use divvy_types::overview::{LoadView, Rebalance};
+use serde::Deserialize;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::JsonBody;
-use crate::http::parameters::Parameters;
-use crate::http::tasks::NoFields;
 use crate::samples::{queue_variance, utilisation};
+
+/// Whether it is meant.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Trial {
+    /// Only say what would move.
+    dry_run: bool,
+}
 
 /// The load now and in the last half hour of work.
 pub(crate) async fn show(State(app): State<App>) -> Result<Json<LoadView>, ApiError> {
@@ -30,11 +36,9 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Json<LoadView>, ApiEr
 /// Evens the load out now, or says what that would move.
 pub(crate) async fn rebalance(
     State(app): State<App>,
-    mut parameters: Parameters,
+    Parameters(Trial { dry_run }): Parameters<Trial>,
     JsonBody(NoFields {}): JsonBody<NoFields>,
 ) -> Result<Json<Rebalance>, ApiError> {
-    let dry_run = parameters.take_switch("dry_run")?;
-    parameters.finish()?;
     let moves = app.handle.rebalance(dry_run).await?;
     Ok(Json(Rebalance { dry_run, moves }))
 }

@@ -11,32 +11,38 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use divvy_engine::Handle;
+use divvy_http::{ApiError, Parameters, PathText};
 use divvy_types::TaskId;
 use divvy_types::cut::tail;
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
+use serde::Deserialize;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::parameters::{Parameters, PathText};
 
 /// How often a follower looks at most.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How much of the end of what was sent is looked for in a log whose beginning was cut off.
 const OVERLAP_BYTES: usize = 256;
 
+/// How the log is read.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Reading {
+    /// Go on with what comes until the task is final.
+    follow: bool,
+}
+
 /// The log, or the log and what comes until the task is final.
 pub(crate) async fn show(
     State(app): State<App>,
     PathText(id): PathText,
-    mut parameters: Parameters,
+    Parameters(Reading { follow }): Parameters<Reading>,
 ) -> Result<Response, ApiError> {
-    let follow = parameters.take_switch("follow")?;
-    parameters.finish()?;
     let id = app.handle.resolve(&id).await?;
     let text = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
     if !follow {

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use divvy_engine::Snapshot;
+use divvy_http::ApiError;
 use divvy_types::TaskState;
 use divvy_types::view::{QueueView, WorkerView};
 use http::header::CONTENT_TYPE;
 
 use crate::app::{App, VERSION};
-use crate::http::error::ApiError;
 use crate::http::{alerts, metrics_load};
 
 /// Queues that get lines of their own; the others are only in the totals. Bounds what a monitor has to store.

@@ -36,7 +36,7 @@ mod tests {
             .iter()
             // OpenAPI has no mark for a parameter with slashes in it.
             .map(|route| {
-                (route.path.replace("{*", "{"), route.method.as_str().to_ascii_lowercase())
+                (route.path().replace("{*", "{"), route.method().as_str().to_ascii_lowercase())
             })
             .collect();
         let parsed = parsed();

@@ -4,8 +4,9 @@
 
 use axum::Extension;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
-use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::Response;
+use divvy_http::pages;
+use http::StatusCode;
 
 use crate::app::{App, VERSION};
 use crate::guard::Rules;
@@ -31,7 +32,5 @@ pub(crate) async fn show(State(app): State<App>, Extension(rules): Extension<Rul
     let policy = format!(
         "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     );
-    let headers =
-        [(CONTENT_TYPE, "text/html; charset=utf-8".to_owned()), (CONTENT_SECURITY_POLICY, policy)];
-    (headers, page).into_response()
+    pages::page(StatusCode::OK, policy, page)
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
+use divvy_http::{ApiError, JsonBody, PathText};
 use divvy_types::Name;
 use divvy_types::Settings;
 use divvy_types::limits::QUEUE_LEN_MAX;
@@ -15,9 +16,6 @@ use http::StatusCode;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::JsonBody;
-use crate::http::parameters::PathText;
 use crate::http::settings::change;
 use crate::http::whole;
 

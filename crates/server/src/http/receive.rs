@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use axum::body::Body;
 use divvy_engine::Error as EngineError;
+use divvy_http::ApiError;
 use divvy_objects::{Appending, Error};
 use http::StatusCode;
 use http_body_util::BodyExt as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::error::ApiError;
 use crate::objects::on_thread;
 
 /// Bytes that are written at once.

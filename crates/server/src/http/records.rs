@@ -6,18 +6,28 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use divvy_http::{ApiError, JsonBytes, Parameters, PathText, rows};
 use divvy_objects::{RecordName, Version};
 use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::Page;
 use http::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderValue, StatusCode};
-use serde::Serialize;
 use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::JsonBytes;
-use crate::http::parameters::{Parameters, PathText};
+
+/// Which records are wanted.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Listing {
+    /// Only names that begin with this.
+    prefix: String,
+    /// What `next` of the page before said.
+    after: Option<RecordName>,
+    /// How many at most.
+    limit: Option<usize>,
+}
 
 /// A record that was written.
 #[derive(Serialize)]
@@ -43,15 +53,10 @@ enum Condition {
 /// The names of records below a prefix, in order.
 pub(crate) async fn list(
     State(app): State<App>,
-    mut parameters: Parameters,
+    Parameters(listing): Parameters<Listing>,
 ) -> Result<Json<Page<RecordName>>, ApiError> {
-    let prefix = parameters.take_one("prefix")?.unwrap_or_default();
-    let after = parameters.take_parsed::<RecordName>("after")?;
-    let limit = parameters.take_parsed("limit")?.unwrap_or(PAGE_ROWS_MAX);
-    parameters.finish()?;
-    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
-        return Err(ApiError::field("limit", format!("is {limit}, expected 1 to {PAGE_ROWS_MAX}")));
-    }
+    let Listing { prefix, after, limit } = listing;
+    let limit = rows(limit, PAGE_ROWS_MAX, PAGE_ROWS_MAX)?;
     let mut items = app
         .objects()?
         .run(move |stored| stored.folder.record_names(&prefix))

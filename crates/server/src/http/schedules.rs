@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use divvy_http::{ApiError, JsonBytes, PathText, parse};
 use divvy_types::schedule::{Schedule, ScheduleView};
 use divvy_types::view::Page;
 use divvy_types::{Name, TaskId};
@@ -9,9 +10,6 @@ use http::StatusCode;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::{JsonBytes, parse};
-use crate::http::parameters::PathText;
 use crate::http::whole;
 
 /// What became of a removal.

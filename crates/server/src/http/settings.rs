@@ -5,6 +5,7 @@
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::Error;
+use divvy_http::{ApiError, JsonBytes, parse};
 use divvy_types::Settings;
 use divvy_types::overview::SettingsView;
 use divvy_types::settings::InvalidSetting;
@@ -12,8 +13,6 @@ use http::StatusCode;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::{JsonBytes, parse};
 
 /// What holds.
 pub(crate) async fn show(State(app): State<App>) -> Result<Json<SettingsView>, ApiError> {

@@ -4,14 +4,13 @@ use axum::Extension;
 use axum::body::Body;
 use axum::extract::Query;
 use axum::response::{IntoResponse, Response};
-use http::header::{
-    CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, LOCATION, ORIGIN, SET_COOKIE,
-};
+use divvy_http::pages::{self, escape};
+use divvy_http::{ApiError, Parameters};
+use http::header::{HeaderMap, LOCATION, ORIGIN, SET_COOKIE};
 use http::{StatusCode, Uri};
 use serde::Deserialize;
 
 use crate::guard::Rules;
-use crate::http::error::ApiError;
 
 /// The form, with places for what is wrong, for where to go then, and for the word that allows its style.
 const PAGE: &str = include_str!("sign_in.html");
@@ -37,7 +36,7 @@ pub(crate) struct Destination {
 }
 
 /// The form.
-pub(crate) async fn show(Query(destination): Query<Destination>) -> Response {
+pub(crate) async fn show(Parameters(destination): Parameters<Destination>) -> Response {
     page(StatusCode::OK, "", &destination.next)
 }
 
@@ -100,17 +99,14 @@ fn local(next: &str) -> &str {
 
 fn page(status: StatusCode, problem: &str, next: &str) -> Response {
     let nonce = uuid::Uuid::now_v7().simple().to_string();
-    let next = local(next).replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
     let text = PAGE
         .replace("{{nonce}}", &nonce)
         .replace("{{problem}}", problem)
-        .replace("{{next}}", &next);
+        .replace("{{next}}", &escape(local(next)));
     let policy = format!(
         "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     );
-    let headers =
-        [(CONTENT_TYPE, "text/html; charset=utf-8".to_owned()), (CONTENT_SECURITY_POLICY, policy)];
-    (status, headers, text).into_response()
+    pages::page(status, policy, text)
 }
 
 #[cfg(test)]

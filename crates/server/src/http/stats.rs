@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::Snapshot;
+use divvy_http::ApiError;
 use serde::Serialize;
 
 use crate::app::{App, VERSION};
-use crate::http::error::ApiError;
 
 /// The server at one moment.
 #[derive(Serialize)]

@@ -8,6 +8,7 @@ use std::fmt;
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::{SubmitOptions, Submitted};
+use divvy_http::{ApiError, JsonBytes, Parameters, parse};
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE};
 use divvy_types::view::Late;
@@ -20,9 +21,6 @@ use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::{JsonBytes, parse};
-use crate::http::parameters::Parameters;
 
 /// A task as it is sent: all fields of a [`TaskSpec`], with an id that may be absent.
 #[derive(Deserialize)]
@@ -102,14 +100,21 @@ struct Conflict {
     first: TaskId,
 }
 
+/// How strictly tasks are taken.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Strictness {
+    /// Refuse the batch if a task is expected to miss its deadline.
+    strict: bool,
+}
+
 /// Accepts tasks. 201 if any is new, 200 if all were known or skipped.
 pub(crate) async fn submit(
     State(app): State<App>,
-    mut parameters: Parameters,
+    Parameters(Strictness { strict }): Parameters<Strictness>,
     JsonBytes(body): JsonBytes,
 ) -> Result<(StatusCode, Json<Accepted>), ApiError> {
-    let options = SubmitOptions { strict: parameters.take_switch("strict")? };
-    parameters.finish()?;
+    let options = SubmitOptions { strict };
     let specs = read(&body)?;
     drop(body);
     let ids = specs.iter().map(|spec| spec.id).collect();

@@ -3,16 +3,14 @@
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::TaskFilter;
+use divvy_http::{ApiError, JsonBody, NoFields, Parameters, PathText, rows};
 use divvy_types::limits::{KIND_LEN_MAX, PAGE_ROWS_MAX, QUEUE_LEN_MAX, WORKFLOW_NAME_LEN_MAX};
 use divvy_types::spec::check_name;
 use divvy_types::view::{Page, TaskDetail, TaskSummary};
-use divvy_types::{Name, TaskId, TaskState};
+use divvy_types::{Name, SpecError, TaskId, TaskState, WorkflowId};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::JsonBody;
-use crate::http::parameters::{Parameters, PathText};
 
 /// Rows of a page if the caller does not say.
 const DEFAULT_ROWS: usize = 50;
@@ -26,10 +24,23 @@ pub(crate) struct CancelBody {
     reason: Option<Name>,
 }
 
-/// An empty object.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct NoFields {}
+/// Which tasks are wanted; an absent part means any.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Listing {
+    /// Only in one of these states.
+    state: Vec<TaskState>,
+    /// Only this kind; a trailing `*` matches any rest.
+    kind: Option<Name>,
+    /// Only in this queue.
+    queue: Option<Name>,
+    /// Only of this workflow.
+    workflow: Option<WorkflowId>,
+    /// How many at most.
+    limit: Option<usize>,
+    /// What `next` of the page before said.
+    after: Option<String>,
+}
 
 /// Where a task is after something was done to it.
 #[derive(Serialize)]
@@ -41,23 +52,12 @@ pub(crate) struct Moved {
 /// A page of tasks, newest first.
 pub(crate) async fn list(
     State(app): State<App>,
-    mut parameters: Parameters,
+    Parameters(listing): Parameters<Listing>,
 ) -> Result<Json<Page<TaskSummary>>, ApiError> {
-    let filter = TaskFilter {
-        states: states(&mut parameters)?,
-        kind: name(&mut parameters, "kind", KIND_LEN_MAX)?,
-        queue: name(&mut parameters, "queue", QUEUE_LEN_MAX)?,
-        workflow: parameters.take_parsed("workflow")?,
-        limit: parameters.take_parsed("limit")?.unwrap_or(DEFAULT_ROWS),
-        after: parameters.take_one("after")?,
-    };
-    parameters.finish()?;
-    if !(1..=PAGE_ROWS_MAX).contains(&filter.limit) {
-        return Err(ApiError::field(
-            "limit",
-            format!("is {}, expected 1 to {PAGE_ROWS_MAX}", filter.limit),
-        ));
-    }
+    let Listing { state: states, kind, queue, workflow, limit, after } = listing;
+    check_names([("kind", &kind, KIND_LEN_MAX), ("queue", &queue, QUEUE_LEN_MAX)])?;
+    let limit = rows(limit, DEFAULT_ROWS, PAGE_ROWS_MAX)?;
+    let filter = TaskFilter { states, kind, queue, workflow, limit, after };
     Ok(Json(app.handle.tasks(filter).await?))
 }
 
@@ -94,24 +94,14 @@ pub(crate) async fn retry(
     Ok(Json(Moved { id, state }))
 }
 
-/// The states of a filter; none means all.
-pub(crate) fn states(parameters: &mut Parameters) -> Result<Vec<TaskState>, ApiError> {
-    let words = parameters.take_all("state");
-    words
-        .iter()
-        .map(|word| {
-            word.parse().map_err(|error| ApiError::field("state", format!("is wrong: {error}")))
-        })
-        .collect()
-}
-
-/// A name of a filter.
-pub(crate) fn name(
-    parameters: &mut Parameters,
-    field: &'static str,
-    len_max: usize,
-) -> Result<Option<Name>, ApiError> {
-    let Some(name) = parameters.take_one(field)? else { return Ok(None) };
-    check_name(field, &name, len_max)?;
-    Ok(Some(name.into()))
+/// Checks the names that a filter has: field, name, length at most.
+pub(crate) fn check_names<const N: usize>(
+    names: [(&'static str, &Option<Name>, usize); N],
+) -> Result<(), SpecError> {
+    let given =
+        names.into_iter().filter_map(|(field, name, max)| Some((field, name.as_ref()?, max)));
+    for (field, name, len_max) in given {
+        check_name(field, name, len_max)?;
+    }
+    Ok(())
 }

@@ -6,14 +6,13 @@
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use divvy_http::{ApiError, PathText};
 use divvy_objects::{Error, NewUpload, UPLOAD_BYTES_MAX, Upload, UploadId};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION};
 use http::{HeaderValue, StatusCode};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::parameters::PathText;
 use crate::http::receive::receive;
 use crate::objects::{Stored, on_thread};
 

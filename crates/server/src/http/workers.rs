@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::Error;
+use divvy_http::{ApiError, PathText};
 use divvy_types::Name;
 use divvy_types::spec::check_name;
 use divvy_types::view::{Page, WorkerView};
@@ -10,8 +11,6 @@ use serde::Serialize;
 
 use crate::app::App;
 use crate::grpc::hello::WORKER_NAME_LEN_MAX;
-use crate::http::error::ApiError;
-use crate::http::parameters::PathText;
 use crate::http::whole;
 
 /// What became of a drain.

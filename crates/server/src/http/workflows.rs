@@ -2,21 +2,29 @@
 
 use axum::Json;
 use axum::extract::State;
-use divvy_types::Name;
+use divvy_http::{ApiError, JsonBody, Parameters, PathText, rows};
 use divvy_types::limits::{PAGE_ROWS_MAX, WORKFLOW_NAME_LEN_MAX};
 use divvy_types::spec::check_name;
 use divvy_types::view::{CancelledWorkflow, Page, ResumedWorkflow, WorkflowSummary, WorkflowView};
+use divvy_types::{Name, WorkflowId};
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::http::error::ApiError;
-use crate::http::extract::JsonBody;
-use crate::http::parameters::{Parameters, PathText};
 
 /// Rows of a page if the caller does not say.
 const DEFAULT_ROWS: usize = 50;
 /// Why a workflow is cancelled if the caller does not say.
 const DEFAULT_REASON: &str = "its workflow was cancelled";
+
+/// Which workflows are wanted.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Listing {
+    /// How many at most.
+    limit: Option<usize>,
+    /// What `next` of the page before said.
+    after: Option<WorkflowId>,
+}
 
 /// Why a workflow shall not go on.
 #[derive(Default, Deserialize)]
@@ -35,16 +43,10 @@ pub(crate) struct ResumeBody {
 /// A page of workflows, greatest id first.
 pub(crate) async fn list(
     State(app): State<App>,
-    mut parameters: Parameters,
+    Parameters(listing): Parameters<Listing>,
 ) -> Result<Json<Page<WorkflowSummary>>, ApiError> {
-    let limit = parameters.take_parsed("limit")?.unwrap_or(DEFAULT_ROWS);
-    let after = parameters.take_parsed("after")?;
-    parameters.finish()?;
-    if !(1..=PAGE_ROWS_MAX).contains(&limit) {
-        let problem = format!("is {limit}, expected 1 to {PAGE_ROWS_MAX}");
-        return Err(ApiError::field("limit", problem));
-    }
-    Ok(Json(app.handle.workflows(after, limit).await?))
+    let limit = rows(listing.limit, DEFAULT_ROWS, PAGE_ROWS_MAX)?;
+    Ok(Json(app.handle.workflows(listing.after, limit).await?))
 }
 
 /// One workflow, by its id or the start of it.

@@ -15,9 +15,23 @@ struct Watcher {
 
 impl Watcher {
     async fn start(world: &World, path: &str) -> Self {
-        let response = world.client.get(world.url(path)).send().await.unwrap();
+        Self::read(world.client.get(world.url(path))).await
+    }
+
+    /// Comes back after the event with this id.
+    async fn resume(world: &World, path: &str, last: &str) -> Self {
+        Self::read(world.client.get(world.url(path)).header("last-event-id", last)).await
+    }
+
+    async fn read(request: reqwest::RequestBuilder) -> Self {
+        let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200);
         Self { response, text: String::new() }
+    }
+
+    /// The id of the event that was read last.
+    fn last_id(&self) -> Option<&str> {
+        self.text.lines().rev().find_map(|line| line.strip_prefix("id: "))
     }
 
     /// Reads until the text holds this; nothing if the stream ends before.
@@ -66,7 +80,7 @@ async fn changes_are_told_as_they_happen_and_only_those_asked_for() {
         some.events("change").iter().map(|change| change["state"].clone()).collect();
     assert_eq!(states, [json!("leased"), json!("done")]);
     assert!(some.events("change").iter().all(|change| change["id"] == id(2)));
-    assert!(some.text.contains(&format!("-{}\n", id(2))), "events have ids: {}", some.text);
+    assert!(some.last_id().is_some(), "events have ids: {}", some.text);
     all.until(&format!(r#"{{"id":"{}","kind":"noop","queue":"default","state":"done""#, id(2)))
         .await
         .unwrap();
@@ -98,6 +112,28 @@ async fn a_watcher_that_is_too_slow_hears_how_much_it_missed() {
     watcher.until("event: change").await.unwrap();
     let missed = watcher.events("lagged")[0]["missed"].as_u64().unwrap();
     assert!(missed >= 400, "{missed}");
+}
+
+#[tokio::test]
+async fn a_watcher_that_comes_back_hears_what_happened_meanwhile() {
+    let world = World::start().await;
+    let submit = async |number: u128| {
+        world.post("/api/v1/tasks", &json!({"id": id(number), "kind": "noop"})).await.ok();
+    };
+    let mut first = Watcher::start(&world, "/api/v1/events").await;
+    submit(1).await;
+    first.until(r#""state":"ready""#).await.unwrap();
+    first.until("\n\n").await.unwrap();
+    let last = first.last_id().unwrap().to_owned();
+    drop(first);
+    submit(2).await;
+    let path = format!("/api/v1/events?task={}", id(2));
+    let mut second = Watcher::resume(&world, &path, &last).await;
+    second.until(r#""state":"ready""#).await.unwrap();
+    assert!(second.events("lagged").is_empty(), "nothing was missed: {}", second.text);
+    let mut stranger = Watcher::resume(&world, "/api/v1/events", "1-1").await;
+    stranger.until("\"missed\":null}\n\n").await.unwrap();
+    assert_eq!(stranger.events("lagged").len(), 1, "{}", stranger.text);
 }
 
 #[tokio::test]

@@ -3,13 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use divvy_http::{ApiError, JsonBody, Parameters, rows};
 use http::StatusCode;
 use http::header::LOCATION;
 use serde::{Deserialize, Serialize};
 
 use super::Mount;
-use super::error::ApiError;
-use super::request::{Body, Named, Parameters, video_id};
+use super::request::{Named, video_id};
 use crate::library::{NewVideo, Sweep, Swept, Video, VideoView};
 use crate::manifest::Manifest;
 
@@ -20,9 +20,10 @@ const PAGE_MAX: usize = 500;
 
 /// Which part of the list is wanted.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Listing {
+    /// How many at most.
     limit: Option<usize>,
+    /// What `next` of the part before said.
     after: Option<String>,
 }
 
@@ -36,8 +37,8 @@ pub(super) struct Page {
 
 /// Which part of a manifest is wanted.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Depth {
+    /// Whether the segments are listed too.
     #[serde(default = "yes")]
     segments: bool,
 }
@@ -58,10 +59,7 @@ pub(super) async fn list(
     State(mount): State<Mount>,
     Parameters(listing): Parameters<Listing>,
 ) -> Result<Json<Page>, ApiError> {
-    let limit = listing.limit.unwrap_or(PAGE);
-    if !(1..=PAGE_MAX).contains(&limit) {
-        return Err(ApiError::field("limit", format_args!("is {limit}, expected 1 to {PAGE_MAX}")));
-    }
+    let limit = rows(listing.limit, PAGE, PAGE_MAX)?;
     let videos = mount.library()?.list().await?;
     let begin = match &listing.after {
         None => 0,
@@ -81,7 +79,7 @@ pub(super) async fn list(
 /// Adds a video: 201, or 200 for one that was there already.
 pub(super) async fn add(
     State(mount): State<Mount>,
-    Body(new): Body<NewVideo>,
+    JsonBody(new): JsonBody<NewVideo>,
 ) -> Result<Response, ApiError> {
     let added = mount.library()?.add(new).await?;
     let status = if added.known { StatusCode::OK } else { StatusCode::CREATED };
@@ -139,7 +137,7 @@ pub(super) async fn remove(
 /// Removes what nobody uses, or tells what that would be.
 pub(super) async fn sweep(
     State(mount): State<Mount>,
-    Body(sweep): Body<Sweep>,
+    JsonBody(sweep): JsonBody<Sweep>,
 ) -> Result<Json<Swept>, ApiError> {
     Ok(Json(mount.library()?.sweep(sweep).await?))
 }

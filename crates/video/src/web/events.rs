@@ -1,28 +1,23 @@
 //! `GET /api/v1/videos/{id}/events`: a video at each change as server-sent events, at most once a second, until its
 //! state is final.
 
-use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::response::IntoResponse;
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::Response;
+use divvy_http::ApiError;
+use divvy_http::events::{self, Event};
 use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::Mount;
-use super::error::ApiError;
 use super::request::Named;
 use crate::library::{Library, LibraryError, VideoId, VideoState, VideoView};
 
 /// How often the library is asked.
 const EVERY: Duration = Duration::from_secs(1);
-/// How often a quiet stream shows that it is alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// When a browser whose stream broke should come back.
-const RECONNECT: Duration = Duration::from_secs(2);
 
 /// One who watches one video.
 struct Watcher {
@@ -37,7 +32,7 @@ struct Watcher {
 pub(super) async fn stream(
     State(mount): State<Mount>,
     Named(id): Named,
-) -> Result<impl IntoResponse, ApiError> {
+) -> Result<Response, ApiError> {
     let library = mount.library()?.clone();
     let place = mount.shared.watchers.clone().try_acquire_owned().map_err(|_| {
         ApiError::new(
@@ -50,15 +45,14 @@ pub(super) async fn stream(
     let first = library.view(&id).await?;
     let mut tick = tokio::time::interval_at(tokio::time::Instant::now() + EVERY, EVERY);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let hello = event(&first).retry(RECONNECT);
+    let now = event(&first);
     let watcher = Watcher { library, id, tick, last: first, _place: place };
     let changes = stream::unfold(watcher, |mut watcher| async move {
         let event = watcher.next().await?;
         Some((event, watcher))
     });
-    let events = stream::iter([hello]).chain(changes).map(Ok::<_, Infallible>);
-    let events = events.take_until(mount.shared.shutdown.clone().cancelled_owned());
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
+    let events = stream::iter([now]).chain(changes);
+    Ok(events::answer(events, mount.shared.shutdown.clone()))
 }
 
 impl Watcher {
@@ -83,8 +77,5 @@ impl Watcher {
 }
 
 fn event(view: &VideoView) -> Event {
-    match serde_json::to_string(view) {
-        Ok(text) => Event::default().event("video").data(text),
-        Err(error) => Event::default().comment(format!("a video could not be written: {error}")),
-    }
+    events::event("video", view)
 }

@@ -7,8 +7,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use divvy::objects::{BlobId, Objects};
+use divvy_http::ApiError;
 
-use super::error::ApiError;
+use super::error::{broken, unreadable};
 use crate::manifest::{FileEntry, Manifest};
 
 /// Manifests that are kept.
@@ -41,10 +42,9 @@ impl Manifests {
         if let Some(files) = self.find(id) {
             return Ok(files);
         }
-        let bytes = objects.get(id).await?;
-        let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| {
-            ApiError::broken(&format_args!("manifest {id} cannot be read: {error}"))
-        })?;
+        let bytes = objects.get(id).await.map_err(unreadable)?;
+        let manifest: Manifest = serde_json::from_slice(&bytes)
+            .map_err(|error| broken(&format_args!("manifest {id} cannot be read: {error}")))?;
         let own = FileEntry {
             path: "manifest.json".to_owned(),
             blob: id,

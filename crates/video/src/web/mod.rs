@@ -1,6 +1,6 @@
 //! The API of the library, the files of videos, and the pages that show them.
 //!
-//! A [`Mount`] is a router for the server to take in and a place for the library, which comes later: the library's
+//! A [`Mount`] has addresses for the server to take in and a place for the library, which comes later: the library's
 //! client connects to the server, whose address is known only when it is bound. Until then every address that needs
 //! the library answers 503.
 //!
@@ -17,17 +17,15 @@ mod request;
 
 use std::sync::{Arc, OnceLock};
 
-use axum::Router;
-use axum::handler::Handler;
-use axum::routing::{MethodFilter, MethodRouter, on};
-use http::Method;
+use divvy_http::{ApiError, Mounted, Route, Routes, delete, get, post};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::library::Library;
-use error::ApiError;
 use manifests::Manifests;
 
+/// Bytes of a JSON body: a video's data goes to `/api/v1/uploads`.
+const BODY_BYTES_MAX: usize = 64 << 10;
 /// Watchers of events at once; each asks the library once a second.
 const WATCHERS_MAX: usize = 256;
 
@@ -45,14 +43,6 @@ struct Shared {
     manifests: Manifests,
     watchers: Arc<Semaphore>,
     shutdown: CancellationToken,
-}
-
-/// One method of one path. The table is also what the OpenAPI document is tested against.
-struct Route {
-    #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the OpenAPI document"))]
-    method: Method,
-    path: &'static str,
-    handler: MethodRouter<Mount>,
 }
 
 impl Mount {
@@ -84,21 +74,17 @@ impl Mount {
         let _ = self.shared.library.set(library);
     }
 
-    /// All addresses, for `divvy_server::Options::extension`.
-    pub fn router(&self) -> Router {
-        table()
-            .into_iter()
-            .fold(Router::new(), |router, route| router.route(route.path, route.handler))
-            .method_not_allowed_fallback(error::method_not_allowed)
-            .with_state(self.clone())
+    /// All addresses, for `divvy_server::Options::mounted`.
+    pub fn routes(&self) -> Mounted {
+        Routes::new(table()).with_body_bytes_max(BODY_BYTES_MAX).with_state(self.clone())
     }
 
     fn library(&self) -> Result<&Library, ApiError> {
-        self.shared.library.get().ok_or_else(ApiError::not_open)
+        self.shared.library.get().ok_or_else(error::not_open)
     }
 }
 
-fn table() -> Vec<Route> {
+fn table() -> Vec<Route<Mount>> {
     vec![
         get("/videos", pages::library),
         get("/videos/{id}", pages::player),
@@ -115,16 +101,4 @@ fn table() -> Vec<Route> {
         post("/api/v1/videos/{id}/cancel", api::cancel),
         post("/api/v1/videos/{id}/approve", api::approve),
     ]
-}
-
-fn get<H: Handler<T, Mount>, T: 'static>(path: &'static str, handler: H) -> Route {
-    Route { method: Method::GET, path, handler: on(MethodFilter::GET, handler) }
-}
-
-fn post<H: Handler<T, Mount>, T: 'static>(path: &'static str, handler: H) -> Route {
-    Route { method: Method::POST, path, handler: on(MethodFilter::POST, handler) }
-}
-
-fn delete<H: Handler<T, Mount>, T: 'static>(path: &'static str, handler: H) -> Route {
-    Route { method: Method::DELETE, path, handler: on(MethodFilter::DELETE, handler) }
 }

@@ -32,7 +32,7 @@ mod tests {
         let routes: BTreeSet<(String, String)> = super::super::table()
             .iter()
             // OpenAPI knows no parameter that spans several parts of a path.
-            .map(|route| (route.path.replace("{*", "{"), route.method.as_str().to_lowercase()))
+            .map(|route| (route.path().replace("{*", "{"), route.method().as_str().to_lowercase()))
             .collect();
         let mut documented = BTreeSet::new();
         for (path, methods) in parsed()["paths"].as_object().unwrap() {

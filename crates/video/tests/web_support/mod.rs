@@ -55,7 +55,7 @@ impl World {
         let shutdown = CancellationToken::new();
         let mount = Mount::new(shutdown.clone());
         let mut options = divvy_server::Options::new(SocketAddr::from(([127, 0, 0, 1], 0)));
-        options.extension = mount.router();
+        options.mounted = vec![mount.routes()];
         let folder = tempfile::tempdir().unwrap();
         let kept = Folder::open(folder.path().join("objects")).unwrap();
         options.objects = Some(kept.clone());

@@ -12,72 +12,90 @@ use divvy_types::limits::MESSAGE_BYTES_MAX;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http_body_util::BodyExt as _;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::de::SliceRead;
 
-use crate::http::error::ApiError;
+use crate::error::ApiError;
 
 /// How long a body may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(30);
-/// How much of a body that is too large is read before the caller is cut off.
-const DISCARD_MAX: usize = 2 * MESSAGE_BYTES_MAX;
+/// How much of a body that is too large is read before the caller is cut off, as a multiple of what is allowed.
+const DISCARD_FACTOR: usize = 2;
+
+/// Bytes that a body may have, where that is less than a message may have at all; see [`crate::Routes`].
+#[derive(Clone, Copy)]
+pub(crate) struct BodyMax(pub(crate) usize);
 
 /// A JSON body. An absent one is allowed where every field is optional: it reads as `{}`.
-pub(crate) struct JsonBody<T>(pub(crate) T);
+#[derive(Debug)]
+pub struct JsonBody<T>(pub T);
 
 /// The bytes of a JSON body, not parsed yet; empty if there was none.
-pub(crate) struct JsonBytes(pub(crate) Bytes);
+#[derive(Debug)]
+pub struct JsonBytes(pub Bytes);
+
+/// An empty object: the body of an action that needs no more words.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoFields {}
 
 impl<S: Send + Sync> FromRequest<S> for JsonBytes {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        let is_json = is_json(request.headers());
-        let declared = declared_length(request.headers());
-        let read = read_whole(request.into_body(), declared);
-        let bytes = tokio::time::timeout(BODY_WITHIN, read).await.map_err(|_| {
-            let message =
-                format!("the body did not arrive within {} seconds", BODY_WITHIN.as_secs());
-            ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", message)
-        })??;
-        if !bytes.is_empty() && !is_json {
-            let message = "the body must be JSON; send the header Content-Type: application/json";
-            return Err(ApiError::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
-                message,
-            ));
-        }
-        Ok(Self(bytes))
+        read_json(request).await.map(Self)
     }
 }
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        let JsonBytes(bytes) = JsonBytes::from_request(request, state).await?;
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let bytes = read_json(request).await?;
         if bytes.is_empty() { parse(b"{}").map(Self) } else { parse(&bytes).map(Self) }
     }
 }
 
-/// Parses JSON; an error says where and, for a well-formed document, which field.
-pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
-    // Serde would read a list as the fields of an object in their order, which no caller can mean.
-    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
-    if first.is_some_and(|first| matches!(first, b'[' | b'"' | b'0'..=b'9' | b'-')) {
-        return Err(ApiError::new(
-            StatusCode::BAD_REQUEST,
-            "invalid_field",
-            "the body must be a JSON object: {…}",
-        ));
+async fn read_json(request: Request) -> Result<Bytes, ApiError> {
+    let is_json = is_json(request.headers());
+    let declared = declared_length(request.headers());
+    let max = request.extensions().get::<BodyMax>().map_or(MESSAGE_BYTES_MAX, |max| max.0);
+    let read = read_whole(request.into_body(), declared, max);
+    let bytes = tokio::time::timeout(BODY_WITHIN, read).await.map_err(|_| {
+        let message = format!("the body did not arrive within {} seconds", BODY_WITHIN.as_secs());
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", message)
+    })??;
+    if !bytes.is_empty() && !is_json {
+        let message = "the body must be JSON; send the header Content-Type: application/json";
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(ApiError::new(status, "unsupported_media_type", message));
     }
-    let mut reader = serde_json::Deserializer::from_slice(text);
+    Ok(bytes)
+}
+
+/// Parses JSON; an error says where and, for a well-formed document, which field.
+///
+/// # Errors
+/// `malformed_json` for what is no JSON, `invalid_field` for what does not have the form of `T`.
+pub fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, ApiError> {
+    let mut reader = object_reader(text)?;
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
         explain(&error.into_inner(), path)
     })?;
     reader.end().map_err(|error| explain(&error, ".".into()))?;
     Ok(value)
+}
+
+/// Serde would read a list as the fields of an object in their order, which no caller can mean.
+fn object_reader(text: &[u8]) -> Result<serde_json::Deserializer<SliceRead<'_>>, ApiError> {
+    let first = text.iter().find(|byte| !byte.is_ascii_whitespace());
+    if first.is_some_and(|first| matches!(first, b'[' | b'"' | b'0'..=b'9' | b'-')) {
+        let message = "the body must be a JSON object: {…}";
+        return Err(ApiError::new(StatusCode::BAD_REQUEST, "invalid_field", message));
+    }
+    Ok(serde_json::Deserializer::from_slice(text))
 }
 
 fn explain(error: &serde_json::Error, path: String) -> ApiError {
@@ -123,7 +141,7 @@ fn declared_length(headers: &HeaderMap) -> usize {
     length.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-async fn read_whole(mut body: Body, declared: usize) -> Result<Bytes, ApiError> {
+async fn read_whole(mut body: Body, declared: usize, max: usize) -> Result<Bytes, ApiError> {
     let mut kept = BytesMut::with_capacity(declared.min(64 << 10));
     let mut seen = 0usize;
     while let Some(frame) = body.frame().await {
@@ -136,17 +154,17 @@ async fn read_whole(mut body: Body, declared: usize) -> Result<Bytes, ApiError> 
         })?;
         let Ok(data) = frame.into_data() else { continue };
         seen = seen.saturating_add(data.len());
-        if seen > DISCARD_MAX {
+        if seen / DISCARD_FACTOR > max {
             break;
         }
-        if seen > MESSAGE_BYTES_MAX || declared > MESSAGE_BYTES_MAX {
+        if seen > max || declared > max {
             kept = BytesMut::new();
         } else {
             kept.extend_from_slice(&data);
         }
     }
-    if seen > MESSAGE_BYTES_MAX {
-        let message = format!("the body is larger than {MESSAGE_BYTES_MAX} bytes; split the batch");
+    if seen > max {
+        let message = format!("the body is larger than {max} bytes; send less at once");
         return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message));
     }
     Ok(kept.freeze())

@@ -1,58 +1,137 @@
-//! Which part of a blob or a file a request over HTTP asks for, and whether it has that already: RFC 9110, sections 13
-//! and 14, with one range. Pure: knows nothing about where the bytes are, nor which types headers have.
+//! Parts of something large: which bytes a request asks for, whether its sender has them already, and how the answer
+//! says so. RFC 9110, sections 13 and 14, with one range. Knows nothing about where the bytes are.
 
 use std::ops::Range;
 
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    IF_RANGE, RANGE,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+
+use crate::error::ApiError;
+
+/// The value of `Cache-Control` for what never changes under its address. Only the caller's own cache may keep it:
+/// others have no token.
+pub const FOR_EVER: &str = "private, max-age=31536000, immutable";
+
+/// Something of which parts can be asked for.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    /// Its entity tag, without quotes: another tag means other bytes.
+    pub tag: String,
+    /// Its bytes.
+    pub size: u64,
+    /// Of what type they are.
+    pub content_type: &'static str,
+    /// The value of `Cache-Control`.
+    pub caching: &'static str,
+}
+
+/// What a request gets of an [`Offer`].
+#[derive(Debug)]
+pub enum Asked {
+    /// Nothing more: this is the answer.
+    Answered(Response),
+    /// These bytes: get them, and give them to [`Part::answer`].
+    Bytes(Part),
+}
+
+/// The part of an [`Offer`] that a request asks for.
+#[derive(Debug)]
+pub struct Part {
+    offer: Offer,
+    wanted: Wanted,
+    is_head: bool,
+}
+
+impl Offer {
+    /// What a request with this method and these headers gets.
+    pub fn asked(self, method: &Method, headers: &HeaderMap) -> Asked {
+        let tag = format!("\"{}\"", self.tag);
+        let wanted = Wanted::new(method, headers, &tag, self.size);
+        match wanted {
+            Wanted::NotModified => {
+                let caching = [(ETAG, tag), (CACHE_CONTROL, self.caching.to_owned())];
+                Asked::Answered((StatusCode::NOT_MODIFIED, caching).into_response())
+            }
+            Wanted::Unsatisfiable => Asked::Answered(unsatisfiable(self.size)),
+            Wanted::Whole | Wanted::Part { .. } => {
+                Asked::Bytes(Part { offer: self, wanted, is_head: *method == Method::HEAD })
+            }
+        }
+    }
+}
+
+impl Part {
+    /// The bytes to send; none for a request that wants the headers only.
+    pub fn bytes(&self) -> Range<u64> {
+        if self.is_head { 0..0 } else { self.wanted.bytes(self.offer.size) }
+    }
+
+    /// The answer with these bytes.
+    pub fn answer(self, body: Body) -> Response {
+        let Self { offer, wanted, .. } = self;
+        let status = match wanted {
+            Wanted::Part { .. } => StatusCode::PARTIAL_CONTENT,
+            _ => StatusCode::OK,
+        };
+        let part = wanted.bytes(offer.size);
+        let mut response = (status, [(ETAG, format!("\"{}\"", offer.tag))], body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static(offer.caching));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(offer.content_type));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(part.end - part.start));
+        headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+        if let Some(range) = wanted.content_range(offer.size).and_then(|text| text.try_into().ok())
+        {
+            headers.insert(CONTENT_RANGE, range);
+        }
+        response
+    }
+}
+
+fn unsatisfiable(size: u64) -> Response {
+    let message = format!("there are {size} bytes; ask for a range within them");
+    let error = ApiError::new(StatusCode::RANGE_NOT_SATISFIABLE, "no_such_range", message);
+    let range = Wanted::Unsatisfiable.content_range(size).unwrap_or_default();
+    ([(CONTENT_RANGE, range)], error).into_response()
+}
+
 /// What a request gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub(crate) enum Wanted {
     /// Nothing: the caller has it (304).
     NotModified,
     /// All of it (200).
     Whole,
-    /// From the first of these bytes to the last (206).
-    Part {
-        /// The first.
-        first: u64,
-        /// The last, which is there.
-        last: u64,
-    },
+    /// From the first of these bytes to the last, which is there (206).
+    Part { first: u64, last: u64 },
     /// Bytes that are not there (416).
     Unsatisfiable,
 }
 
 impl Wanted {
-    /// What a request with this method and these headers, names and values, gets of something with this tag, quotes
-    /// included, and this size.
-    pub fn new<'a>(
-        method: &str,
-        headers: impl IntoIterator<Item = (&'a str, &'a [u8])>,
-        tag: &str,
-        size: u64,
-    ) -> Self {
-        let (mut ranges, mut fits) = (Vec::new(), true);
-        let mut is_known = false;
-        for (name, value) in headers {
-            match name.to_ascii_lowercase().as_str() {
-                "if-none-match" => is_known |= lists(value, tag),
-                // A part of another version would not fit to what the caller has. A weak tag or a date is no promise.
-                "if-range" => fits &= value == tag.as_bytes(),
-                "range" => ranges.push(value),
-                _ => (),
-            }
-        }
-        if is_known {
+    /// What a request gets of something with this tag, quotes included, and this size.
+    pub(crate) fn new(method: &Method, headers: &HeaderMap, tag: &str, size: u64) -> Self {
+        let mut known = headers.get_all(IF_NONE_MATCH).iter();
+        if known.any(|value| lists(value.as_bytes(), tag)) {
             return Self::NotModified;
         }
+        // A part of another version would not fit to what the caller has. A weak tag or a date is no promise.
+        let fits = headers.get_all(IF_RANGE).iter().all(|value| value.as_bytes() == tag.as_bytes());
+        let ranges: Vec<&HeaderValue> = headers.get_all(RANGE).iter().collect();
         // The headers of the whole are what HEAD is for.
         match ranges[..] {
-            [range] if fits && method == "GET" => Self::part(range, size),
+            [range] if fits && *method == Method::GET => Self::part(range.as_bytes(), size),
             _ => Self::Whole,
         }
     }
 
     /// The bytes to send.
-    pub fn bytes(self, size: u64) -> Range<u64> {
+    fn bytes(self, size: u64) -> Range<u64> {
         match self {
             Self::NotModified | Self::Unsatisfiable => 0..0,
             Self::Whole => 0..size,
@@ -61,7 +140,7 @@ impl Wanted {
     }
 
     /// The value of `Content-Range`, where there must be one.
-    pub fn content_range(self, size: u64) -> Option<String> {
+    fn content_range(self, size: u64) -> Option<String> {
         match self {
             Self::NotModified | Self::Whole => None,
             Self::Part { first, last } => Some(format!("bytes {first}-{last}/{size}")),
@@ -122,8 +201,12 @@ mod tests {
     use super::*;
 
     fn wanted(method: &str, headers: &[(&str, &str)], size: u64) -> Wanted {
-        let headers = headers.iter().map(|(name, value)| (*name, value.as_bytes()));
-        Wanted::new(method, headers, "\"a\"", size)
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name = http::HeaderName::try_from(*name).unwrap();
+            map.append(name, HeaderValue::from_str(value).unwrap());
+        }
+        Wanted::new(&method.parse().unwrap(), &map, "\"a\"", size)
     }
 
     #[test]

@@ -1,0 +1,93 @@
+//! What sort of fault each refusal of the engine is, and which field it is about.
+
+use divvy_types::Refusal;
+
+use crate::Error;
+
+impl Refusal for Error {
+    fn code(&self) -> &'static str {
+        self.code()
+    }
+
+    fn status(&self) -> u16 {
+        match self {
+            Self::Spec(error) => error.status(),
+            Self::Setting(_) | Self::BadCursor(_) => 400,
+            Self::NotFound(_)
+            | Self::NoSuchWorker(_)
+            | Self::NoSuchWorkflow(_)
+            | Self::NoSuchSchedule(_)
+            | Self::NoSuchSetting { .. } => 404,
+            Self::Ambiguous { .. }
+            | Self::Conflict { .. }
+            | Self::TooManySchedules
+            | Self::SettingOwned { .. } => 409,
+            Self::Overloaded { .. } => 429,
+            Self::Stopping => 503,
+            Self::DiskFull => 507,
+            Self::Store(_) => 500,
+        }
+    }
+
+    fn field_name(&self) -> Option<&str> {
+        match self {
+            Self::Spec(error) => error.field_name(),
+            Self::Setting(invalid) => Some(&invalid.path),
+            Self::BadCursor(_) => Some("after"),
+            _ => None,
+        }
+    }
+
+    fn retry_after_ms(&self) -> Option<u64> {
+        match self {
+            Self::Overloaded { retry_after_ms } => Some(*retry_after_ms),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use divvy_types::settings::InvalidSetting;
+    use divvy_types::{SpecError, TaskId, TaskState, Timestamp};
+
+    #[test]
+    fn every_refusal_has_its_status_and_an_overload_says_when_to_come_back() {
+        let conflict =
+            Error::Conflict { task: TaskId(1), state: TaskState::Done, problem: "it is over" };
+        let too_late = Error::Spec(SpecError::TooLate {
+            task: TaskId(1),
+            deadline: Timestamp(1),
+            expected_end: Timestamp(2),
+        });
+        let cases = [
+            (Error::Spec(SpecError::field("kind", "is empty".into())), 400),
+            (Error::Spec(SpecError::Cycle { task: TaskId(1), other: TaskId(2) }), 400),
+            (Error::Spec(SpecError::IdTaken { task: TaskId(1) }), 409),
+            (too_late, 409),
+            (Error::Spec(SpecError::PayloadTooLarge { bytes: 1 }), 413),
+            (Error::Spec(SpecError::BatchTooLarge { count: 1 }), 413),
+            (Error::BadCursor("x".into()), 400),
+            (Error::SettingOwned { section: "limits".into(), owner: "f".into() }, 409),
+            (Error::NoSuchSetting { what: "limit", name: "x".into() }, 404),
+            (Error::Setting(InvalidSetting { path: "a.b".into(), problem: "is 0".into() }), 400),
+            (Error::NotFound("x".into()), 404),
+            (Error::NoSuchWorker("x".into()), 404),
+            (Error::NoSuchSchedule("x".into()), 404),
+            (Error::TooManySchedules, 409),
+            (Error::Ambiguous { prefix: "x".into(), count: 2 }, 409),
+            (conflict, 409),
+            (Error::Overloaded { retry_after_ms: 1_500 }, 429),
+            (Error::Stopping, 503),
+            (Error::DiskFull, 507),
+            (Error::Store("broken".into()), 500),
+        ];
+        for (error, status) in cases {
+            assert_eq!(error.status(), status, "{error}");
+            assert_eq!(error.retry_after_ms(), (status == 429).then_some(1_500), "{error}");
+        }
+        let invalid = InvalidSetting { path: "a.b".into(), problem: "is 0".into() };
+        assert_eq!(Error::Setting(invalid).field_name(), Some("a.b"));
+    }
+}

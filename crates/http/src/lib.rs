@@ -1,0 +1,28 @@
+//! The HTTP kit: what the server and every workload build their addresses from, so that all of them have the same
+//! shape of errors, the same checks of bodies and parameters, the same limits and the same time-outs.
+//!
+//! Reading order: [`Routes`] (which address does what), [`ApiError`] (how a request is refused), [`JsonBody`],
+//! [`Parameters`] and [`PathText`] (how a request is read), [`range`] (parts of large answers), [`Ring`] and
+//! [`events`] (server-sent events that can be resumed), [`pages`] (what browsers show).
+//!
+//! Knows neither the engine nor the server: a workload builds beside them, not after them.
+//!
+//! **Invariant:** what comes from outside is bounded in size, in number and in time, and a refusal names the field.
+
+mod body;
+mod error;
+mod parameters;
+mod path;
+mod ring;
+mod routes;
+
+pub mod events;
+pub mod pages;
+pub mod range;
+
+pub use body::{JsonBody, JsonBytes, NoFields, parse};
+pub use error::{ApiError, no_such_address};
+pub use parameters::{Parameters, rows};
+pub use path::{PathText, path_texts};
+pub use ring::{Following, News, Ring};
+pub use routes::{Mounted, Route, Routes, delete, get, head, options, patch, post, put};

@@ -1,0 +1,53 @@
+//! What every refusal says, whoever refuses: a stable code, where the fault is, and of what sort it is. The edges carry
+//! it to callers in their own words; nothing here knows how.
+
+use crate::SpecError;
+
+/// A refusal that a caller can act on.
+pub trait Refusal: std::fmt::Display {
+    /// A stable name for programs: the `code` of API errors.
+    fn code(&self) -> &'static str;
+
+    /// The sort of fault, as HTTP numbers it: 400 for what is not acceptable, 404, 409, 413, 429, 500 and so on.
+    fn status(&self) -> u16;
+
+    /// The field that is at fault.
+    fn field_name(&self) -> Option<&str> {
+        None
+    }
+
+    /// When to try again.
+    fn retry_after_ms(&self) -> Option<u64> {
+        None
+    }
+}
+
+impl Refusal for SpecError {
+    fn code(&self) -> &'static str {
+        self.code()
+    }
+
+    fn status(&self) -> u16 {
+        match self {
+            Self::IdTaken { .. } | Self::NotUnique { .. } | Self::TooLate { .. } => 409,
+            Self::PayloadTooLarge { .. } | Self::BatchTooLarge { .. } => 413,
+            _ => 400,
+        }
+    }
+
+    fn field_name(&self) -> Option<&str> {
+        match self {
+            Self::Field { field, .. } => Some(field),
+            Self::PayloadTooLarge { .. } => Some("payload"),
+            Self::IdTaken { .. } => Some("id"),
+            Self::BatchTooLarge { .. } => Some("tasks"),
+            Self::SelfDependency { .. }
+            | Self::Cycle { .. }
+            | Self::UnknownDependency { .. }
+            | Self::TooManyEdges { .. }
+            | Self::SkippedDependency { .. } => Some("after"),
+            Self::NotUnique { .. } => Some("unique.key"),
+            Self::TooLate { .. } => Some("deadline"),
+        }
+    }
+}
