@@ -255,10 +255,13 @@ impl Core {
                 self.group.facts.push(fact);
             }
             Action::Grant(grant) => {
-                self.stats.count_grant();
+                self.stats.count_grant(grant.waited_us);
                 self.group.grants.push(grant);
             }
-            Action::AnswerReport { worker, seq, token, answer } => {
+            Action::AnswerReport { worker, seq, token, answer, ran_us } => {
+                if let Some(ran_us) = ran_us {
+                    self.stats.count_run(ran_us);
+                }
                 let task =
                     self.reporting.expect("the scheduler answers a report while it handles it");
                 self.live.forget(seq);

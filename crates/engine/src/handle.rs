@@ -189,6 +189,11 @@ impl Handle {
         self.look(move |core| stats.snapshot(core)).await
     }
 
+    /// Makes the engine's counters and histograms readable for monitors.
+    pub fn register_metrics(&self, registry: &mut prometheus_client::registry::Registry) {
+        self.stats.register(registry);
+    }
+
     /// Whether the engine still takes requests.
     pub fn is_running(&self) -> bool {
         !self.requests.is_closed()

@@ -1,28 +1,64 @@
-//! The figures of the engine since its start: counters that the loop and the writer add to, and anyone may read.
+//! The figures of the engine since its start: counters and histograms that the loop and the writer add to, and anyone
+//! may read or register for a monitor. A figure for monitors costs its field and its line in [`Stats::register`].
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use divvy_types::Fact;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 
 use crate::core::Core;
 
-/// Running counters.
-#[derive(Default, Debug)]
+/// The bounds of all histograms, in seconds: from a fast sync to a long video.
+const BOUNDS: [f64; 20] = [
+    0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+    10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0,
+];
+
+/// Running figures.
+#[derive(Debug)]
 pub struct Stats {
-    submitted: AtomicU64,
-    finished: AtomicU64,
-    failed_attempts: AtomicU64,
-    dead: AtomicU64,
-    cancelled: AtomicU64,
-    granted: AtomicU64,
-    refused_reports: AtomicU64,
+    submitted: Counter,
+    finished: Counter,
+    failed_attempts: Counter,
+    dead: Counter,
+    cancelled: Counter,
+    granted: Counter,
+    refused_reports: Counter,
+    facts: Counter,
+    commits: Histogram,
+    waits: Histogram,
+    runs: Histogram,
     groups: AtomicU64,
-    facts: AtomicU64,
     commit_us_total: AtomicU64,
     commit_us_max: AtomicU64,
-    disk_full: AtomicU64,
+    disk_full: AtomicBool,
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        let histogram = || Histogram::new(BOUNDS);
+        Self {
+            submitted: Counter::default(),
+            finished: Counter::default(),
+            failed_attempts: Counter::default(),
+            dead: Counter::default(),
+            cancelled: Counter::default(),
+            granted: Counter::default(),
+            refused_reports: Counter::default(),
+            facts: Counter::default(),
+            commits: histogram(),
+            waits: histogram(),
+            runs: histogram(),
+            groups: AtomicU64::default(),
+            commit_us_total: AtomicU64::default(),
+            commit_us_max: AtomicU64::default(),
+            disk_full: AtomicBool::default(),
+        }
+    }
 }
 
 /// The counters at one moment, and how many tasks were open then.
@@ -67,6 +103,33 @@ pub struct Snapshot {
 }
 
 impl Stats {
+    /// Makes the figures readable for monitors.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        for (name, help, counter) in [
+            ("tasks_submitted", "Tasks accepted since the start", &self.submitted),
+            ("tasks_finished", "Tasks done since the start", &self.finished),
+            ("tasks_dead", "Tasks that became dead letters since the start", &self.dead),
+            ("tasks_cancelled", "Tasks cancelled since the start", &self.cancelled),
+            ("attempts_failed", "Attempts that failed and are retried", &self.failed_attempts),
+            ("grants", "Leases given out", &self.granted),
+            (
+                "reports_refused",
+                "Reports refused because their token was not valid",
+                &self.refused_reports,
+            ),
+            ("facts", "Facts made durable", &self.facts),
+        ] {
+            registry.register(name, help, counter.clone());
+        }
+        for (name, help, histogram) in [
+            ("commit_seconds", "Time that a commit of a group of facts took", &self.commits),
+            ("task_wait_seconds", "Time from ready to granted", &self.waits),
+            ("task_run_seconds", "Time that an attempt ran which finished its task", &self.runs),
+        ] {
+            registry.register(name, help, histogram.clone());
+        }
+    }
+
     pub(crate) fn count_fact(&self, fact: &Fact) {
         let counter = match fact {
             Fact::Submitted { .. } => &self.submitted,
@@ -76,48 +139,54 @@ impl Stats {
             Fact::Cancelled { .. } => &self.cancelled,
             _ => return,
         };
-        counter.fetch_add(1, Relaxed);
+        counter.inc();
     }
 
-    pub(crate) fn count_grant(&self) {
-        self.granted.fetch_add(1, Relaxed);
+    pub(crate) fn count_grant(&self, waited_us: u64) {
+        self.granted.inc();
+        self.waits.observe(seconds(waited_us));
+    }
+
+    pub(crate) fn count_run(&self, ran_us: u64) {
+        self.runs.observe(seconds(ran_us));
     }
 
     pub(crate) fn count_refused(&self) {
-        self.refused_reports.fetch_add(1, Relaxed);
+        self.refused_reports.inc();
     }
 
     pub(crate) fn count_commit(&self, facts: usize, took: Duration) {
         let micros = took.as_micros() as u64;
         self.groups.fetch_add(1, Relaxed);
-        self.facts.fetch_add(facts as u64, Relaxed);
+        self.facts.inc_by(facts as u64);
+        self.commits.observe(took.as_secs_f64());
         self.commit_us_total.fetch_add(micros, Relaxed);
         self.commit_us_max.fetch_max(micros, Relaxed);
     }
 
     pub(crate) fn set_disk_full(&self, full: bool) {
-        self.disk_full.store(full.into(), Relaxed);
+        self.disk_full.store(full, Relaxed);
     }
 
     pub(crate) fn is_disk_full(&self) -> bool {
-        self.disk_full.load(Relaxed) != 0
+        self.disk_full.load(Relaxed)
     }
 
     pub(crate) fn snapshot(&self, core: &Core) -> Snapshot {
         let counts = core.scheduler().counts();
         Snapshot {
-            submitted: self.submitted.load(Relaxed),
-            finished: self.finished.load(Relaxed),
-            failed_attempts: self.failed_attempts.load(Relaxed),
-            dead: self.dead.load(Relaxed),
-            cancelled: self.cancelled.load(Relaxed),
-            granted: self.granted.load(Relaxed),
-            refused_reports: self.refused_reports.load(Relaxed),
+            submitted: self.submitted.get(),
+            finished: self.finished.get(),
+            failed_attempts: self.failed_attempts.get(),
+            dead: self.dead.get(),
+            cancelled: self.cancelled.get(),
+            granted: self.granted.get(),
+            refused_reports: self.refused_reports.get(),
             groups: self.groups.load(Relaxed),
-            facts: self.facts.load(Relaxed),
+            facts: self.facts.get(),
             commit_us_total: self.commit_us_total.load(Relaxed),
             commit_us_max: self.commit_us_max.load(Relaxed),
-            disk_full: self.disk_full.load(Relaxed),
+            disk_full: self.disk_full.load(Relaxed).into(),
             blocked: counts.blocked,
             scheduled: counts.scheduled,
             ready: counts.ready + counts.spilled,
@@ -126,4 +195,8 @@ impl Stats {
             workers: core.worker_count(),
         }
     }
+}
+
+fn seconds(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }

@@ -22,6 +22,8 @@ pub enum Action {
         token: Token,
         /// The answer.
         answer: ReportAnswer,
+        /// How long the attempt ran, in microseconds, if it finished its task and its start is known.
+        ran_us: Option<u64>,
     },
     /// Tell a worker to stop an attempt; it will report the end, or be refused if the token is not valid any more.
     StopAttempt {
@@ -97,6 +99,8 @@ pub struct Grant {
     pub parents: Vec<Seq>,
     /// Whether an earlier attempt saved data for this one.
     pub checkpointed: bool,
+    /// How long the task was ready before, in microseconds.
+    pub waited_us: u64,
 }
 
 /// What a worker hears of its report.

@@ -18,7 +18,7 @@ impl Scheduler {
     pub(crate) fn attempt_ended(&mut self, now: Timestamp, report: AttemptEnded) {
         let AttemptEnded { worker, seq, token, end, log } = report;
         let Some(row) = self.reported_row(now, worker, seq, token) else {
-            return self.answer(worker, seq, token, ReportAnswer::Refused);
+            return self.answer(worker, seq, token, ReportAnswer::Refused, None);
         };
         self.correct_share(now, row);
         match end {
@@ -26,7 +26,7 @@ impl Scheduler {
                 self.finished(now, row, worker, result, spawned, log)
             }
             AttemptEnd::Other(outcome) => {
-                self.answer(worker, seq, token, ReportAnswer::Recorded);
+                self.answer(worker, seq, token, ReportAnswer::Recorded, None);
                 match outcome {
                     AttemptOutcome::Failed(failure) => self.failed(now, row, failure, log),
                     AttemptOutcome::Released => self.released(now, row),
@@ -64,8 +64,15 @@ impl Scheduler {
         Some(row)
     }
 
-    fn answer(&mut self, worker: WorkerKey, seq: Seq, token: Token, answer: ReportAnswer) {
-        self.actions.push_back(Action::AnswerReport { worker, seq, token, answer });
+    fn answer(
+        &mut self,
+        worker: WorkerKey,
+        seq: Seq,
+        token: Token,
+        answer: ReportAnswer,
+        ran_us: Option<u64>,
+    ) {
+        self.actions.push_back(Action::AnswerReport { worker, seq, token, answer, ran_us });
     }
 
     fn finished(
@@ -79,7 +86,7 @@ impl Scheduler {
     ) {
         let holder = self.tasks[row].worker;
         self.workers.get_mut(holder).finished += 1;
-        self.learn(now, row, Seen::Worked);
+        let ran_us = self.learn(now, row, Seen::Worked);
         let worker = self.end_lease(row);
         let task = self.remove(row);
         let (seq, token) = (task.seq, task.token);
@@ -88,7 +95,7 @@ impl Scheduler {
         let (dependents, spawned_by) =
             task.links.map_or_else(Default::default, |links| (links.dependents, links.spawned_by));
         if spawned.is_empty() {
-            self.answer(key, seq, token, ReportAnswer::Recorded);
+            self.answer(key, seq, token, ReportAnswer::Recorded, ran_us);
             self.announce(now, &task.spec, TaskState::Done, Some(worker), None);
             self.forget(seq, &task.spec);
             self.member_ended(seq, membership(&task.spec), false, true);
@@ -114,7 +121,7 @@ impl Scheduler {
         for child in spawned {
             self.submit(now, child, Some(seq), &mut batch);
         }
-        self.answer(key, seq, token, ReportAnswer::Recorded);
+        self.answer(key, seq, token, ReportAnswer::Recorded, ran_us);
         self.announce(now, &task.spec, TaskState::Done, Some(worker), None);
     }
 }

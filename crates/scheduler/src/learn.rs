@@ -352,22 +352,25 @@ impl Skill {
 }
 
 impl Scheduler {
-    /// An attempt ended on the worker that still holds it.
-    pub(crate) fn learn(&mut self, now: Timestamp, row: Row, seen: Seen) {
+    /// An attempt ended on the worker that still holds it. Tells how long it ran, in microseconds, if it worked and that
+    /// is known.
+    pub(crate) fn learn(&mut self, now: Timestamp, row: Row, seen: Seen) -> Option<u64> {
         let task = &self.tasks[row];
         if task.worker == NOBODY {
-            return;
+            return None;
         }
         let known = self.workers.get(task.worker).known;
         let kind = self.fits.get(task.class).kind;
         let measured = seen == Seen::Worked && task.begun != QUEUED && task.begun != UNMEASURED;
-        let run = measured.then(|| (task.spec.cost_hint, now.since(task.begun).as_micros() as u64));
+        let ran_us = measured.then(|| now.since(task.begun).as_micros() as u64);
+        let run = ran_us.map(|ran_us| (task.spec.cost_hint, ran_us));
         let was_long = self.learning.takes_long(kind);
         self.learning.add(known, kind, seen, run);
         if was_long && !self.learning.takes_long(kind) {
             self.became_short(kind);
         }
         self.judge(now, row, seen);
+        ran_us
     }
 
     /// How long a task is expected to run, in microseconds, on no worker in particular.

@@ -7,14 +7,23 @@ use crate::Scheduler;
 use crate::table::Row;
 
 impl Scheduler {
-    /// A worker was given a task: everything that wants to know is told.
-    pub(crate) fn note_grant(&mut self, now: Timestamp, row: Row, worker: u32, by: PlacedBy) {
+    /// A worker was given a task: everything that wants to know is told. How long the task had been ready, in
+    /// microseconds.
+    pub(crate) fn note_grant(
+        &mut self,
+        now: Timestamp,
+        row: Row,
+        worker: u32,
+        by: PlacedBy,
+    ) -> u64 {
         let (seq, ready_at) = (self.tasks[row].seq, self.tasks[row].ready_at);
-        self.recalls.waited_us += u128::from(now.0.saturating_sub(ready_at.0));
+        let waited_us = now.0.saturating_sub(ready_at.0);
+        self.recalls.waited_us += u128::from(waited_us);
         self.recalls.waits += 1;
         self.recall_granted(seq, worker);
         self.note_trial(row, worker);
         self.note_placement(now, row, worker, by);
+        waited_us
     }
 
     /// How tasks moved so far.

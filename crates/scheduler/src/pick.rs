@@ -135,7 +135,7 @@ impl Scheduler {
         self.grants += 1;
         let token = Token::new(self.options.epoch, self.grants);
         self.lease(now, row, worker, token);
-        self.note_grant(now, row, worker, by);
+        let waited_us = self.note_grant(now, row, worker, by);
         self.relist(index, now);
         self.left_stream(row);
         let task = &self.tasks[row];
@@ -155,6 +155,7 @@ impl Scheduler {
             spec: spec.clone(),
             parents,
             checkpointed,
+            waited_us,
         }));
         self.announce(now, &spec, TaskState::Leased, Some(name), None);
         true

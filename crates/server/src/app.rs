@@ -9,10 +9,12 @@ use std::time::Instant;
 use divvy_engine::Handle;
 use divvy_http::ApiError;
 use http::StatusCode;
+use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::Budget;
 use crate::http::events::Changes;
+use crate::http::metrics;
 use crate::objects::Stored;
 use crate::options::Options;
 use crate::samples::Samples;
@@ -49,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) pages: Vec<(&'static str, &'static str)>,
     /// The latest changes of tasks.
     pub(crate) changes: Changes,
+    /// Figures for monitors that are kept while the server runs: the engine's, then the extension's.
+    pub(crate) metrics: [Arc<Registry>; 2],
     /// The objects, if this server keeps any.
     objects: Option<Stored>,
 }
@@ -61,6 +65,8 @@ impl App {
         objects: Option<Stored>,
         shutdown: CancellationToken,
     ) -> Self {
+        let mut metrics = Registry::with_prefix(metrics::PREFIX);
+        handle.register_metrics(&mut metrics);
         Self(Arc::new(Shared {
             handle,
             address,
@@ -73,6 +79,7 @@ impl App {
             settings_file: options.settings_file.clone(),
             pages: options.pages.clone(),
             changes: Changes::default(),
+            metrics: [Arc::new(metrics), Arc::clone(&options.metrics)],
             objects,
         }))
     }

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use divvy_types::limits::WORKFLOW_NAME_LEN_MAX as HOST_LEN_MAX;
+use prometheus_client::registry::Registry;
 
 use crate::settings_file::SettingsFile;
 
@@ -25,6 +27,8 @@ pub struct Options {
     pub objects: Option<divvy_objects::Folder>,
     /// More addresses, answered behind the same guard.
     pub mounted: Vec<divvy_http::Mounted>,
+    /// Their figures for monitors, told beside the server's own.
+    pub metrics: Arc<Registry>,
     /// What they have for people: titles and paths, as they stand in HTML. The server's own page links to them.
     pub pages: Vec<(&'static str, &'static str)>,
 }
@@ -43,6 +47,7 @@ impl Options {
             settings_file: SettingsFile::default(),
             objects: None,
             mounted: Vec::new(),
+            metrics: Arc::default(),
             pages: Vec::new(),
         }
     }

@@ -1,126 +1,114 @@
-//! `GET /metrics`: the figures in the Prometheus text format.
+//! `GET /metrics`: the figures in the OpenMetrics text format, which Prometheus reads.
+//!
+//! What is counted all the time is kept in registries (the engine's and the extension's). What is true at this moment,
+//! such as the tasks of each queue, is asked for at each scrape and told as [`Moment`].
 
-use std::collections::BTreeMap;
-use std::fmt::{Display, Write as _};
+use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use divvy_engine::Snapshot;
 use divvy_http::ApiError;
+use divvy_http::ApiError;
 use divvy_types::TaskState;
 use divvy_types::view::{QueueView, WorkerView};
 use http::header::CONTENT_TYPE;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
 
+use crate::alerts::Scene;
 use crate::app::{App, VERSION};
 use crate::http::{alerts, metrics_load};
 
+/// What the name of every figure begins with.
+pub(crate) const PREFIX: &str = "divvy";
 /// Queues that get lines of their own; the others are only in the totals. Bounds what a monitor has to store.
 const QUEUES_MAX: usize = 1_000;
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All figures.
 pub(crate) async fn show(State(app): State<App>) -> Result<Response, ApiError> {
-    let snapshot = app.handle.stats().await?;
-    let queues = app.handle.queues().await?;
-    let finals = app.handle.final_counts().await?;
-    let mut text = Text::default();
-    text.one("divvy_build_info", "gauge", "The version of the server.", &[("version", VERSION)], 1);
-    let uptime = app.started.elapsed().as_secs_f64();
-    text.one(
-        "divvy_uptime_seconds",
-        "gauge",
-        "Time since the server began to listen.",
-        &[],
-        uptime,
-    );
-    let connections = app.connections.load(Relaxed);
-    text.one("divvy_connections", "gauge", "Open connections to the server.", &[], connections);
-    counters(&mut text, &snapshot);
-    open_tasks(&mut text, &snapshot, &finals);
-    by_queue(&mut text, &queues);
-    let rates = success_rates(&app.handle.workers().await?);
-    let (_, scene) = alerts::scene(&app, snapshot).await?;
-    metrics_load::write(&mut text, &scene, &rates);
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text.0).into_response())
+    let moment = Moment::of(&app).await?;
+    let mut asked = Registry::with_prefix(PREFIX);
+    asked.register_collector(Box::new(moment));
+    let text = written(app.metrics.iter().map(AsRef::as_ref).chain([&asked]));
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }
 
-/// The success of each worker by name; of several connections of one name, the worst.
-fn success_rates(workers: &[WorkerView]) -> Vec<(String, f64)> {
-    let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
-    for worker in workers {
-        let rate = rates.entry(&worker.name).or_insert(worker.success_rate);
-        *rate = rate.min(worker.success_rate);
+/// The figures of all registries as one text.
+pub(crate) fn written<'a>(registries: impl IntoIterator<Item = &'a Registry>) -> String {
+    let mut text = String::new();
+    let each = registries.into_iter().try_for_each(|part| encode_registry(&mut text, part));
+    each.and_then(|()| encode_eof(&mut text)).expect("writing to a string cannot fail");
+    text
+}
+
+/// What is true at the moment of a scrape.
+#[derive(Debug, Default)]
+pub(crate) struct Moment {
+    pub(crate) uptime_s: f64,
+    pub(crate) connections: u64,
+    pub(crate) finals: Vec<(TaskState, u64)>,
+    pub(crate) queues: Vec<QueueView>,
+    pub(crate) workers: Vec<WorkerView>,
+    pub(crate) scene: Scene,
+}
+
+impl Moment {
+    async fn of(app: &App) -> Result<Self, ApiError> {
+        let snapshot = app.handle.stats().await?;
+        let (_, scene) = alerts::scene(app, snapshot).await?;
+        let mut queues = app.handle.queues().await?;
+        queues.truncate(QUEUES_MAX);
+        Ok(Self {
+            uptime_s: app.started.elapsed().as_secs_f64(),
+            connections: app.connections.load(Relaxed),
+            finals: app.handle.final_counts().await?,
+            queues,
+            workers: app.handle.workers().await?,
+            scene,
+        })
     }
-    rates.into_iter().map(|(name, rate)| (name.to_owned(), rate)).collect()
 }
 
-fn counters(text: &mut Text, snapshot: &Snapshot) {
-    for (name, help, value) in [
-        ("divvy_tasks_submitted_total", "Tasks accepted since the start.", snapshot.submitted),
-        ("divvy_tasks_finished_total", "Tasks done since the start.", snapshot.finished),
-        (
-            "divvy_tasks_dead_total",
-            "Tasks that became dead letters since the start.",
-            snapshot.dead,
-        ),
-        ("divvy_tasks_cancelled_total", "Tasks cancelled since the start.", snapshot.cancelled),
-        (
-            "divvy_attempts_failed_total",
-            "Attempts that failed and are retried.",
-            snapshot.failed_attempts,
-        ),
-        ("divvy_grants_total", "Leases given out.", snapshot.granted),
-        (
-            "divvy_reports_refused_total",
-            "Reports refused because their token was not valid.",
-            snapshot.refused_reports,
-        ),
-        ("divvy_facts_total", "Facts made durable.", snapshot.facts),
-    ] {
-        text.one(name, "counter", help, &[], value);
+impl Collector for Moment {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page(encoder);
+        page.gauges("build_info", "The version of the server")?
+            .add(&[("version", VERSION)], 1.0)?;
+        page.gauge("uptime_seconds", "Time since the server began to listen", self.uptime_s)?;
+        page.gauge("connections", "Open connections to the server", self.connections as f64)?;
+        tasks(&mut page, &self.scene.stats, &self.finals)?;
+        by_queue(&mut page, &self.queues)?;
+        metrics_load::write(&mut page, &self.scene, &self.workers)
     }
-    text.head("divvy_commit_seconds", "summary", "Time that commits took, one per group of facts.");
-    text.line("divvy_commit_seconds_sum", &[], seconds(snapshot.commit_us_total));
-    text.line("divvy_commit_seconds_count", &[], snapshot.groups);
-    let longest = seconds(snapshot.commit_us_max);
-    text.one(
-        "divvy_commit_seconds_max",
-        "gauge",
-        "The longest commit since the start.",
-        &[],
-        longest,
-    );
-    text.one(
-        "divvy_disk_full",
-        "gauge",
-        "1 while new tasks are refused for lack of disk space.",
-        &[],
-        snapshot.disk_full,
-    );
-    text.one("divvy_workers", "gauge", "Connected workers.", &[], snapshot.workers);
 }
 
-fn open_tasks(text: &mut Text, snapshot: &Snapshot, finals: &[(TaskState, u64)]) {
-    text.head("divvy_tasks", "gauge", "Tasks in each state; final ones as long as they are kept.");
+fn tasks(page: &mut Page<'_>, stats: &Snapshot, finals: &[(TaskState, u64)]) -> fmt::Result {
+    let help = "Tasks in each state; final ones as long as they are kept";
+    let mut family = page.gauges("tasks", help)?;
     let open = [
-        (TaskState::Blocked, snapshot.blocked),
-        (TaskState::Scheduled, snapshot.scheduled),
-        (TaskState::Ready, snapshot.ready),
-        (TaskState::Leased, snapshot.leased),
+        (TaskState::Blocked, stats.blocked),
+        (TaskState::Scheduled, stats.scheduled),
+        (TaskState::Ready, stats.ready),
+        (TaskState::Leased, stats.leased),
     ];
     for (state, count) in open.iter().chain(finals) {
-        text.line("divvy_tasks", &[("state", state.as_str())], count);
+        family.add(&[("state", state.as_str())], *count as f64)?;
     }
-    let help = "Ready tasks that wait in the store because the window in memory is full.";
-    text.one("divvy_tasks_spilled", "gauge", help, &[], snapshot.spilled);
+    let help = "Ready tasks that wait in the store because the window in memory is full";
+    page.gauge("tasks_spilled", help, stats.spilled as f64)?;
+    let help = "1 while new tasks are refused for lack of disk space";
+    page.gauge("disk_full", help, stats.disk_full as f64)?;
+    page.gauge("workers", "Connected workers", stats.workers as f64)
 }
 
-fn by_queue(text: &mut Text, queues: &[QueueView]) {
-    let queues = &queues[..queues.len().min(QUEUES_MAX)];
-    if queues.is_empty() {
-        return;
-    }
-    text.head("divvy_queue_tasks", "gauge", "Open tasks of each queue in each state.");
+fn by_queue(page: &mut Page<'_>, queues: &[QueueView]) -> fmt::Result {
+    let mut family = page.gauges("queue_tasks", "Open tasks of each queue in each state")?;
     for queue in queues {
         for (state, count) in [
             (TaskState::Blocked, queue.blocked),
@@ -128,92 +116,53 @@ fn by_queue(text: &mut Text, queues: &[QueueView]) {
             (TaskState::Ready, queue.ready),
             (TaskState::Leased, queue.leased),
         ] {
-            text.line(
-                "divvy_queue_tasks",
-                &[("queue", &queue.name), ("state", state.as_str())],
-                count,
-            );
+            family.add(&[("queue", &queue.name), ("state", state.as_str())], count as f64)?;
         }
     }
-    text.head("divvy_queue_paused", "gauge", "1 while a queue is paused.");
+    let mut family = page.gauges("queue_paused", "1 while a queue is paused")?;
     for queue in queues {
-        text.line("divvy_queue_paused", &[("queue", &queue.name)], u8::from(queue.paused));
+        family.add(&[("queue", &queue.name)], f64::from(u8::from(queue.paused)))?;
     }
-    text.head(
-        "divvy_queue_oldest_ready_seconds",
-        "gauge",
-        "How long the oldest ready task of a queue has waited.",
-    );
+    let help = "How long the oldest ready task of a queue has waited";
+    let mut family = page.gauges("queue_oldest_ready_seconds", help)?;
     for queue in queues {
-        let oldest = queue.oldest_ready_ms.unwrap_or(0) as f64 / 1e3;
-        text.line("divvy_queue_oldest_ready_seconds", &[("queue", &queue.name)], oldest);
+        let oldest_ms = queue.oldest_ready_ms.unwrap_or(0);
+        family.add(&[("queue", &queue.name)], oldest_ms as f64 / 1e3)?;
     }
-}
-
-fn seconds(micros: u64) -> f64 {
-    micros as f64 / 1e6
+    Ok(())
 }
 
 /// A page in the making.
-#[derive(Default)]
-pub(crate) struct Text(String);
+pub(crate) struct Page<'a>(DescriptorEncoder<'a>);
 
-impl Text {
-    /// One figure.
-    pub(crate) fn one(
-        &mut self,
-        name: &str,
-        kind: &str,
-        help: &str,
-        labels: &[(&str, &str)],
-        value: impl Display,
-    ) {
-        self.head(name, kind, help);
-        self.line(name, labels, value);
+/// One figure of several things, each with its labels.
+pub(crate) struct Family<'a>(MetricEncoder<'a>);
+
+impl Page<'_> {
+    /// A figure that may fall.
+    pub(crate) fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     }
 
-    /// What the lines that follow mean.
-    pub(crate) fn head(&mut self, name: &str, kind: &str, help: &str) {
-        self.push(format_args!("# HELP {name} {help}\n# TYPE {name} {kind}\n"));
+    /// A figure that only grows; its name gets the end `_total`.
+    pub(crate) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
     }
 
-    /// One figure of several.
-    pub(crate) fn line(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        self.0.push_str(name);
-        for (at, (label, text)) in labels.iter().enumerate() {
-            self.0.push(if at == 0 { '{' } else { ',' });
-            self.push(format_args!("{label}=\"{}\"", escape(text)));
-        }
-        if !labels.is_empty() {
-            self.0.push('}');
-        }
-        self.push(format_args!(" {value}\n"));
-    }
-
-    #[cfg(test)]
-    pub(crate) fn into_string(self) -> String {
-        self.0
-    }
-
-    fn push(&mut self, text: std::fmt::Arguments<'_>) {
-        self.0.write_fmt(text).expect("writing to a string cannot fail");
+    /// A figure that several things have.
+    pub(crate) fn gauges<'s>(
+        &'s mut self,
+        name: &'s str,
+        help: &'s str,
+    ) -> Result<Family<'s>, fmt::Error> {
+        self.0.encode_descriptor(name, help, None, MetricType::Gauge).map(Family)
     }
 }
 
-/// A label's text: backslash, quote and line feed have a form of their own.
-fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_escaped() {
-        let mut text = Text::default();
-        text.one("divvy_x", "gauge", "X.", &[("queue", "a\"b\\c\nd"), ("state", "ready")], 1.5);
-        let expected = "# HELP divvy_x X.\n# TYPE divvy_x gauge\ndivvy_x{queue=\"a\\\"b\\\\c\\nd\",state=\"ready\"} 1.5\n";
-        assert_eq!(text.0, expected);
+impl Family<'_> {
+    /// That of one thing.
+    pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: f64) -> fmt::Result {
+        self.0.encode_family(&labels)?.encode_gauge(&value)
     }
 }

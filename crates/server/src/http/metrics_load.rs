@@ -1,111 +1,120 @@
 //! The part of `GET /metrics` about how work is spread: steals, queues of workers, limits, alerts.
 
+use std::collections::BTreeMap;
+use std::fmt;
+
 use divvy_types::overview::WorkerLoad;
-use divvy_types::view::{LimitView, LoadMetrics};
+use divvy_types::view::{LimitView, LoadMetrics, WorkerView};
 
 use crate::alerts::{Scene, judge};
-use crate::http::metrics::Text;
+use crate::http::metrics::Page;
 use crate::samples::{queue_variance, utilisation};
 
 /// Workers and limits that get lines of their own. Bounds what a monitor has to store.
 const NAMES_MAX: usize = 1_000;
 
 /// Everything about load, limits and alerts.
-pub(crate) fn write(text: &mut Text, scene: &Scene, rates: &[(String, f64)]) {
-    moves(text, &scene.load);
-    workers(text, &scene.workers, rates);
-    limits(text, &scene.limits);
-    text.head("divvy_alert", "gauge", "1 while a rule about the health of the server is broken.");
+pub(crate) fn write(page: &mut Page<'_>, scene: &Scene, workers: &[WorkerView]) -> fmt::Result {
+    moves(page, &scene.load)?;
+    by_worker(page, &scene.workers, workers)?;
+    limits(page, &scene.limits)?;
+    let help = "1 while a rule about the health of the server is broken";
+    let mut family = page.gauges("alert", help)?;
     for alert in judge(scene) {
-        text.line("divvy_alert", &[("name", &alert.name)], u8::from(alert.firing));
+        family.add(&[("name", &alert.name)], f64::from(u8::from(alert.firing)))?;
     }
+    Ok(())
 }
 
-fn moves(text: &mut Text, load: &LoadMetrics) {
+fn moves(page: &mut Page<'_>, load: &LoadMetrics) -> fmt::Result {
     for (name, help, value) in [
-        ("divvy_total_steals", "Tasks that were asked back from a worker.", load.total_steals),
-        ("divvy_successful_steals", "Tasks that a worker gave back.", load.successful_steals),
-        (
-            "divvy_failed_steals",
-            "Tasks that were asked back and had begun already.",
-            load.failed_steals,
-        ),
-        ("divvy_tasks_migrated", "Tasks that another worker got then.", load.tasks_migrated),
-        ("divvy_rebalance_cycles", "Looks that moved something.", load.rebalance_cycles),
+        ("steals", "Tasks that were asked back from a worker", load.total_steals),
+        ("successful_steals", "Tasks that a worker gave back", load.successful_steals),
+        ("failed_steals", "Tasks that were asked back and had begun already", load.failed_steals),
+        ("tasks_migrated", "Tasks that another worker got then", load.tasks_migrated),
+        ("rebalance_cycles", "Looks that moved something", load.rebalance_cycles),
     ] {
-        text.one(name, "counter", help, &[], value);
+        page.counter(name, help, value)?;
     }
     for (name, help, value) in [
-        ("divvy_steal_success_rate", "The share of steals that worked.", load.success_rate),
+        ("steal_success_rate", "The share of steals that worked", load.success_rate),
         (
-            "divvy_avg_task_wait_time_seconds",
-            "The mean wait of a task from ready to granted.",
+            "avg_task_wait_time_seconds",
+            "The mean wait of a task from ready to granted",
             load.avg_task_wait_time,
         ),
-        ("divvy_agent_count", "Connected workers.", load.agent_count as f64),
+        ("agent_count", "Connected workers", load.agent_count as f64),
         (
-            "divvy_total_queued",
-            "Tasks that wait for a worker or in a worker's queue.",
+            "total_queued",
+            "Tasks that wait for a worker or in a worker's queue",
             load.total_queued as f64,
         ),
-        ("divvy_busy_agents", "Workers above the busy threshold.", load.busy_agents as f64),
-        ("divvy_idle_agents", "Workers below the idle threshold.", load.idle_agents as f64),
+        ("busy_agents", "Workers above the busy threshold", load.busy_agents as f64),
+        ("idle_agents", "Workers below the idle threshold", load.idle_agents as f64),
     ] {
-        text.one(name, "gauge", help, &[], value);
+        page.gauge(name, help, value)?;
     }
+    Ok(())
 }
 
-fn workers(text: &mut Text, loads: &[WorkerLoad], rates: &[(String, f64)]) {
-    let help = "The variance of the workers' queue lengths.";
-    text.one("divvy_queue_variance", "gauge", help, &[], queue_variance(loads));
-    let help = "How much of all slots is in use.";
-    text.one("divvy_utilisation", "gauge", help, &[], utilisation(loads));
-    if loads.is_empty() {
-        return;
+fn by_worker(page: &mut Page<'_>, loads: &[WorkerLoad], workers: &[WorkerView]) -> fmt::Result {
+    let help = "The variance of the workers' queue lengths";
+    page.gauge("queue_variance", help, queue_variance(loads))?;
+    page.gauge("utilisation", "How much of all slots is in use", utilisation(loads))?;
+    let help = "Tasks that a worker was given and has presumably not begun";
+    let mut family = page.gauges("worker_queue_length", help)?;
+    for (worker, length) in queue_lengths(loads).into_iter().take(NAMES_MAX) {
+        family.add(&[("worker", worker)], length as f64)?;
     }
-    let help = "Tasks that a worker was given and has presumably not begun.";
-    text.head("divvy_worker_queue_length", "gauge", help);
-    for load in merged(loads).into_iter().take(NAMES_MAX) {
-        text.line("divvy_worker_queue_length", &[("worker", load.0)], load.1);
+    let help = "The moving share of a worker's attempts that worked";
+    let mut family = page.gauges("worker_success_rate", help)?;
+    for (worker, rate) in success_rates(workers).into_iter().take(NAMES_MAX) {
+        family.add(&[("worker", worker)], rate)?;
     }
-    let help = "The moving share of a worker's attempts that worked.";
-    text.head("divvy_worker_success_rate", "gauge", help);
-    for (worker, rate) in rates.iter().take(NAMES_MAX) {
-        text.line("divvy_worker_success_rate", &[("worker", worker)], rate);
-    }
+    Ok(())
 }
 
 /// Queue lengths by name: one name may stand for several connections, and a series must not come twice.
-fn merged(loads: &[WorkerLoad]) -> std::collections::BTreeMap<&str, u64> {
-    let mut lengths = std::collections::BTreeMap::new();
+fn queue_lengths(loads: &[WorkerLoad]) -> BTreeMap<&str, u64> {
+    let mut lengths = BTreeMap::new();
     for load in loads {
         *lengths.entry(load.name.as_str()).or_default() += u64::from(load.queue_length);
     }
     lengths
 }
 
-fn limits(text: &mut Text, limits: &[LimitView]) {
-    let limits = &limits[..limits.len().min(NAMES_MAX)];
-    if limits.is_empty() {
-        return;
+/// The success of each worker by name; of several connections of one name, the worst.
+fn success_rates(workers: &[WorkerView]) -> BTreeMap<&str, f64> {
+    let mut rates: BTreeMap<&str, f64> = BTreeMap::new();
+    for worker in workers {
+        let rate = rates.entry(&worker.name).or_insert(worker.success_rate);
+        *rate = rate.min(worker.success_rate);
     }
+    rates
+}
+
+fn limits(page: &mut Page<'_>, limits: &[LimitView]) -> fmt::Result {
     type Figure = fn(&LimitView) -> u64;
     let figures: [(&str, &str, Figure); 2] = [
-        ("divvy_limit_running", "Tasks that run under a limit.", |limit| limit.running),
-        ("divvy_limit_waiting", "Ready tasks that a limit keeps.", |limit| limit.waiting),
+        ("limit_running", "Tasks that run under a limit", |limit| limit.running),
+        ("limit_waiting", "Ready tasks that a limit keeps", |limit| limit.waiting),
     ];
     for (name, help, figure) in figures {
-        text.head(name, "gauge", help);
-        for limit in limits {
+        let mut family = page.gauges(name, help)?;
+        for limit in limits.iter().take(NAMES_MAX) {
             let key = limit.key.as_deref().unwrap_or_default();
-            text.line(name, &[("limit", &limit.name), ("key", key)], figure(limit));
+            family.add(&[("limit", &limit.name), ("key", key)], figure(limit) as f64)?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use prometheus_client::registry::Registry;
+
     use super::*;
+    use crate::http::metrics::{Moment, PREFIX, written};
 
     #[test]
     fn connections_of_one_name_are_one_series() {
@@ -119,16 +128,12 @@ mod tests {
         };
         let scene =
             Scene { workers: vec![load("a", 2), load("b", 1), load("a", 3)], ..Scene::default() };
-        let mut text = Text::default();
-        write(&mut text, &scene, &[("a".into(), 0.5)]);
-        let text = text.into_string();
-        assert_eq!(
-            text.matches("divvy_worker_queue_length{worker=\"a\"} 5\n").count(),
-            1,
-            "{text}"
-        );
-        assert!(text.contains("divvy_worker_success_rate{worker=\"a\"} 0.5\n"), "{text}");
-        assert!(text.contains("divvy_alert{name=\"no_worker\"} 0\n"), "{text}");
-        assert!(text.contains("divvy_total_steals 0\n"), "{text}");
+        let mut registry = Registry::with_prefix(PREFIX);
+        registry.register_collector(Box::new(Moment { scene, ..Moment::default() }));
+        let text = written([&registry]);
+        let length = "divvy_worker_queue_length{worker=\"a\"} 5.0\n";
+        assert_eq!(text.matches(length).count(), 1, "{text}");
+        assert!(text.contains("divvy_alert{name=\"no_worker\"} 0.0\n"), "{text}");
+        assert!(text.contains("divvy_steals_total 0\n"), "{text}");
     }
 }

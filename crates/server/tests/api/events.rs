@@ -193,5 +193,5 @@ async fn an_abandoned_watcher_does_not_stay() {
 async fn connections(world: &World) -> u64 {
     let text = world.get("/metrics").await.text;
     let line = text.lines().find_map(|line| line.strip_prefix("divvy_connections "));
-    line.expect("a figure").parse().unwrap()
+    line.expect("a figure").parse::<f64>().unwrap() as u64
 }

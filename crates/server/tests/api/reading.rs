@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::world::{World, id};
+use crate::world::{World, finished, hello, id};
 
 #[tokio::test]
 async fn pages_follow_each_other_without_gaps_or_repetitions() {
@@ -120,7 +120,10 @@ async fn metrics_are_well_formed_and_count() {
     let tasks: Vec<Value> = (0..3).map(|_| json!({"kind": "a", "queue": queue})).collect();
     world.post("/api/v1/tasks", &json!({"tasks": tasks})).await.ok();
     let answer = world.get("/metrics").await;
-    assert_eq!(answer.headers["content-type"], "text/plain; version=0.0.4; charset=utf-8");
+    assert_eq!(
+        answer.headers["content-type"],
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
     let samples = parse_metrics(&answer.text);
     let value = |name: &str, labels: &[(&str, &str)]| {
         let labels: Vec<(String, String)> =
@@ -136,22 +139,43 @@ async fn metrics_are_well_formed_and_count() {
     assert_eq!(value("divvy_queue_tasks", &[("queue", queue), ("state", "ready")]), 3.0);
     assert_eq!(value("divvy_queue_paused", &[("queue", queue)]), 0.0);
     assert!(value("divvy_commit_seconds_count", &[]) >= 1.0);
+    assert_eq!(value("divvy_task_wait_seconds_count", &[]), 0.0);
     assert!(value("divvy_connections", &[]) >= 1.0);
+}
+
+#[tokio::test]
+async fn waits_and_runs_are_told_as_histograms() {
+    let world = World::start().await;
+    world.post("/api/v1/tasks", &json!({"kind": "a"})).await.ok();
+    let mut worker = world.worker(hello("w1", &["a"])).await.unwrap();
+    let grant = worker.granted().await;
+    let task = grant.task.expect("a grant names its task").id;
+    worker.report(task, grant.token, finished("null")).await;
+    assert!(worker.answered().await);
+    let samples = parse_metrics(&world.get("/metrics").await.text);
+    for family in ["divvy_task_wait_seconds", "divvy_task_run_seconds"] {
+        let name = format!("{family}_bucket");
+        let buckets: Vec<f64> = samples.iter().filter(|s| s.0 == name).map(|s| s.2).collect();
+        assert!(buckets.is_sorted() && buckets.last() == Some(&1.0), "{family}: {buckets:?}");
+        assert!(samples.iter().any(|s| s.0 == format!("{family}_count") && s.2 == 1.0));
+    }
 }
 
 type Sample = (String, Vec<(String, String)>, f64);
 
-/// Reads the Prometheus text format strictly: each sample belongs to the family declared just before it.
+/// Reads the OpenMetrics text format strictly: each sample belongs to the family declared just before it.
 fn parse_metrics(text: &str) -> Vec<Sample> {
-    assert!(text.ends_with('\n'));
+    let text = text.strip_suffix("# EOF\n").expect("the text has an end");
     let mut family = String::new();
     let mut samples: Vec<Sample> = Vec::new();
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
-            assert!(["counter", "gauge", "summary"].contains(&kind), "{line}");
-            // Figures about steals keep the names of the literature, which do not end so.
-            assert!(!name.ends_with("_total") || kind == "counter", "{line}");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert!(
+                !name.ends_with("_total"),
+                "a counter's samples end so, not its family: {line}"
+            );
             family = name.to_owned();
         } else if !line.starts_with("# HELP ") {
             let (name, labels, rest) = split_sample(line);

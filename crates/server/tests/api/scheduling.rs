@@ -135,12 +135,12 @@ async fn alerts_follow_what_is_wrong_and_are_figures_too() {
     assert_eq!(firing(&world).await, ["no_capable_worker"]);
     let text = world.get("/metrics").await.text;
     for line in [
-        "divvy_alert{name=\"no_capable_worker\"} 1",
-        "divvy_alert{name=\"no_worker\"} 0",
-        "divvy_worker_queue_length{worker=\"w1\"} 0",
-        "divvy_worker_success_rate{worker=\"w1\"} 1",
-        "divvy_total_steals 0",
-        "divvy_avg_task_wait_time_seconds 0",
+        "divvy_alert{name=\"no_capable_worker\"} 1.0",
+        "divvy_alert{name=\"no_worker\"} 0.0",
+        "divvy_worker_queue_length{worker=\"w1\"} 0.0",
+        "divvy_worker_success_rate{worker=\"w1\"} 1.0",
+        "divvy_steals_total 0",
+        "divvy_avg_task_wait_time_seconds 0.0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}:\n{text}");
     }
