@@ -5,6 +5,7 @@ SHELL := /bin/bash
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 BINARY = "$${CARGO_TARGET_DIR:-target}/release/divvy"
+DEBUG = "$${CARGO_TARGET_DIR:-target}/debug"
 STEP = @scripts/step
 TASKS ?= 200000
 # Everything that can be compiled: what is behind a feature is checked like the rest.
@@ -18,8 +19,8 @@ help: ## List the targets
 
 run: ## Build, start server and workers, process a sample video (VIDEO=path: your own; ONCE=1: then stop; ARGS=…: more flags)
 	@scripts/prepare run
-	cargo build --release --locked
-	@scripts/providers-for-run $(BINARY)
+	@scripts/build release
+	@scripts/providers $(BINARY) || echo 'run: the sample goes on without them' >&2
 	@once=; if [ -n "$(ONCE)" ] || ! { [ -t 0 ] && [ -t 1 ]; }; then once=--once; fi; \
 	video=; if [ -n "$(VIDEO)" ]; then video=--video; fi; \
 	set -x; exec $(BINARY) up --sample $$video $${video:+"$(VIDEO)"} $$once $(ARGS)
@@ -27,12 +28,11 @@ run: ## Build, start server and workers, process a sample video (VIDEO=path: you
 test: ## Run every check that a change must pass (NEXTEST=0: plain cargo test; NEXTEST=1: install nextest)
 	@scripts/prepare test
 	$(STEP) format cargo fmt --all --check
-	$(STEP) tidy cargo xtask tidy
-	$(STEP) lints cargo clippy $(ALL) --all-targets -- -D warnings
-	$(STEP) binaries cargo build $(ALL) --bins
-	$(STEP) providers scripts/providers
-	$(STEP) tests scripts/tests
-	$(STEP) doc-tests cargo test $(ALL) --doc
+	$(STEP) build scripts/build test
+	$(STEP) tidy $(DEBUG)/xtask tidy
+	$(STEP) providers scripts/providers $(DEBUG)/divvy
+	$(STEP) tests scripts/with-lints scripts/tests
+	$(STEP) doc-tests scripts/with-lints cargo test $(ALL) --doc
 	$(STEP) docs scripts/docs
 	@echo; echo "Every check passed."
 
@@ -47,7 +47,7 @@ fmt: ## Format all code
 
 bench: ## Measure one task's life from end to end (TASKS=200000); BENCHMARKING.md explains the figures
 	@scripts/prepare build
-	cargo build --release --locked
+	@PROVIDERS=0 scripts/build release
 	$(BINARY) bench life --tasks $(TASKS) --json
 
 install: ## Install the binary `divvy` for this user

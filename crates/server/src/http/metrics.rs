@@ -10,7 +10,6 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use divvy_engine::Snapshot;
 use divvy_http::ApiError;
-use divvy_http::ApiError;
 use divvy_types::TaskState;
 use divvy_types::view::{QueueView, WorkerView};
 use http::header::CONTENT_TYPE;

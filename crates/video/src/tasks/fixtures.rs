@@ -1,6 +1,6 @@
 //! What tests of tasks share: a studio on a private folder, clips made by the real ffmpeg, and plans for them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use divvy::objects::{BlobId, Objects};
@@ -104,17 +104,10 @@ pub(crate) fn options() -> ToolOptions {
     ToolOptions { launcher, ..ToolOptions::default() }
 }
 
-/// A provider as `scripts/providers` has installed it for tests.
+/// A provider as `scripts/providers` has installed it for this user.
 pub(super) fn installed(name: &str) -> Choice {
-    let root = std::env::var_os("DIVVY_TEST_PROVIDERS").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache/divvy-test/providers"),
-        PathBuf::from,
-    );
-    let folder = root.join(name);
-    assert!(
-        folder.join("installed").exists(),
-        "{name} is missing in {root:?}: run scripts/providers"
-    );
+    let folder = crate::tools::provider::folder(name);
+    assert!(folder.join("installed").exists(), "{name} is missing in {folder:?}: run `make test`");
     let path = |end: &str| folder.join(end).to_str().unwrap().to_owned();
     Choice::Exec(vec![path("venv/bin/python"), "-I".into(), "-B".into(), path("provider.py")])
 }
