@@ -7,7 +7,7 @@
 
 mod audio;
 #[cfg(test)]
-#[path = "../../tests/corpus/mod.rs"]
+#[path = "../../tests/video/corpus/mod.rs"]
 mod corpus;
 mod encode;
 mod fetch;

@@ -1,0 +1,76 @@
+//! The window: what does not fit waits in the store, in order, and survives a restart there.
+
+use crate::support::{World, after, task};
+use divvy_engine::Request;
+use divvy_engine::runner::Options;
+use divvy_types::{TaskId, TaskState};
+
+fn small_window() -> Options {
+    Options { window_tasks: 50, ..Options::default() }
+}
+
+#[test]
+fn every_task_runs_once_oldest_first_even_over_a_restart() {
+    let mut world = World::with(small_window());
+    for start in (1..=9_000u128).step_by(500) {
+        world.submit((start..start + 500).map(task).collect()).unwrap();
+        world.now = world.now.plus_ms(1);
+    }
+    let counts = world.engine.core().scheduler().counts();
+    assert!(counts.spilled > 8_000, "{counts:?}");
+    assert_eq!(counts.ready + counts.spilled, 9_000);
+    let mut seen = Vec::new();
+    work(&mut world, &mut seen, 4_000);
+    let mut world = world.restart(1_000);
+    work(&mut world, &mut seen, 10_000);
+    assert_eq!(seen, (1..=9_000).collect::<Vec<u128>>());
+    let counts = world.engine.core().scheduler().counts();
+    assert_eq!((counts.ready, counts.spilled, counts.leased), (0, 0, 0));
+}
+
+fn work(world: &mut World, seen: &mut Vec<u128>, at_most: usize) {
+    let mut worker = world.join("w", 1, vec![]);
+    for _ in 0..at_most {
+        let Some(granted) = worker.grants().pop() else { break };
+        seen.push(granted.spec.id.0);
+        world.finish(&worker, &granted);
+    }
+    // What was granted last goes back unrun.
+    if let Some(granted) = worker.grants().pop() {
+        world.report(
+            &worker,
+            granted.spec.id,
+            granted.token,
+            divvy_types::AttemptOutcome::Released,
+        );
+    }
+    world.engine.step(world.now, Request::Stopping { worker: worker.key }).expect("steps");
+    for granted in worker.grants() {
+        world.report(
+            &worker,
+            granted.spec.id,
+            granted.token,
+            divvy_types::AttemptOutcome::Released,
+        );
+    }
+    world.engine.step(world.now, Request::Disconnect { worker: worker.key }).expect("steps");
+}
+
+#[test]
+fn a_task_that_waits_in_the_store_can_be_cancelled_and_takes_its_dependents_along() {
+    let mut world = World::with(small_window());
+    world.submit((1..=200).map(task).collect()).unwrap();
+    world.submit(vec![after(500, &[200])]).unwrap();
+    assert_eq!(world.state(TaskId(200)), None, "it waits in the store");
+    let state = world
+        .ask(|reply| Request::Cancel { id: TaskId(200), reason: "no need".into(), reply })
+        .unwrap();
+    assert_eq!(state, TaskState::Cancelled);
+    assert_eq!(world.state(TaskId(500)), None, "its dependent was cancelled too");
+    let mut seen = Vec::new();
+    work(&mut world, &mut seen, 1_000);
+    assert_eq!(seen, (1..=199).collect::<Vec<u128>>());
+    let again =
+        world.ask(|reply| Request::Cancel { id: TaskId(200), reason: "again".into(), reply });
+    assert!(again.unwrap_err().to_string().contains("nothing is left to cancel"));
+}

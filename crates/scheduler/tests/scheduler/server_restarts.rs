@@ -1,0 +1,217 @@
+//! After a restart: what was open is open again, what runs goes on, and nothing old is believed.
+
+use crate::support::*;
+use divvy_scheduler::{Input, Options, RecoveredTask, ReportAnswer};
+use divvy_types::{ErrorClass, Fact, FailureVerdict, Seq, TaskId, TaskState, Timestamp, Token};
+
+fn restarted() -> World {
+    World::recovering(Options { epoch: 5, ..Options::default() })
+}
+
+fn held_by_lost(number: u64) -> RecoveredTask {
+    let mut task = recovered(spec(number));
+    task.held = Some((Token::new(4, number), "worker-1".into()));
+    task
+}
+
+#[test]
+fn nothing_is_granted_before_everything_is_known() {
+    let mut world = restarted();
+    world.feed(Input::QueuePaused { queue: "mail".into(), paused: true });
+    assert!(world.actions.is_empty(), "the store knows of the pause");
+    world.join(1, 10);
+    world.feed(Input::TaskRecovered(recovered(spec(1))));
+    world.feed(Input::TaskRecovered(recovered(after(spec(2), &[(1, false)]))));
+    let mut later = recovered(spec(3));
+    later.retry_at = Some(world.now.plus_ms(500));
+    later.attempts = 2;
+    world.feed(Input::TaskRecovered(later));
+    assert_eq!(world.grants(), []);
+    world.feed(Input::RecoveryEnded);
+    assert_eq!(world.grants(), [(1, 1)]);
+    assert_eq!(world.scheduler.lease_token(Seq(1)).unwrap().epoch(), 5);
+    world.end(1, 1, finished());
+    assert_eq!(world.grants(), [(1, 2)]);
+    world.pass_ms(500);
+    assert_eq!(world.grants(), [(1, 3)]);
+}
+
+#[test]
+fn a_held_attempt_goes_on_when_its_worker_comes_back() {
+    let mut world = restarted();
+    world.feed(Input::TaskRecovered(held_by_lost(1)));
+    world.feed(Input::RecoveryEnded);
+    assert_eq!(world.scheduler.status(Seq(1)).unwrap().worker, Some("worker-1".into()));
+    world.join_with(7, 1, |worker| worker.held = vec![(Seq(1), Token::new(4, 1))]);
+    assert!(world.actions.is_empty());
+    world.submit(vec![spec(2)]);
+    assert_eq!(world.grants(), [], "an adopted attempt takes up credit");
+    world.pass_ms(20_000);
+    assert_eq!(world.fact_names(), Vec::<String>::new(), "held is recorded already");
+    world.end(7, 1, finished());
+    assert_eq!((world.answers(), world.grants()), (vec![ReportAnswer::Recorded], vec![(7, 2)]));
+}
+
+#[test]
+fn a_held_attempt_whose_report_comes_first_is_believed() {
+    let mut world = restarted();
+    world.feed(Input::TaskRecovered(held_by_lost(1)));
+    world.feed(Input::RecoveryEnded);
+    world.join(7, 1);
+    world.report(7, 1, Token::new(4, 99), finished());
+    assert_eq!(world.answers(), [ReportAnswer::Refused]);
+    world.report(7, 1, Token::new(4, 1), finished());
+    assert_eq!(world.answers(), [ReportAnswer::Recorded]);
+    assert!(world.scheduler.is_idle());
+}
+
+#[test]
+fn a_held_attempt_that_nobody_claims_is_lost_after_a_lease_time() {
+    let mut world = restarted();
+    world.feed(Input::TaskRecovered(held_by_lost(1)));
+    world.feed(Input::RecoveryEnded);
+    world.join(9, 1);
+    assert_eq!(world.grants(), []);
+    world.pass_ms(30_000);
+    let Fact::AttemptFailed { error, token, worker, .. } = world.facts()[0] else {
+        panic!("no fact")
+    };
+    assert_eq!(
+        (error.class, *token, worker.as_str()),
+        (ErrorClass::WorkerLost, Token::new(4, 1), "worker-1")
+    );
+    assert_eq!(world.grants(), [(9, 1)]);
+}
+
+#[test]
+fn a_short_attempt_is_adopted_only_if_it_cannot_have_failed() {
+    let mut world = restarted();
+    world.feed(Input::TaskRecovered(recovered(spec(1))));
+    let mut failed = recovered(spec(2));
+    failed.attempts = 1;
+    failed.retry_at = Some(world.now.plus_ms(60_000));
+    world.feed(Input::TaskRecovered(failed));
+    world.feed(Input::RecoveryEnded);
+    world.submit(vec![spec(3)]);
+    let old = Token::new(4, 8);
+    world.join_with(1, 4, |worker| {
+        worker.kinds = vec!["other".into()];
+        worker.held = vec![
+            (Seq(1), old),
+            (Seq(2), old),
+            (Seq(3), old),
+            (Seq(4), old),
+            (Seq(1), Token::new(5, 1)),
+        ];
+    });
+    let stopped: Vec<u64> = world.stops().iter().map(|(_, seq, ..)| *seq).collect();
+    assert_eq!(stopped, [2, 3, 4, 1]);
+    assert_eq!(
+        (world.state(1), world.state(2)),
+        (Some(TaskState::Leased), Some(TaskState::Scheduled))
+    );
+    world.join(2, 10);
+    assert_eq!(world.grants(), [(2, 3)], "the adopted task left its lane");
+    world.report(1, 1, old, finished());
+    assert_eq!(world.answers(), [ReportAnswer::Recorded]);
+}
+
+#[test]
+fn a_task_that_was_settling_keeps_its_dependents_until_its_children_are_done() {
+    for fails in [false, true] {
+        let mut world = restarted();
+        world.join(1, 10);
+        world.feed(Input::SettlingRecovered {
+            seq: Seq(2),
+            task: TaskId(2),
+            failed: false,
+            spawned_by: Some(Seq(1)),
+            workflow: None,
+        });
+        world.feed(Input::SettlingRecovered {
+            seq: Seq(1),
+            task: TaskId(1),
+            failed: false,
+            spawned_by: None,
+            workflow: None,
+        });
+        let mut child = recovered(spec(3));
+        child.spawned_by = Some(Seq(2));
+        world.feed(Input::TaskRecovered(child));
+        world.feed(Input::TaskRecovered(recovered(after(spec(4), &[(1, false)]))));
+        world.feed(Input::RecoveryEnded);
+        assert_eq!(world.grants(), [(1, 3)]);
+        if fails {
+            world.end(1, 3, failure(FailureVerdict::Dead));
+            assert!(world.cancel_reason(4).is_some());
+            assert!(world.scheduler.is_idle());
+        } else {
+            world.end(1, 3, finished());
+            assert_eq!(world.grants(), [(1, 4)]);
+        }
+    }
+}
+
+#[test]
+fn a_dependency_that_was_met_before_a_replay_does_not_tie_a_knot() {
+    let mut world = restarted();
+    world.join(1, 10);
+    // Task 1 died, so task 2, which may ignore that, was ready. Then 1 was put back, and finished with a child that
+    // waits for 2.
+    world.feed(Input::SettlingRecovered {
+        seq: Seq(1),
+        task: TaskId(1),
+        failed: false,
+        spawned_by: None,
+        workflow: None,
+    });
+    world.feed(Input::TaskRecovered(recovered(after(spec(2), &[(1, true)]))));
+    let mut child = recovered(after(spec(3), &[(2, false)]));
+    child.spawned_by = Some(Seq(1));
+    world.feed(Input::TaskRecovered(child));
+    world.feed(Input::TaskRecovered(recovered(after(spec(4), &[(1, true)]))));
+    world.feed(Input::RecoveryEnded);
+    assert_eq!(world.grants(), [(1, 2)]);
+    world.end(1, 2, finished());
+    assert_eq!(world.grants(), [(1, 3)], "whoever is not part of the knot waits");
+    world.end(1, 3, finished());
+    assert_eq!(world.grants(), [(1, 4)]);
+    world.end(1, 4, finished());
+    assert!(world.scheduler.is_idle());
+}
+
+#[test]
+fn a_dependency_that_was_met_before_a_resume_does_not_tie_a_knot() {
+    let put_back_at = Timestamp(1_600_000_000_000_000);
+    let put_back = |spec| RecoveredTask { retry_at: Some(put_back_at), ..recovered(spec) };
+    let mut world = restarted();
+    world.join(1, 10);
+    let (seq, task) = (Seq(1), TaskId(1));
+    let (failed, spawned_by, workflow) = (false, None, None);
+    world.feed(Input::SettlingRecovered { seq, task, failed, spawned_by, workflow });
+    world.feed(Input::TaskRecovered(put_back(after(spec(2), &[(1, false)]))));
+    // Task 3 was put back with task 2, so it does wait for that.
+    world.feed(Input::TaskRecovered(put_back(after(spec(3), &[(2, true)]))));
+    // Task 4 went on when task 3 was cancelled.
+    world.feed(Input::TaskRecovered(recovered(after(spec(4), &[(3, true)]))));
+    let child = put_back(after(spec(5), &[(4, false)]));
+    world.feed(Input::TaskRecovered(RecoveredTask { spawned_by: Some(Seq(1)), ..child }));
+    world.feed(Input::RecoveryEnded);
+    for number in [4, 5, 2, 3] {
+        assert_eq!(world.grants(), [(1, number)]);
+        world.end(1, number, finished());
+    }
+    assert!(world.scheduler.is_idle());
+}
+
+#[test]
+fn a_task_that_has_run_does_not_wait_for_what_was_put_back() {
+    let mut world = restarted();
+    world.join(1, 10);
+    world.feed(Input::TaskRecovered(recovered(spec(1))));
+    let retried = recovered(after(spec(2), &[(1, true)]));
+    let retry_at = Some(world.now);
+    world.feed(Input::TaskRecovered(RecoveredTask { attempts: 1, retry_at, ..retried }));
+    world.feed(Input::RecoveryEnded);
+    assert_eq!(world.grants(), [(1, 1), (1, 2)]);
+}

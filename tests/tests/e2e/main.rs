@@ -1,0 +1,12 @@
+//! The whole of divvy from outside: real processes, real kills, real browsers.
+
+#![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
+
+mod a_damaged_store_is_refused;
+mod a_full_disk_refuses_tasks_but_loses_none;
+mod a_video_survives_what_goes_wrong;
+mod nothing_is_lost_when_processes_are_killed;
+mod people_use_the_pages;
+mod scenarios_of_load;
+mod ten_thousand_idle_workers_and_one_task;
+mod what_was_set_survives_a_kill;
