@@ -15,7 +15,7 @@ pub use convert::{
 };
 pub use convert_report::{outcome_from_wire, outcome_to_wire};
 
-/// The generated messages and services.
+/// The generated messages and services. A test compares them with the protocol and writes them anew on demand.
 #[allow(
     missing_docs,
     unreachable_pub,
@@ -26,5 +26,5 @@ pub use convert_report::{outcome_from_wire, outcome_to_wire};
     reason = "generated from divvy.proto, where the comments are"
 )]
 pub mod v1 {
-    tonic::include_proto!("divvy.v1");
+    include!("../generated/divvy.v1.rs");
 }

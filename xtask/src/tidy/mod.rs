@@ -30,6 +30,9 @@ use source::RustFile;
 use tree::Tree;
 use workspace::Workspace;
 
+/// How Rust begins that a program wrote: rules for readers are not for it.
+const GENERATED: &str = "// This file is @generated";
+
 /// Checks every rule and prints what is wrong. Returns whether nothing is.
 pub(crate) fn run(verbose: bool) -> anyhow::Result<bool> {
     let root =
@@ -51,7 +54,8 @@ fn check(tree: &Tree, workspace: &Workspace) -> Report {
     links::check(tree, &mut report);
 
     let mut sources: Vec<RustFile> = Vec::new();
-    for file in tree.files.iter().filter(|file| file.path.ends_with(".rs")) {
+    let written = |file: &&tree::TextFile| !file.text.starts_with(GENERATED);
+    for file in tree.files.iter().filter(|file| file.path.ends_with(".rs")).filter(written) {
         match RustFile::parse(&file.path, &file.text) {
             Ok(source) => sources.push(source),
             Err(finding) => report.findings.push(finding),

@@ -1,7 +1,5 @@
 //! Every field of a spec survives the wire, alone and with others; defaults cost nothing; unknown numbers are refused.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use divvy_proto::{granted_spec_from_wire, spec_from_wire, spec_to_wire, v1};
 use divvy_types::{
     Dependency, ErrorClass, Matching, Name, OnConflict, Payload, RetryPolicy, RetryRule, TaskId,
