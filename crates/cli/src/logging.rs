@@ -4,9 +4,11 @@
 
 use std::fmt;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::output::words;
 
@@ -15,21 +17,29 @@ pub(crate) const VARIABLE: &str = "DIVVY_LOG";
 
 /// Starts to log. `service` is for commands that run long.
 pub(crate) fn start(service: bool, verbose: u8) {
-    let default = match (service, verbose) {
-        (false, 0) => "warn",
-        (true, 0) | (false, 1) => "info",
-        (true, 1) => {
-            "info,divvy=debug,divvy_cli=debug,divvy_engine=debug,divvy_server=debug,divvy_worker=debug"
-        }
-        _ => "debug",
-    };
-    let filter = EnvFilter::try_from_env(VARIABLE).unwrap_or_else(|_| EnvFilter::new(default));
-    let format = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter = std::env::var(VARIABLE).ok().and_then(|wish| wish.parse().ok());
+    let format = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_timer(Clock);
+        .with_timer(Clock)
+        .with_target(verbose > 0)
+        .with_ansi(false);
+    let all = tracing_subscriber::registry()
+        .with(format)
+        .with(filter.unwrap_or_else(|| usual(service, verbose)));
     // Only a second start in one process could fail, and there is none.
-    let _ = format.with_target(verbose > 0).with_ansi(false).try_init();
+    let _ = all.try_init();
+}
+
+/// What is said if `DIVVY_LOG` does not say it.
+fn usual(service: bool, verbose: u8) -> Targets {
+    let all = match (service, verbose) {
+        (false, 0) => LevelFilter::WARN,
+        (true, 0 | 1) | (false, 1) => LevelFilter::INFO,
+        _ => LevelFilter::DEBUG,
+    };
+    // The names of all crates of divvy begin with `divvy`.
+    let own = if verbose > 0 && service { LevelFilter::DEBUG } else { all };
+    Targets::new().with_default(all).with_target("divvy", own)
 }
 
 /// Hours, minutes and seconds in UTC: a person who watches knows the day.
