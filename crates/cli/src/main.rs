@@ -19,6 +19,8 @@ mod supervise;
 mod values;
 mod video;
 mod watch;
+#[cfg(test)]
+mod whole_way;
 mod workflow;
 
 use std::process::ExitCode;

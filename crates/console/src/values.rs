@@ -181,7 +181,7 @@ macro_rules! deserialize_text {
         }
     )*};
 }
-deserialize_text!(Span, Size);
+deserialize_text!(Span, Size, Moment);
 
 #[cfg(test)]
 mod tests {

@@ -64,7 +64,7 @@ fn with_history(explanation: Explanation, task: TaskDetail) -> TaskExplanation {
         error: summary.error,
         submitted_at: summary.submitted_at,
         ended_at: summary.ended_at,
-        after: terms.after,
+        after: terms.after.clone(),
         history,
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use divvy_store::{AttemptRecord, PageQuery, Reader, TaskRecord};
 use divvy_types::alike::normalise;
 use divvy_types::limits::PAGE_ROWS_MAX;
-use divvy_types::view::{Attempt, DeadGroup, Page, Progress, TaskDetail, TaskSummary, TermsView};
+use divvy_types::view::{Attempt, DeadGroup, Page, Progress, TaskDetail, TaskSummary};
 use divvy_types::{Name, Seq, TaskId, TaskSpec, TaskState, WaitReason, WorkflowId};
 use tokio::sync::Semaphore;
 
@@ -340,7 +340,9 @@ fn fits(filter: &TaskFilter, spec: &TaskSpec) -> bool {
 }
 
 fn detail(record: TaskRecord, present: Option<Present>, spawned_by: Option<TaskId>) -> TaskDetail {
-    let TaskRecord { submitted_at, spec, attempts, counted, outcome, .. } = record;
+    let TaskRecord { submitted_at, mut spec, attempts, counted, outcome, .. } = record;
+    // The summary has it, and a task that only has a workflow needs no box for its terms.
+    let workflow = spec.workflow.is_some().then(|| spec.workflow.take()).flatten();
     let last_error = attempts.last().map(|attempt| attempt.error.clone());
     let last_worker = attempts.last().map(|attempt| attempt.worker.clone());
     let mut history: Vec<Attempt> = attempts.into_iter().map(shown).collect();
@@ -380,16 +382,9 @@ fn detail(record: TaskRecord, present: Option<Present>, spawned_by: Option<TaskI
         error,
         submitted_at,
         ended_at,
-        workflow: spec.terms.workflow.as_deref().cloned(),
+        workflow: workflow.map(|workflow| *workflow),
     };
-    TaskDetail {
-        summary,
-        payload: spec.payload,
-        result,
-        terms: TermsView::from(&*spec.terms),
-        spawned_by,
-        history,
-    }
+    TaskDetail { summary, payload: spec.payload, result, terms: spec.terms, spawned_by, history }
 }
 
 fn shown(attempt: AttemptRecord) -> Attempt {

@@ -22,8 +22,8 @@ pub(crate) fn terms_from_wire(wire: &mut v1::TaskSpec) -> Result<Terms, WireErro
         needs: names(std::mem::take(&mut wire.needs)),
         matching: matching_from_wire(wire.matching)?,
         after: after.collect::<Result<_, WireError>>()?,
-        run_at: (wire.run_at_us != 0).then_some(Timestamp(wire.run_at_us)),
-        deadline: (wire.deadline_us != 0).then_some(Timestamp(wire.deadline_us)),
+        run_at: time(wire.run_at_us),
+        deadline: time(wire.deadline_us),
         timeout_ms: (wire.timeout_ms != 0).then_some(wire.timeout_ms),
         retry: wire.retry.take().map(retry_from_wire).transpose()?.unwrap_or_default(),
         workflow: wire.workflow.take().map(workflow_from_wire).transpose()?.map(Box::new),
@@ -41,19 +41,48 @@ pub(crate) fn terms_to_wire(terms: &Terms, wire: &mut v1::TaskSpec) {
         task: Bytes::copy_from_slice(&edge.task.to_bytes()),
         optional: edge.optional,
     };
-    wire.needs = terms.needs.iter().map(Name::to_string).collect();
-    wire.matching = terms.matching.map_or(v1::Matching::Default, matching_to_wire).into();
-    wire.after = terms.after.iter().map(edge).collect();
-    wire.run_at_us = terms.run_at.map_or(0, |at| at.0);
-    wire.deadline_us = terms.deadline.map_or(0, |at| at.0);
-    wire.timeout_ms = terms.timeout_ms.unwrap_or(0);
-    wire.retry = (!terms.retry.is_default()).then(|| retry_to_wire(&terms.retry));
-    wire.workflow = terms.workflow.as_deref().map(workflow_to_wire);
-    wire.unique = terms.unique.as_ref().map(unique_to_wire);
-    wire.limits = terms.limits.iter().map(Name::to_string).collect();
-    wire.fair_key = terms.fair_key.as_ref().map(Name::to_string).unwrap_or_default();
-    wire.affinity = terms.affinity.as_ref().map(Name::to_string).unwrap_or_default();
-    wire.cost_hint = terms.cost_hint;
+    // Named one by one, so that a new term cannot be forgotten.
+    let Terms {
+        needs,
+        matching,
+        after,
+        run_at,
+        deadline,
+        timeout_ms,
+        retry,
+        workflow,
+        unique,
+        limits,
+        fair_key,
+        affinity,
+        cost_hint,
+    } = terms;
+    wire.needs = texts(needs);
+    wire.matching = matching.map_or(v1::Matching::Default, matching_to_wire).into();
+    wire.after = after.iter().map(edge).collect();
+    wire.run_at_us = run_at.map_or(0, |at| at.0);
+    wire.deadline_us = deadline.map_or(0, |at| at.0);
+    wire.timeout_ms = timeout_ms.unwrap_or(0);
+    wire.retry = (!retry.is_default()).then(|| retry_to_wire(retry));
+    wire.workflow = workflow.as_deref().map(workflow_to_wire);
+    wire.unique = unique.as_ref().map(unique_to_wire);
+    wire.limits = texts(limits);
+    wire.fair_key = text(fair_key);
+    wire.affinity = text(affinity);
+    wire.cost_hint = *cost_hint;
+}
+
+fn texts(names: &[Name]) -> Vec<String> {
+    names.iter().map(Name::to_string).collect()
+}
+
+fn text(name: &Option<Name>) -> String {
+    name.as_ref().map(Name::to_string).unwrap_or_default()
+}
+
+/// A time that has no text form could not be told to people, nor be compared after it was stored.
+fn time(micros: u64) -> Option<Timestamp> {
+    (micros != 0).then_some(Timestamp(micros).min(Timestamp::MAX))
 }
 
 fn names(list: Vec<String>) -> Vec<Name> {

@@ -1,7 +1,7 @@
 //! The words of divvy: data that every layer speaks, and nothing that acts.
 //!
 //! Reading order: [`id`], [`time`], [`spec`] (what a task is), [`terms`], [`retry`] and [`need`]
-//! (what may be said about it), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
+//! (what may be said about it), [`flat`] (how that is read), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
 //! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long),
 //! [`fact`] (what is written down), [`report`] (how an attempt ended), [`schedule`] (tasks that come by themselves),
 //! [`view`] (what people see of tasks and workers), [`overview`] (and of the server as a whole), [`machine`] (how the
@@ -12,6 +12,7 @@
 pub mod alike;
 pub mod cut;
 pub mod fact;
+pub mod flat;
 pub mod id;
 pub mod limits;
 pub mod machine;
@@ -41,7 +42,7 @@ pub use report::{AttemptOutcome, ErrorClass, Failure, FailureVerdict, TaskError}
 pub use retry::{RetryPolicy, RetryRule, RetryTerms};
 pub use schedule::{Schedule, ScheduleView};
 pub use settings::Settings;
-pub use spec::{Dependency, SpecError, TaskSpec, Workflow, WorkflowRole};
+pub use spec::{Dependency, NewTask, SpecError, TaskSpec, Workflow, WorkflowRole};
 pub use state::TaskState;
 pub use terms::{Matching, OnConflict, Terms, Unique};
 pub use time::Timestamp;

@@ -2,11 +2,13 @@
 //!
 //! Data only. When the ticks of an expression are is in `divvy-calendar`; what happens at a tick is in `divvy-engine`.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
-use crate::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE, SpecError};
-use crate::{Matching, Name, Payload, RetryPolicy, TaskId, TaskSpec, Terms, Timestamp};
+use crate::spec::{DEFAULT_PRIORITY, SpecError, default_queue};
+use crate::terms::Sparse;
+use crate::{Name, Payload, TaskId, TaskSpec, Terms, Timestamp, flat};
 
 /// A task that is submitted at every tick of a calendar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,47 +43,22 @@ pub struct Schedule {
 }
 
 /// The task of a schedule: a spec without what differs from tick to tick.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Template {
     /// Which handler runs it.
     pub kind: Name,
     /// Which queue it waits in.
-    #[serde(default = "default_queue")]
     pub queue: Name,
     /// What the handler gets.
-    #[serde(default)]
     pub payload: Payload,
     /// 1 to 5; 5 goes first.
-    #[serde(default = "default_priority")]
     pub priority: u8,
-    /// What the worker must have.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub needs: Vec<Name>,
-    /// What to do when no worker has all of that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub matching: Option<Matching>,
     /// When it should be done, in milliseconds after its tick.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
-    /// How long one attempt may take, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-    /// What happens after a failed attempt.
-    #[serde(default, skip_serializing_if = "RetryPolicy::is_default")]
-    pub retry: RetryPolicy,
-    /// Limits that it runs under.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Name>,
-    /// Whose share of its queue it uses.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fair_key: Option<Name>,
-    /// Tasks with the same key run on the same worker where that costs no waiting.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub affinity: Option<Name>,
-    /// How large it is, in any unit that grows with its run time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost_hint: Option<u64>,
+    /// Everything else, except the times, dependencies, workflow and unique key, which are for a single task.
+    #[serde(flatten)]
+    pub terms: Sparse<Terms>,
 }
 
 /// What becomes of ticks that were missed, because the server was down or its clock was set forward.
@@ -168,26 +145,33 @@ impl Template {
     /// What a spec says that does not differ from tick to tick: all but its id, times, dependencies, workflow and
     /// unique key.
     pub fn of(spec: TaskSpec) -> Self {
-        let TaskSpec { kind, queue, payload, priority, terms, .. } = spec;
-        Self {
-            kind,
-            queue,
-            payload,
-            priority,
-            needs: terms.needs.clone(),
-            matching: terms.matching,
-            deadline_ms: None,
-            timeout_ms: terms.timeout_ms,
-            retry: terms.retry.clone(),
-            limits: terms.limits.clone(),
-            fair_key: terms.fair_key.clone(),
-            affinity: terms.affinity.clone(),
-            cost_hint: terms.cost_hint,
-        }
+        let TaskSpec { id: _, kind, queue, payload, priority, terms } = spec;
+        let terms = Terms {
+            after: Vec::new(),
+            run_at: None,
+            deadline: None,
+            workflow: None,
+            unique: None,
+            ..terms.into_inner()
+        };
+        Self { kind, queue, payload, priority, deadline_ms: None, terms: terms.into() }
     }
 
     /// Checks every field against its limit.
     pub fn validate(&self) -> Result<(), SpecError> {
+        let Terms { after, run_at, deadline, workflow, unique, .. } = &*self.terms;
+        for (term, given) in [
+            ("after", !after.is_empty()),
+            ("run_at", run_at.is_some()),
+            ("deadline", deadline.is_some()),
+            ("workflow", workflow.is_some()),
+            ("unique", unique.is_some()),
+        ] {
+            if given {
+                let problem = "is for a single task, not for the tasks of a schedule; leave it out";
+                return Err(SpecError::field(term, problem.to_owned()));
+            }
+        }
         self.spec(TaskId(0), Timestamp(0)).validate()?;
         let bytes = self.payload.data().len();
         if bytes > SCHEDULE_PAYLOAD_BYTES_MAX {
@@ -201,40 +185,42 @@ impl Template {
 
     /// The task of one tick, whose time handlers find as its `run_at`.
     pub fn spec(&self, id: TaskId, tick: Timestamp) -> TaskSpec {
-        TaskSpec {
-            id,
-            kind: self.kind.clone(),
-            queue: self.queue.clone(),
-            payload: self.payload.clone(),
-            priority: self.priority,
-            terms: Terms {
-                needs: self.needs.clone(),
-                matching: self.matching,
-                run_at: Some(tick),
-                deadline: self.deadline_ms.map(|ms| tick.plus_ms(ms)),
-                timeout_ms: self.timeout_ms,
-                retry: self.retry.clone(),
-                limits: self.limits.clone(),
-                fair_key: self.fair_key.clone(),
-                affinity: self.affinity.clone(),
-                cost_hint: self.cost_hint,
-                ..Terms::default()
-            }
-            .into(),
-        }
+        let Self { kind, queue, payload, priority, deadline_ms, terms } = self.clone();
+        let mut spec = TaskSpec { id, kind, queue, payload, priority, terms };
+        spec.run_at = Some(tick);
+        spec.deadline = deadline_ms.map(|ms| tick.plus_ms(ms));
+        spec
+    }
+}
+
+/// What the task of a schedule says besides its terms.
+#[derive(Default)]
+struct Head {
+    kind: Option<Name>,
+    queue: Option<Name>,
+    payload: Payload,
+    priority: Option<u8>,
+    deadline_ms: Option<u64>,
+}
+crate::beside_terms!(Head { kind, queue, payload, priority, deadline_ms }
+    without { after, run_at, deadline, workflow, unique });
+
+impl<'de> Deserialize<'de> for Template {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (head, terms): (Head, Terms) = flat::read(deserializer)?;
+        Ok(Self {
+            kind: head.kind.ok_or_else(|| D::Error::missing_field("kind"))?,
+            queue: head.queue.unwrap_or_else(default_queue),
+            payload: head.payload,
+            priority: head.priority.unwrap_or(DEFAULT_PRIORITY),
+            deadline_ms: head.deadline_ms,
+            terms: terms.into(),
+        })
     }
 }
 
 fn utc() -> Name {
     Name::const_new("UTC")
-}
-
-fn default_queue() -> Name {
-    Name::const_new(DEFAULT_QUEUE)
-}
-
-fn default_priority() -> u8 {
-    DEFAULT_PRIORITY
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -253,7 +239,7 @@ mod tests {
         let mut full = short;
         full.task.payload = Payload::json(r#"{"a":1}"#).unwrap();
         full.task.deadline_ms = Some(60_000);
-        full.task.retry.limit = 1;
+        full.task.terms.retry.limit = 1;
         full.paused = Some(true);
         full.jitter_ms = 5;
         full.end = Some(Timestamp(1_000_000));
@@ -269,7 +255,7 @@ mod tests {
     #[test]
     fn the_task_of_a_tick_has_the_ticks_time_and_the_template_of_it_is_the_template() {
         let mut template = Template::new("report");
-        template.needs = vec!["gpu".into()];
+        template.terms.needs = vec!["gpu".into()];
         let spec = template.spec(TaskId(7), Timestamp(5_000_000));
         assert_eq!(
             (spec.id, spec.run_at, spec.deadline),

@@ -4,28 +4,25 @@
 
 use std::ops::{Deref, DerefMut};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::limits::*;
 use crate::terms::{Sparse, Terms};
-use crate::{Name, Payload, TaskId, Timestamp, WorkflowId};
+use crate::{Name, Payload, TaskId, Timestamp, WorkflowId, flat};
 
 /// One unit of work. What most tasks leave alone is in its [`Terms`], whose fields are read and set like its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TaskSpec {
     /// Names the task; the same id with the same spec is the same task.
     pub id: TaskId,
     /// Which handler runs it, such as `video.probe`.
     pub kind: Name,
     /// Which queue it waits in.
-    #[serde(default = "default_queue")]
     pub queue: Name,
     /// What the handler gets.
-    #[serde(default)]
     pub payload: Payload,
     /// 1 to 5; 5 goes first.
-    #[serde(default = "default_priority")]
     pub priority: u8,
     /// Everything else.
     #[serde(flatten)]
@@ -45,6 +42,55 @@ impl DerefMut for TaskSpec {
     }
 }
 
+/// A task as it is sent: a [`TaskSpec`] whose id may be left out, in which case whoever takes it makes one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTask {
+    /// Names the task, if its submitter does.
+    pub id: Option<TaskId>,
+    /// The rest, with an id that means nothing.
+    rest: TaskSpec,
+}
+
+impl NewTask {
+    /// The task, with an id that is made if it has none.
+    pub fn into_spec(self, make_id: impl FnOnce() -> TaskId) -> TaskSpec {
+        TaskSpec { id: self.id.unwrap_or_else(make_id), ..self.rest }
+    }
+}
+
+/// What a task says besides its terms.
+#[derive(Default)]
+struct Head {
+    id: Option<TaskId>,
+    kind: Option<Name>,
+    queue: Option<Name>,
+    payload: Payload,
+    priority: Option<u8>,
+}
+crate::beside_terms!(Head { id, kind, queue, payload, priority } without {});
+
+impl<'de> Deserialize<'de> for NewTask {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (head, terms): (Head, Terms) = flat::read(deserializer)?;
+        let rest = TaskSpec {
+            id: TaskId(0),
+            kind: head.kind.ok_or_else(|| D::Error::missing_field("kind"))?,
+            queue: head.queue.unwrap_or_else(default_queue),
+            payload: head.payload,
+            priority: head.priority.unwrap_or(DEFAULT_PRIORITY),
+            terms: terms.into(),
+        };
+        Ok(Self { id: head.id, rest })
+    }
+}
+
+impl<'de> Deserialize<'de> for TaskSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let NewTask { id, rest } = NewTask::deserialize(deserializer)?;
+        Ok(Self { id: id.ok_or_else(|| D::Error::missing_field("id"))?, ..rest })
+    }
+}
+
 /// The queue of a task that names none.
 pub const DEFAULT_QUEUE: &str = "default";
 /// The priority of a task that names none.
@@ -52,12 +98,8 @@ pub const DEFAULT_PRIORITY: u8 = 3;
 /// The highest priority.
 pub const PRIORITY_MAX: u8 = 5;
 
-fn default_queue() -> Name {
+pub(crate) fn default_queue() -> Name {
     Name::const_new(DEFAULT_QUEUE)
-}
-
-fn default_priority() -> u8 {
-    DEFAULT_PRIORITY
 }
 
 impl TaskSpec {

@@ -1,5 +1,8 @@
 //! The terms under which a task runs: everything about it that most tasks leave at the default.
 //!
+//! [`Terms`] is the only list of them. Bodies of requests, templates of schedules, workflow files and rows of stores read
+//! it beside their own fields ([`crate::flat`]); what people see of a task shows it as it is.
+//!
 //! A [`crate::TaskSpec`] keeps its terms in a [`Sparse`] box, which is empty while all of them are at their defaults,
 //! so that a waiting task costs memory only for what was said about it.
 
@@ -180,6 +183,13 @@ impl<T> Sparse<T> {
     /// Whether nothing was ever changed.
     pub fn is_untouched(&self) -> bool {
         self.0.is_none()
+    }
+}
+
+impl<T: Default> Sparse<T> {
+    /// What it holds.
+    pub fn into_inner(self) -> T {
+        self.0.map_or_else(T::default, |value| *value)
     }
 }
 

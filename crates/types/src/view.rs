@@ -1,10 +1,13 @@
 //! What people and programs see: the read models of the HTTP API, which the CLI prints with `--json` unchanged.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::Error as _;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::json;
 
+use crate::terms::Sparse;
 use crate::{
-    Dependency, ErrorClass, Matching, Name, Payload, RetryPolicy, TaskError, TaskId, TaskState,
-    Terms, Timestamp, Token, Unique, WaitReason, Workflow,
+    ErrorClass, Name, Payload, TaskError, TaskId, TaskState, Terms, Timestamp, Token, WaitReason,
+    Workflow,
 };
 
 pub use crate::view_workflow::*;
@@ -60,9 +63,10 @@ pub struct TaskDetail {
     /// What it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
-    /// Under which terms it runs.
-    #[serde(flatten)]
-    pub terms: TermsView,
+    /// Under which terms it runs; its workflow is in the summary. What was not given is left out, except `needs`,
+    /// `after` and `retry`.
+    #[serde(flatten, serialize_with = "with_defaults")]
+    pub terms: Sparse<Terms>,
     /// The task whose finish spawned it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawned_by: Option<TaskId>,
@@ -70,62 +74,15 @@ pub struct TaskDetail {
     pub history: Vec<Attempt>,
 }
 
-/// The terms of a task without its workflow, which a list shows too. What was not said is left out, except `retry`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TermsView {
-    /// What the worker must have.
-    pub needs: Vec<Name>,
-    /// What to do when no worker has it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub matching: Option<Matching>,
-    /// What it waits or waited for.
-    pub after: Vec<Dependency>,
-    /// Not before this time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub run_at: Option<Timestamp>,
-    /// When it should be done.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Timestamp>,
-    /// How long one attempt may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-    /// What follows a failure.
-    pub retry: RetryPolicy,
-    /// What makes it unique.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unique: Option<Unique>,
-    /// Limits that it runs under.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub limits: Vec<Name>,
-    /// Whose share it uses.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fair_key: Option<Name>,
-    /// What it is kept together with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub affinity: Option<Name>,
-    /// How large it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cost_hint: Option<u64>,
-}
-
-impl From<&Terms> for TermsView {
-    fn from(terms: &Terms) -> Self {
-        Self {
-            needs: terms.needs.clone(),
-            matching: terms.matching,
-            after: terms.after.clone(),
-            run_at: terms.run_at,
-            deadline: terms.deadline,
-            timeout_ms: terms.timeout_ms,
-            retry: terms.retry.clone(),
-            unique: terms.unique.clone(),
-            limits: terms.limits.clone(),
-            fair_key: terms.fair_key.clone(),
-            affinity: terms.affinity.clone(),
-            cost_hint: terms.cost_hint,
+fn with_defaults<S: Serializer>(terms: &Sparse<Terms>, serializer: S) -> Result<S::Ok, S::Error> {
+    let mut given = serde_json::to_value(terms).map_err(S::Error::custom)?;
+    if let Some(fields) = given.as_object_mut() {
+        let retry = serde_json::to_value(&terms.retry).map_err(S::Error::custom)?;
+        for (name, value) in [("needs", json!([])), ("after", json!([])), ("retry", retry)] {
+            fields.entry(name).or_insert(value);
         }
     }
+    given.serialize(serializer)
 }
 
 /// An attempt that ended.

@@ -10,6 +10,7 @@ pub(crate) mod scheduling;
 pub(crate) mod service;
 pub(crate) mod submit;
 pub(crate) mod tasks;
+pub(crate) mod terms;
 pub(crate) mod video;
 pub(crate) mod workflows;
 

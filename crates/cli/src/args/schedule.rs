@@ -5,7 +5,8 @@ use divvy_types::Timestamp;
 use divvy_types::schedule::{CatchUp, Overlap};
 
 use super::tasks::Named;
-use crate::values::{Names, Span};
+use super::terms::TermsArgs;
+use crate::values::Span;
 
 pub(crate) const SCHEDULE_EXAMPLES: &str = "\
 Examples:
@@ -18,7 +19,8 @@ Examples:
   divvy schedule set nightly --cron '0 3 * * *' --zone Europe/Berlin \\
     --kind report --payload '{\"days\": 1}' --catch-up last --overlap skip
   divvy schedule set beat --every 90s --kind noop
-  divvy schedule set month-end --cron '0 18 L * *' --kind invoice
+  divvy schedule set month-end --cron '0 18 L * *' --kind invoice \\
+    --limit api/acme --fair-key acme --deadline 2h
 
 Expressions: minutes hours days months weekdays, with seconds first if there
 are six. * */5 1-5 1,3 MON-FRI JAN, L for the last day of a month, FRIL for
@@ -80,30 +82,11 @@ pub(crate) struct SetSchedule {
     /// The kind of its tasks
     #[arg(long)]
     pub(crate) kind: String,
-    /// A field of the payload: k=text or k:=json
-    #[arg(long = "arg", short, value_name = "K=V", conflicts_with = "payload")]
-    pub(crate) args: Vec<String>,
-    /// The payload: JSON, - for stdin, or @FILE
-    #[arg(long, value_name = "JSON|-|@FILE")]
-    pub(crate) payload: Option<String>,
-    /// The queue [default: default]
-    #[arg(long, value_name = "NAME")]
-    pub(crate) queue: Option<String>,
-    /// 1 to 5; 5 goes first [default: 3]
-    #[arg(long, value_name = "1-5", value_parser = clap::value_parser!(u8).range(1..=5))]
-    pub(crate) priority: Option<u8>,
-    /// Capabilities that the worker must have
-    #[arg(long, value_name = "a,b")]
-    pub(crate) needs: Option<Names>,
-    /// How long one attempt may take, such as 10m
-    #[arg(long, value_name = "SPAN")]
-    pub(crate) timeout: Option<Span>,
+    #[command(flatten)]
+    pub(crate) terms: TermsArgs,
     /// When it should be done, after its tick
     #[arg(long, value_name = "SPAN")]
     pub(crate) deadline: Option<Span>,
-    /// Attempts after the first [default: 5]
-    #[arg(long, value_name = "N")]
-    pub(crate) retries: Option<u32>,
     /// What becomes of missed ticks [default: skip]
     #[arg(long, value_enum, value_name = "skip|last|all", hide_possible_values = true)]
     pub(crate) catch_up: Option<CatchUpWord>,

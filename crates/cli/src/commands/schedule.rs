@@ -1,5 +1,7 @@
 //! `divvy schedule`: sets, lists, shows, pauses, removes and triggers schedules, and tries expressions out.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use divvy_calendar::Calendar;
 use divvy_calendar::calendar::InvalidCalendar;
@@ -8,7 +10,8 @@ use divvy_types::{Name, Timestamp};
 use serde_json::json;
 
 use super::Context;
-use super::submit::read_payload;
+use super::submit::described;
+use super::task::term_facts;
 use crate::args::schedule::{Preview, Schedule, SetSchedule};
 use crate::args::tasks::Named;
 use crate::exit::{Code, Failure};
@@ -38,16 +41,8 @@ async fn set(args: &SetSchedule, context: &Context) -> Result<Code> {
 }
 
 fn wanted(args: &SetSchedule) -> Result<Wanted> {
-    let mut task = Template::new(args.kind.as_str());
-    task.payload = read_payload(args.payload.as_deref(), &args.args)?;
-    if let Some(queue) = &args.queue {
-        task.queue = queue.as_str().into();
-    }
-    task.priority = args.priority.unwrap_or(task.priority);
-    task.needs = args.needs.as_ref().map(|needs| needs.0.clone()).unwrap_or_default();
-    task.timeout_ms = args.timeout.map(|timeout| timeout.as_ms());
+    let mut task = Template::of(described(&args.kind, &args.terms)?);
     task.deadline_ms = args.deadline.map(|deadline| deadline.as_ms());
-    task.retry.limit = args.retries.unwrap_or(task.retry.limit);
     let cron: Name = match (&args.cron, &args.every) {
         (Some(cron), _) => cron.as_str().into(),
         (None, Some(span)) => format!("@every {span}").into(),
@@ -139,7 +134,10 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
     let schedule = &view.schedule;
     let now = words::now();
     let bound = |time: Option<Timestamp>| time.map(|time| time.to_string()).unwrap_or_default();
-    for (name, value) in [
+    let deadline = schedule.task.deadline_ms.map(Duration::from_millis);
+    let deadline = deadline.map(|span| format!("{} after its tick", words::span(span)));
+    let deadline = deadline.unwrap_or_default();
+    let facts = [
         ("name", view.name.to_string()),
         ("state", if schedule.is_paused() { "paused" } else { "on" }.to_owned()),
         ("cron", schedule.cron.to_string()),
@@ -147,13 +145,16 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
         ("kind", schedule.task.kind.to_string()),
         ("queue", schedule.task.queue.to_string()),
         ("payload", schedule.task.payload.json_text().unwrap_or("(not JSON)").to_owned()),
+        ("deadline", deadline),
         ("missed", missed(schedule.catch_up).to_owned()),
         ("overlap", overlap(schedule.overlap).to_owned()),
         ("start", bound(schedule.start)),
         ("end", bound(schedule.end)),
         ("set", words::relative(view.set_at, now)),
         ("last task", view.last_task.map(|task| task.to_string()).unwrap_or_default()),
-    ] {
+    ];
+    let facts = facts.map(|(name, value)| (name.to_owned(), value)).into_iter();
+    for (name, value) in facts.chain(term_facts(&schedule.task.terms, now)) {
         if !value.is_empty() {
             output.data(format_args!("{name:<10} {value}"))?;
         }

@@ -6,15 +6,14 @@ use std::io::Read;
 use anyhow::{Context as _, Result};
 use divvy_types::limits::{BATCH_TASKS_MAX, PAYLOAD_BYTES_MAX};
 use divvy_types::view::{Late, TaskDetail};
-use divvy_types::{
-    Dependency, Name, Payload, TaskId, TaskSpec, TaskState, Terms, Timestamp, Unique,
-};
+use divvy_types::{Dependency, Payload, TaskId, TaskSpec, TaskState, Terms, Timestamp, Unique};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Context;
 use super::wait::{print_ends, resolve};
 use crate::args::submit::Submit;
+use crate::args::terms::TermsArgs;
 use crate::exit::{Code, Failure};
 use crate::http::{Api, Reply};
 use crate::output::ids::fresh;
@@ -175,48 +174,39 @@ async fn print_result(api: &Api, id: TaskId, context: &Context) -> Result<Code> 
 }
 
 async fn spec(args: &Submit, api: &Api) -> Result<TaskSpec> {
-    let mut spec = TaskSpec::new(TaskId(0), args.kind.as_str());
-    spec.payload = read_payload(args.payload.as_deref(), &args.args)?;
-    if let Some(queue) = &args.queue {
-        spec.queue = queue.as_str().into();
-    }
-    if let Some(priority) = args.priority {
-        spec.priority = priority;
-    }
-    let mut terms = terms(args, words::now());
+    let mut spec = described(&args.kind, &args.terms)?;
+    give_moments(&mut spec, args, words::now());
     for (names, optional) in [(&args.after, false), (&args.optional_after, true)] {
         for name in names {
-            terms.after.push(Dependency { task: resolve(api, name).await?, optional });
+            spec.after.push(Dependency { task: resolve(api, name).await?, optional });
         }
     }
-    spec.terms = terms.into();
     Ok(spec)
 }
 
-/// The terms that the flags give, except dependencies, which the server has to know.
-fn terms(args: &Submit, now: Timestamp) -> Terms {
-    let name = |text: &Option<String>| text.as_deref().map(Name::from);
-    let mut terms = Terms {
-        needs: args.needs.as_ref().map(|needs| needs.0.clone()).unwrap_or_default(),
-        matching: args.matching,
+/// A task without an id, as the flags describe it that every command for tasks has.
+pub(super) fn described(kind: &str, args: &TermsArgs) -> Result<TaskSpec> {
+    let mut spec = TaskSpec::new(TaskId(0), kind);
+    spec.payload = read_payload(args.payload.as_deref(), &args.args)?;
+    spec.queue = args.queue.clone().unwrap_or(spec.queue);
+    spec.priority = args.priority.unwrap_or(spec.priority);
+    spec.terms = args.terms().into();
+    Ok(spec)
+}
+
+/// Gives a task what only a single one has, except dependencies, which the server has to know.
+fn give_moments(spec: &mut TaskSpec, args: &Submit, now: Timestamp) {
+    let terms = Terms {
         run_at: args.at.or_else(|| args.in_.map(|span| now + span.0)),
         deadline: args.deadline.map(|moment| moment.from(now)),
-        timeout_ms: args.timeout.map(|timeout| timeout.as_ms()),
         unique: args.unique.as_ref().map(|unique| Unique {
             key: unique.key.clone(),
             window_ms: unique.window.map(|window| window.as_ms()),
             on_conflict: args.on_conflict.unwrap_or_default(),
         }),
-        limits: args.limits.iter().map(Name::from).collect(),
-        fair_key: name(&args.fair_key),
-        affinity: name(&args.affinity),
-        cost_hint: args.cost_hint,
-        ..Terms::default()
+        ..std::mem::take(&mut spec.terms).into_inner()
     };
-    if let Some(retries) = args.retries {
-        terms.retry.limit = retries;
-    }
-    terms
+    spec.terms = terms.into();
 }
 
 /// Copy number `number`, with an id of its own that is the same for the same key.
@@ -230,7 +220,7 @@ fn numbered(spec: &TaskSpec, number: u32, key: Option<&str>) -> TaskSpec {
 }
 
 /// The payload that is given whole, or field by field.
-pub(super) fn read_payload(payload: Option<&str>, args: &[String]) -> Result<Payload> {
+fn read_payload(payload: Option<&str>, args: &[String]) -> Result<Payload> {
     match payload {
         None if args.is_empty() => Ok(Payload::null()),
         None => Ok(Payload::from_value(&fields(args)?)?),
@@ -296,32 +286,44 @@ mod tests {
     #[test]
     fn every_flag_becomes_its_term_and_none_leaves_the_default() {
         use clap::Parser as _;
-        let parse = |words: &str| {
+        let terms = |words: &str| {
             let words = words.split(' ').map(String::from);
-            match crate::args::Cli::try_parse_from(words).unwrap().command {
-                Some(crate::args::Command::Submit(args)) => args,
-                other => panic!("{other:?}"),
-            }
+            let Some(crate::args::Command::Submit(args)) =
+                crate::args::Cli::try_parse_from(words).unwrap().command
+            else {
+                panic!("it submits")
+            };
+            let mut spec = described(&args.kind, &args.terms).unwrap();
+            give_moments(&mut spec, &args, Timestamp(1_000_000));
+            spec.terms
         };
-        let now = Timestamp(1_000_000);
-        assert_eq!(terms(&parse("divvy submit encode"), now), Terms::default());
-        let args = parse(
+        assert!(terms("divvy submit encode").is_untouched());
+        let given = terms(
             "divvy submit encode --needs gpu>=2,region=eu --matching fallback --deadline 30m \
              --fair-key acme --limit api --limit gpu/acme --unique acme:10m --on-conflict replace \
              --affinity film-7 --cost-hint 4096 --timeout 5s --retries 1 --in 1s",
         );
-        let terms = terms(&args, now);
-        assert_eq!(terms.needs, ["gpu>=2", "region=eu"]);
-        assert_eq!(terms.matching, Some(divvy_types::Matching::Fallback));
-        assert_eq!(terms.deadline, Some(now.plus_ms(1_800_000)));
-        assert_eq!(terms.limits, ["api", "gpu/acme"]);
-        let unique = terms.unique.unwrap();
-        assert_eq!((unique.key.as_str(), unique.window_ms), ("acme", Some(600_000)));
-        assert_eq!(unique.on_conflict, divvy_types::OnConflict::Replace);
-        assert_eq!((terms.fair_key.as_deref(), terms.cost_hint), (Some("acme"), Some(4_096)));
-        assert_eq!(terms.affinity.as_deref(), Some("film-7"));
-        assert_eq!((terms.timeout_ms, terms.retry.limit), (Some(5_000), 1));
-        assert_eq!(terms.run_at, Some(now.plus_ms(1_000)));
+        // A term that is added and not written here does not compile.
+        let expected = Terms {
+            needs: vec!["gpu>=2".into(), "region=eu".into()],
+            matching: Some(divvy_types::Matching::Fallback),
+            after: Vec::new(),
+            run_at: Some(Timestamp(2_000_000)),
+            deadline: Some(Timestamp(1_801_000_000)),
+            timeout_ms: Some(5_000),
+            retry: divvy_types::RetryPolicy { limit: 1, ..Default::default() },
+            workflow: None,
+            unique: Some(Unique {
+                key: "acme".into(),
+                window_ms: Some(600_000),
+                on_conflict: divvy_types::OnConflict::Replace,
+            }),
+            limits: vec!["api".into(), "gpu/acme".into()],
+            fair_key: Some("acme".into()),
+            affinity: Some("film-7".into()),
+            cost_hint: Some(4_096),
+        };
+        assert_eq!(*given, expected);
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! `divvy task`: lists, shows, cancels and retries tasks, by id or by filter.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use divvy_types::limits::PAGE_ROWS_MAX;
-use divvy_types::view::{TaskDetail, TaskSummary, TermsView};
-use divvy_types::{Name, TaskId, TaskState, Timestamp};
+use divvy_types::view::{TaskDetail, TaskSummary};
+use divvy_types::{TaskId, TaskState, Terms, Timestamp};
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::Context;
 use super::bulk::{self, Verb};
@@ -144,16 +146,17 @@ async fn show(args: &OneTask, context: &Context) -> Result<Code> {
     Ok(Code::Done)
 }
 
-fn facts(task: &TaskDetail) -> Vec<(&'static str, String)> {
+fn facts(task: &TaskDetail) -> Vec<(String, String)> {
     let now = words::now();
     let summary = &task.summary;
     let mut facts = vec![
-        ("id", summary.id.to_string()),
-        ("kind", summary.kind.to_string()),
-        ("queue", format!("{} (priority {})", summary.queue, summary.priority)),
-        ("state", summary.state.to_string()),
+        ("id".to_owned(), summary.id.to_string()),
+        ("kind".to_owned(), summary.kind.to_string()),
+        ("queue".to_owned(), format!("{} (priority {})", summary.queue, summary.priority)),
+        ("state".to_owned(), summary.state.to_string()),
     ];
-    let mut fact = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    let mut fact =
+        |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.into(), value)));
     fact("waits", summary.wait_text.clone());
     fact(
         "progress",
@@ -162,23 +165,16 @@ fn facts(task: &TaskDetail) -> Vec<(&'static str, String)> {
     fact("worker", summary.worker.as_ref().map(ToString::to_string));
     fact("attempts", Some(format!("{} of {}", summary.attempts, task.terms.retry.limit + 1)));
     fact("error", summary.error.as_ref().map(ToString::to_string));
-    fact(
-        "submitted",
-        Some(format!("{} ({})", words::relative(summary.submitted_at, now), summary.submitted_at)),
-    );
-    fact(
-        "run at",
-        task.terms.run_at.map(|time| format!("{} ({time})", words::relative(time, now))),
-    );
-    fact("ended", summary.ended_at.map(|time| format!("{} ({time})", words::relative(time, now))));
-    let timeout = task.terms.timeout_ms.map(|ms| words::span(std::time::Duration::from_millis(ms)));
-    fact("timeout", timeout);
+    fact("submitted", Some(time_text(summary.submitted_at, now)));
+    fact("ended", summary.ended_at.map(|time| time_text(time, now)));
     fact(
         "workflow",
         summary.workflow.as_ref().map(|workflow| format!("{} ({})", workflow.name, workflow.id)),
     );
     fact("spawned by", task.spawned_by.map(|id| id.to_string()));
-    term_facts(&task.terms, now, &mut fact);
+    for (name, value) in term_facts(&task.terms, now) {
+        fact(&name, Some(value));
+    }
     for edge in &task.terms.after {
         fact(
             "after",
@@ -190,27 +186,41 @@ fn facts(task: &TaskDetail) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The terms that were given, one by one.
-fn term_facts(
-    terms: &TermsView,
-    now: Timestamp,
-    fact: &mut impl FnMut(&'static str, Option<String>),
-) {
-    let list = |names: &[Name]| (!names.is_empty()).then(|| names.join(", "));
-    let span = |ms| words::span(std::time::Duration::from_millis(ms));
-    fact("needs", list(&terms.needs));
-    fact("matching", terms.matching.map(|matching| matching.as_str().to_owned()));
-    let deadline = terms.deadline.map(|time| format!("{} ({time})", words::relative(time, now)));
-    fact("deadline", deadline);
-    fact("limits", list(&terms.limits));
-    fact("fair key", terms.fair_key.as_ref().map(ToString::to_string));
-    fact("affinity", terms.affinity.as_ref().map(ToString::to_string));
-    fact("cost hint", terms.cost_hint.map(|cost| cost.to_string()));
-    let unique = terms.unique.as_ref().map(|unique| match unique.window_ms {
-        Some(window) => format!("{} (within {})", unique.key, span(window)),
-        None => format!("{} (while it is open)", unique.key),
-    });
-    fact("unique", unique);
+/// The terms that were given, by name. One that has no words of its own here is shown as it is in JSON.
+pub(super) fn term_facts(terms: &Terms, now: Timestamp) -> Vec<(String, String)> {
+    let Ok(Value::Object(given)) = serde_json::to_value(terms) else { return Vec::new() };
+    let span = |ms| words::span(Duration::from_millis(ms));
+    let mut facts = Vec::new();
+    for (name, value) in &given {
+        let words = match name.as_str() {
+            // Shown with the attempts, with the task, and one by one.
+            "retry" | "workflow" | "after" => None,
+            "run_at" => terms.run_at.map(|time| time_text(time, now)),
+            "deadline" => terms.deadline.map(|time| time_text(time, now)),
+            "timeout_ms" => terms.timeout_ms.map(span),
+            "unique" => terms.unique.as_ref().map(|unique| match unique.window_ms {
+                Some(window) => format!("{} (within {})", unique.key, span(window)),
+                None => format!("{} (while it is open)", unique.key),
+            }),
+            _ => Some(plain(value)),
+        };
+        let name = name.trim_end_matches("_ms").replace('_', " ");
+        facts.extend(words.map(|words| (name, words)));
+    }
+    facts
+}
+
+fn time_text(time: Timestamp, now: Timestamp) -> String {
+    format!("{} ({time})", words::relative(time, now))
+}
+
+/// A value as people write it on a command line.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => list.iter().map(plain).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
 }
 
 fn data_text(data: &divvy_types::Payload) -> String {
@@ -269,4 +279,25 @@ fn print_moved(reply: &Reply, context: &Context) -> Result<()> {
         output.data(format_args!("{} {}", moved.id, moved.state))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_term_of_a_task_is_shown() {
+        let sample = include_str!("../../../types/tests/every_field.json");
+        let spec: divvy_types::TaskSpec = serde_json::from_str(sample).unwrap();
+        let Value::Object(terms) = serde_json::to_value(&spec.terms).unwrap() else { panic!() };
+        let shown = term_facts(&spec.terms, Timestamp(0));
+        let apart = ["retry", "workflow", "after"];
+        for name in terms.keys().filter(|name| !apart.contains(&name.as_str())) {
+            let words = name.trim_end_matches("_ms").replace('_', " ");
+            let found = shown.iter().find(|(shown, _)| *shown == words);
+            assert!(found.is_some_and(|(_, value)| !value.is_empty()), "{name}: {shown:?}");
+        }
+        let limits = shown.iter().find(|(name, _)| name == "limits");
+        assert_eq!(limits.unwrap().1, "api/acme, disk");
+    }
 }

@@ -3,13 +3,14 @@
 use std::fmt;
 
 use anyhow::Result;
+use divvy_types::{Name, Terms, beside_terms, flat};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
 use crate::exit::Failure;
-use crate::values::Span;
+use crate::values::{Moment, Span};
 
 /// The file.
 #[derive(Debug, Deserialize)]
@@ -32,25 +33,32 @@ pub(super) struct WorkflowFile {
 #[derive(Debug, Default)]
 pub(super) struct Tasks(pub(super) Vec<(Spanned<String>, Entry)>);
 
-/// One task.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// One task: its own fields, which are written for people, and any other term as it is in JSON.
+#[derive(Debug, Default)]
 pub(super) struct Entry {
-    pub(super) kind: String,
-    #[serde(default)]
+    pub(super) kind: Option<Name>,
     pub(super) payload: Value,
-    #[serde(default)]
-    pub(super) queue: Option<String>,
-    #[serde(default)]
+    pub(super) queue: Option<Name>,
     pub(super) priority: Option<u8>,
-    #[serde(default)]
     pub(super) after: After,
-    #[serde(default)]
-    pub(super) needs: Vec<String>,
-    #[serde(default)]
     pub(super) timeout: Option<Span>,
-    #[serde(default)]
+    pub(super) run_at: Option<Moment>,
+    pub(super) deadline: Option<Moment>,
     pub(super) retries: Option<u32>,
+    /// What is not among those; nothing that those say.
+    pub(super) terms: Terms,
+}
+beside_terms!(Entry { kind, payload, queue, priority, after, timeout, run_at, deadline, retries }
+    without { timeout_ms, workflow });
+
+impl<'de> Deserialize<'de> for Entry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (entry, terms): (Self, Terms) = flat::read(deserializer)?;
+        if entry.kind.is_none() {
+            return Err(D::Error::missing_field("kind"));
+        }
+        Ok(Self { terms, ..entry })
+    }
 }
 
 /// What a task waits for: a name, a list of names, or a map from names to `required` or `optional`.

@@ -4,6 +4,7 @@ mod file;
 mod plan;
 
 use crate::output::ids::fresh;
+use crate::output::words;
 use anyhow::Result;
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::{Name, TaskId, TaskSpec, Workflow, WorkflowId, WorkflowRole};
@@ -35,7 +36,7 @@ pub(crate) fn parse(source: &str, yaml: &str, key: Option<&str>) -> Result<Parse
     };
     let name: Name = file.name.as_deref().unwrap_or("workflow").into();
     let label = Workflow { id, name: name.clone(), role: WorkflowRole::Member };
-    let tasks = plan::specs(source, file, &label, task_id)?;
+    let tasks = plan::specs(source, file, &label, task_id, words::now())?;
     if tasks.len() > BATCH_TASKS_MAX {
         let text =
             format!("{source}: {} tasks, at most {BATCH_TASKS_MAX} in one workflow", tasks.len());

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use anyhow::Result;
-use divvy_types::{Dependency, Payload, SpecError, TaskId, TaskSpec, Workflow, WorkflowRole};
+use divvy_types::{
+    Dependency, Payload, SpecError, TaskId, TaskSpec, Terms, Timestamp, Workflow, WorkflowRole,
+};
 
 use super::file::{Edge, Entry, WorkflowFile};
 use crate::exit::Failure;
@@ -14,6 +16,7 @@ pub(super) fn specs(
     file: WorkflowFile,
     workflow: &Workflow,
     task_id: impl Fn(&str) -> TaskId,
+    now: Timestamp,
 ) -> Result<Vec<(String, TaskSpec)>> {
     let WorkflowFile { tasks, on_success, on_failure, .. } = file;
     let members = tasks.0.len();
@@ -32,7 +35,7 @@ pub(super) fn specs(
     check_cycles(source, &tasks)?;
     let specs = tasks.iter().zip(roles).map(|((name, entry), role)| {
         let label = Workflow { role, ..workflow.clone() };
-        let spec = spec(entry, ids[name.value.as_str()], &ids, label);
+        let spec = spec(entry, ids[name.value.as_str()], &ids, label, now);
         let spec = spec.and_then(|spec| spec.validate().map(|()| spec));
         let place = format!("{source}:{}:{}", name.referenced.line(), name.referenced.column());
         let spec = spec.map_err(|error| {
@@ -53,26 +56,26 @@ fn spec(
     id: TaskId,
     ids: &HashMap<&str, TaskId>,
     workflow: Workflow,
+    now: Timestamp,
 ) -> Result<TaskSpec, SpecError> {
-    let mut spec = TaskSpec::new(id, entry.kind.as_str());
+    let mut spec = TaskSpec::new(id, entry.kind.clone().unwrap_or_default());
     spec.payload = Payload::from_value(&entry.payload).map_err(|error| {
         SpecError::field("payload", format!("cannot be written as JSON: {error}"))
     })?;
-    if let Some(queue) = &entry.queue {
-        spec.queue = queue.as_str().into();
-    }
-    if let Some(priority) = entry.priority {
-        spec.priority = priority;
-    }
-    spec.needs = entry.needs.iter().map(|need| need.as_str().into()).collect();
+    spec.queue = entry.queue.clone().unwrap_or(spec.queue);
+    spec.priority = entry.priority.unwrap_or(spec.priority);
     let dependency =
         |edge: &Edge| Dependency { task: ids[edge.name.as_str()], optional: edge.optional };
-    spec.after = entry.after.0.iter().map(dependency).collect();
-    spec.timeout_ms = entry.timeout.map(|timeout| timeout.as_ms());
-    if let Some(retries) = entry.retries {
-        spec.retry.limit = retries;
-    }
-    spec.workflow = Some(Box::new(workflow));
+    let mut terms = Terms {
+        after: entry.after.0.iter().map(dependency).collect(),
+        run_at: entry.run_at.map(|moment| moment.from(now)),
+        deadline: entry.deadline.map(|moment| moment.from(now)),
+        timeout_ms: entry.timeout.map(|timeout| timeout.as_ms()),
+        workflow: Some(Box::new(workflow)),
+        ..entry.terms.clone()
+    };
+    terms.retry.limit = entry.retries.unwrap_or(terms.retry.limit);
+    spec.terms = terms.into();
     Ok(spec)
 }
 

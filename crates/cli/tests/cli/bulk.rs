@@ -91,5 +91,13 @@ fn a_second_task_with_a_unique_key_is_skipped_or_refused() {
     let replace: Vec<&str> = submit.iter().copied().chain(["--on-conflict", "replace"]).collect();
     assert_ne!(server.run(&replace).expect(0).line(), first);
     assert_eq!(server.task(&first)["state"], "cancelled");
-    server.run(&["submit", "report", "--unique-for", "1h"]).expect(2);
+
+    // While it is open, or within a window: only the second outlives the task.
+    for (key, outlives) in [("hourly", false), ("hourly-2:1h", true)] {
+        let submit = ["submit", "report", "--unique", key];
+        let first = server.run(&submit).expect(0).line().to_owned();
+        server.run(&["task", "cancel", &first]).expect(0);
+        let second = server.run(&submit).expect(0).line().to_owned();
+        assert_eq!(second == first, outlives, "{key}");
+    }
 }

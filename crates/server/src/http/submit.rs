@@ -1,6 +1,6 @@
 //! `POST /tasks`: one task, or a batch that is accepted whole or not at all.
 //!
-//! The shape is that of [`TaskSpec`], except that `id` may be left out: then the server makes one. A caller that may
+//! The shape is that of [`NewTask`]: a spec whose `id` may be left out, and then the server makes one. A caller that may
 //! repeat a request should make the id itself, so that the repetition is the same task.
 
 use std::fmt;
@@ -10,65 +10,20 @@ use axum::extract::State;
 use divvy_engine::{SubmitOptions, Submitted};
 use divvy_http::{ApiError, JsonBytes, Parameters, parse};
 use divvy_types::limits::BATCH_TASKS_MAX;
-use divvy_types::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE};
 use divvy_types::view::Late;
-use divvy_types::{
-    Dependency, Matching, Name, Payload, RetryPolicy, SpecError, TaskId, TaskSpec, Terms,
-    Timestamp, Unique, Workflow,
-};
+use divvy_types::{NewTask, SpecError, TaskId, TaskSpec};
 use http::StatusCode;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 
-/// A task as it is sent: all fields of a [`TaskSpec`], with an id that may be absent.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SentTask {
-    #[serde(default)]
-    id: Option<TaskId>,
-    kind: Name,
-    #[serde(default)]
-    queue: Option<Name>,
-    #[serde(default)]
-    payload: Payload,
-    #[serde(default)]
-    priority: Option<u8>,
-    #[serde(default)]
-    needs: Vec<Name>,
-    #[serde(default)]
-    after: Vec<Dependency>,
-    #[serde(default)]
-    run_at: Option<Timestamp>,
-    #[serde(default)]
-    timeout_ms: Option<u64>,
-    #[serde(default)]
-    retry: RetryPolicy,
-    #[serde(default)]
-    workflow: Option<Box<Workflow>>,
-    #[serde(default)]
-    matching: Option<Matching>,
-    #[serde(default)]
-    deadline: Option<Timestamp>,
-    #[serde(default)]
-    unique: Option<Unique>,
-    #[serde(default)]
-    limits: Vec<Name>,
-    #[serde(default)]
-    fair_key: Option<Name>,
-    #[serde(default)]
-    affinity: Option<Name>,
-    #[serde(default)]
-    cost_hint: Option<u64>,
-}
-
 /// A batch as it is sent.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SentBatch {
     #[serde(deserialize_with = "bounded")]
-    tasks: Vec<SentTask>,
+    tasks: Vec<NewTask>,
 }
 
 /// Tells a batch from a task without reading either.
@@ -136,12 +91,12 @@ fn read(body: &[u8]) -> Result<Vec<TaskSpec>, ApiError> {
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "malformed_json", message));
     }
     if parse::<Shape>(body)?.tasks.is_none() {
-        let spec = parse::<SentTask>(body)?.into_spec();
+        let spec = parse::<NewTask>(body)?.into_spec(fresh_id);
         spec.validate()?;
         return Ok(vec![spec]);
     }
-    let specs: Vec<TaskSpec> =
-        parse::<SentBatch>(body)?.tasks.into_iter().map(SentTask::into_spec).collect();
+    let tasks = parse::<SentBatch>(body)?.tasks.into_iter();
+    let specs: Vec<TaskSpec> = tasks.map(|task| task.into_spec(fresh_id)).collect();
     if specs.len() > BATCH_TASKS_MAX {
         return Err(SpecError::BatchTooLarge { count: specs.len() }.into());
     }
@@ -151,39 +106,15 @@ fn read(body: &[u8]) -> Result<Vec<TaskSpec>, ApiError> {
     Ok(specs)
 }
 
-impl SentTask {
-    fn into_spec(self) -> TaskSpec {
-        TaskSpec {
-            id: self.id.unwrap_or_else(|| TaskId(uuid::Uuid::now_v7().as_u128())),
-            kind: self.kind,
-            queue: self.queue.unwrap_or(Name::const_new(DEFAULT_QUEUE)),
-            payload: self.payload,
-            priority: self.priority.unwrap_or(DEFAULT_PRIORITY),
-            terms: Terms {
-                needs: self.needs,
-                matching: self.matching,
-                after: self.after,
-                run_at: self.run_at,
-                deadline: self.deadline,
-                timeout_ms: self.timeout_ms,
-                retry: self.retry,
-                workflow: self.workflow,
-                unique: self.unique,
-                limits: self.limits,
-                fair_key: self.fair_key,
-                affinity: self.affinity,
-                cost_hint: self.cost_hint,
-            }
-            .into(),
-        }
-    }
+fn fresh_id() -> TaskId {
+    TaskId(uuid::Uuid::now_v7().as_u128())
 }
 
 /// Reads a list, but keeps only one task more than allowed: a small body must not become a huge list.
-fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SentTask>, D::Error> {
+fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<NewTask>, D::Error> {
     struct Bounded;
     impl<'de> Visitor<'de> for Bounded {
-        type Value = Vec<SentTask>;
+        type Value = Vec<NewTask>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.write_str("a list of tasks")
@@ -206,8 +137,6 @@ fn bounded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SentTask>, 
 
 #[cfg(test)]
 mod tests {
-    use divvy_types::WorkflowRole;
-
     use super::*;
 
     #[test]
@@ -218,21 +147,10 @@ mod tests {
             TaskSpec::new(TaskId(1), "noop")
         );
         assert_ne!(specs[0].id, read(br#"{"kind":"noop"}"#).unwrap()[0].id);
-        let mut spec = TaskSpec::new(TaskId(5), "video.probe");
-        spec.queue = "video".into();
-        spec.payload = Payload::json(r#"{"a": [1]}"#).unwrap();
-        spec.priority = 5;
-        spec.needs = vec!["gpu".into()];
-        spec.after = vec![Dependency { task: TaskId(4), optional: true }];
-        spec.run_at = Some(Timestamp(1_000_000));
-        spec.timeout_ms = Some(9);
-        spec.retry.limit = 1;
-        spec.workflow = Some(Box::new(Workflow {
-            id: divvy_types::WorkflowId(8),
-            name: "clip".into(),
-            role: WorkflowRole::Member,
-        }));
-        assert_eq!(read(&serde_json::to_vec(&spec).unwrap()).unwrap(), vec![spec]);
+        let whole = include_str!("../../../types/tests/every_field.json");
+        let spec: TaskSpec = serde_json::from_str(whole).unwrap();
+        assert_eq!(read(whole.as_bytes()).unwrap(), std::slice::from_ref(&spec));
+        assert_eq!(read(format!("{{\"tasks\":[{whole}]}}").as_bytes()).unwrap(), [spec]);
     }
 
     #[test]
@@ -261,6 +179,12 @@ mod tests {
             (r#"{"tasks":{}}"#, "tasks", "expected a list of tasks"),
             (r#"{"tasks":[],"also":1}"#, "also", "unknown field `also`"),
             (r#"{"kind":"a","retry":{"limits":1}}"#, "retry.limits", "unknown field `limits`"),
+            (
+                r#"{"tasks":[{"kind":"a"},{"kind":"a","retry":{"limit":-1}}]}"#,
+                "tasks[1].retry.limit",
+                "expected u32",
+            ),
+            (r#"{"kind":"a","kind":"b"}"#, "kind", "duplicate field `kind`"),
             (&long, "tasks[1].kind", "has 200 characters, at most 128"),
             (&deep, "payload", "nested deeper than 128 levels"),
             (&many, "tasks", "at most 10000"),

@@ -5,19 +5,19 @@
 //! does not show beside the cost of the insert, where a CRC without a table in hardware would. The sum guards
 //! against decay, not against intent. Rows of the small tables are checked by their types only.
 //!
-//! What is at its default is not stored: `queue` and `content_type` are NULL then, and `extra`, a JSON object of the
-//! rarely set fields, is NULL when all of those are.
+//! What is at its default is not stored: `queue` and `content_type` are NULL then, and `extra`, the terms of the task as
+//! JSON, is NULL when all of those are.
 
 use bytes::Bytes;
 use divvy_types::fact::Replay;
 use divvy_types::spec::DEFAULT_QUEUE;
+use divvy_types::terms::{SharedDefault as _, Sparse};
 use divvy_types::{
-    Dependency, ErrorClass, Matching, Name, Payload, RetryPolicy, Seq, TaskError, TaskId, TaskSpec,
-    Terms, Timestamp, Token, Unique, Workflow, WorkflowId, WorkflowRole,
+    ErrorClass, Name, Payload, Seq, TaskError, TaskId, TaskSpec, Terms, Timestamp, Token, Workflow,
+    WorkflowId, WorkflowRole, flat,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, Statement};
-use serde::{Deserialize, Serialize};
 
 use super::failure::{Failure, Outcome};
 use super::tally;
@@ -37,39 +37,18 @@ pub(super) const REPLAYED: &str = "seq, due, keep_edges";
 /// How many columns [`TASK`] has.
 pub(super) const TASK_COLUMNS: usize = 12;
 
-/// Fields of a spec that most tasks leave alone.
-#[derive(Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Extra {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    needs: Vec<Name>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    after: Vec<Dependency>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+/// What rows of an earlier shape have instead of terms: times as numbers, and of the workflow only what its column does
+/// not hold.
+#[derive(Default)]
+struct Earlier {
     run_at_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout_ms: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry: Option<RetryPolicy>,
-    #[serde(skip_serializing_if = "Name::is_empty")]
-    workflow_name: Name,
-    #[serde(skip_serializing_if = "WorkflowRole::is_member")]
-    workflow_role: WorkflowRole,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    matching: Option<Matching>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     deadline_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unique: Option<Unique>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    limits: Vec<Name>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fair_key: Option<Name>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    affinity: Option<Name>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cost_hint: Option<u64>,
+    workflow_name: Option<Name>,
+    workflow_role: Option<WorkflowRole>,
 }
+divvy_types::beside_terms!(
+    Earlier { run_at_us, deadline_us, workflow_name, workflow_role } without {}
+);
 
 /// A task as its row holds it.
 #[derive(Debug)]
@@ -126,45 +105,10 @@ pub(super) fn bind_task(
 }
 
 fn extra_of(spec: &TaskSpec) -> Outcome<Option<Vec<u8>>> {
-    if spec.terms.is_untouched() {
+    if *spec.terms == *Terms::shared() {
         return Ok(None);
     }
-    // Named one by one, so that a new term cannot be forgotten.
-    let Terms {
-        needs,
-        matching,
-        after,
-        run_at,
-        deadline,
-        timeout_ms,
-        retry,
-        workflow,
-        unique,
-        limits,
-        fair_key,
-        affinity,
-        cost_hint,
-    } = &*spec.terms;
-    let extra = Extra {
-        needs: needs.clone(),
-        after: after.clone(),
-        run_at_us: run_at.map(|t| t.0),
-        timeout_ms: *timeout_ms,
-        retry: (!retry.is_default()).then(|| retry.clone()),
-        workflow_name: workflow.as_ref().map(|w| w.name.clone()).unwrap_or_default(),
-        workflow_role: workflow.as_ref().map(|w| w.role).unwrap_or_default(),
-        matching: *matching,
-        deadline_us: deadline.map(|t| t.0),
-        unique: unique.clone(),
-        limits: limits.clone(),
-        fair_key: fair_key.clone(),
-        affinity: affinity.clone(),
-        cost_hint: *cost_hint,
-    };
-    if extra == Extra::default() {
-        return Ok(None);
-    }
-    serde_json::to_vec(&extra)
+    serde_json::to_vec(&spec.terms)
         .map(Some)
         .map_err(|error| Failure::Place(format!("a spec cannot be written: {error}")))
 }
@@ -206,7 +150,7 @@ pub(super) fn read_task(row: &Row<'_>, want: Want) -> Outcome<StoredTask> {
     if let Some(queue) = queue {
         spec.queue = queue.into();
     }
-    read_extra(&mut spec, seq, extra_bytes, workflow_bytes)?;
+    spec.terms = read_terms(seq, extra_bytes, workflow_bytes)?;
     Ok(StoredTask {
         seq: Seq(seq as u64),
         at: Timestamp(at),
@@ -215,46 +159,25 @@ pub(super) fn read_task(row: &Row<'_>, want: Want) -> Outcome<StoredTask> {
     })
 }
 
-fn read_extra(
-    spec: &mut TaskSpec,
-    seq: i64,
-    extra: Option<&[u8]>,
-    workflow: Option<&[u8]>,
-) -> Outcome<()> {
+/// The terms in a row, of today's shape or the earlier one.
+fn read_terms(seq: i64, extra: Option<&[u8]>, workflow: Option<&[u8]>) -> Outcome<Sparse<Terms>> {
     if extra.is_none() && workflow.is_none() {
-        return Ok(());
+        return Ok(Sparse::default());
     }
-    let extra: Extra = match extra {
-        None => Extra::default(),
-        Some(bytes) => serde_json::from_slice(bytes)
-            .map_err(|error| Failure::row("task", seq, format!("extra: {error}")))?,
-    };
-    let workflow = match workflow {
-        None => None,
-        Some(bytes) => {
-            let id = WorkflowId::from_slice(bytes)
-                .ok_or_else(|| Failure::row("task", seq, "workflow is not 16 bytes"))?;
-            let (name, role) = (extra.workflow_name, extra.workflow_role);
-            Some(Box::new(Workflow { id, name, role }))
-        }
-    };
-    let terms = Terms {
-        needs: extra.needs,
-        matching: extra.matching,
-        after: extra.after,
-        run_at: extra.run_at_us.map(Timestamp),
-        deadline: extra.deadline_us.map(Timestamp),
-        timeout_ms: extra.timeout_ms,
-        retry: extra.retry.unwrap_or_default(),
-        workflow,
-        unique: extra.unique,
-        limits: extra.limits,
-        fair_key: extra.fair_key,
-        affinity: extra.affinity,
-        cost_hint: extra.cost_hint,
-    };
-    spec.terms = terms.into();
-    Ok(())
+    let mut reader = serde_json::Deserializer::from_slice(extra.unwrap_or(b"{}"));
+    let read = flat::read(&mut reader).and_then(|read| reader.end().map(|()| read));
+    let (earlier, mut terms): (Earlier, Terms) =
+        read.map_err(|error| Failure::row("task", seq, format!("extra: {error}")))?;
+    terms.run_at = terms.run_at.or(earlier.run_at_us.map(Timestamp));
+    terms.deadline = terms.deadline.or(earlier.deadline_us.map(Timestamp));
+    if let (None, Some(bytes)) = (&terms.workflow, workflow) {
+        let id = WorkflowId::from_slice(bytes)
+            .ok_or_else(|| Failure::row("task", seq, "workflow is not 16 bytes"))?;
+        let (name, role) = (earlier.workflow_name, earlier.workflow_role);
+        let (name, role) = (name.unwrap_or_default(), role.unwrap_or_default());
+        terms.workflow = Some(Box::new(Workflow { id, name, role }));
+    }
+    Ok(terms.into())
 }
 
 /// The end of a task, borrowed from a fact.

@@ -3,11 +3,15 @@
 use std::path::Path;
 
 use divvy_types::fact::Replay;
-use divvy_types::{Fact, Payload, Seq, Token, Verdict};
+use divvy_types::{
+    Dependency, Fact, Matching, OnConflict, Payload, Seq, TaskId, TaskSpec, Timestamp, Token,
+    Unique, Verdict, Workflow, WorkflowId, WorkflowRole,
+};
 use rusqlite::Connection;
 
 use super::{open, options};
 use crate::conformance::{commit, dead, maintain, recovered, second, submitted};
+use crate::sqlite::row::Sum;
 use crate::sqlite::{SqliteStore, check, compact};
 use crate::{Error, OpenTask, Recovered, Store};
 
@@ -42,7 +46,7 @@ PRAGMA application_id = 1685485177; PRAGMA user_version = 1;
 /// replayed, task 3 is dead.
 fn first_layout() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    // Rows are made by a store of today and copied, because their form has not changed.
+    // Rows are made by a store of today and copied; what a row of that time looks like inside is tested below.
     let donor = tempfile::tempdir().unwrap();
     let mut store = open(donor.path());
     let mut spec = crate::conformance::spec(1);
@@ -101,6 +105,51 @@ fn a_file_of_the_first_layout_opens_and_learns_the_rest() {
     maintain(&mut store, second(3_600));
     drop(store);
     compact(folder.path()).unwrap();
+    assert!(check(folder.path()).unwrap().is_sound());
+}
+
+/// A row as stores before today's shape wrote it, word for word, with the sum that such a store gave it.
+#[test]
+fn a_row_of_the_earlier_shape_is_read_as_the_task_that_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path()));
+    let extra = concat!(
+        r#"{"needs":["gpu"],"after":[{"task":"00000000-0000-0000-0000-000000000009","optional":true}],"#,
+        r#""run_at_us":7000001,"timeout_ms":5,"#,
+        r#""retry":{"limit":2,"base_ms":1000,"cap_ms":300000,"jitter_percent":20},"#,
+        r#""workflow_name":"night","workflow_role":"on_failure","matching":"exact","#,
+        r#""deadline_us":9000000,"unique":{"key":"k","window_ms":3,"on_conflict":"skip"},"#,
+        r#""limits":["api"],"fair_key":"acme","affinity":"film","cost_hint":4}"#
+    );
+    let id = crate::conformance::id(1).to_bytes();
+    let workflow = WorkflowId(42).to_bytes();
+    let mut sum = Sum::new();
+    sum.number(1).bytes(&id).number(5).bytes(b"encode").option(None).number(3).number(0);
+    sum.option(Some(&workflow)).option(None).option(Some(extra.as_bytes())).bytes(b"");
+    let conn = Connection::open(folder.path().join("divvy.db")).unwrap();
+    conn.execute(
+        "INSERT INTO task(seq, id, at, kind, priority, workflow, extra, checksum)
+         VALUES(1, ?1, 5, 'encode', 3, ?2, ?3, ?4)",
+        rusqlite::params![&id[..], &workflow[..], extra.as_bytes(), sum.finish()],
+    )
+    .unwrap();
+    drop(conn);
+    let mut expected = TaskSpec::new(crate::conformance::id(1), "encode");
+    expected.needs = vec!["gpu".into()];
+    expected.after = vec![Dependency { task: TaskId(9), optional: true }];
+    (expected.run_at, expected.deadline) = (Some(Timestamp(7_000_001)), Some(Timestamp(9_000_000)));
+    (expected.timeout_ms, expected.retry.limit) = (Some(5), 2);
+    let (name, role) = ("night".into(), WorkflowRole::OnFailure);
+    expected.workflow = Some(Box::new(Workflow { id: WorkflowId(42), name, role }));
+    expected.matching = Some(Matching::Exact);
+    let (key, on_conflict) = ("k".into(), OnConflict::Skip);
+    expected.unique = Some(Unique { key, window_ms: Some(3), on_conflict });
+    expected.limits = vec!["api".into()];
+    (expected.fair_key, expected.affinity) = (Some("acme".into()), Some("film".into()));
+    expected.cost_hint = Some(4);
+    let mut store = open(folder.path());
+    assert_eq!(*open_tasks(&mut store)[0].spec, expected);
+    drop(store);
     assert!(check(folder.path()).unwrap().is_sound());
 }
 
