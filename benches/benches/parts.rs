@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use divvy_scheduler::input::{AttemptEnd, AttemptEnded, Input, Submission, WorkerJoined};
+use divvy_scheduler::input::{AttemptEnd, AttemptEnded, Input, Submission};
 use divvy_scheduler::{Action, Options, Scheduler};
 use divvy_store::Store as _;
 use divvy_store::sqlite::SqliteStore;
-use divvy_types::{Fact, Machine as _, Name, Payload, Seq, TaskSpec, Timestamp, Token, WorkerKey};
+use divvy_types::{
+    Fact, Machine as _, Name, Payload, Seq, TaskSpec, Timestamp, Token, WorkerHello, WorkerKey,
+};
 
 /// Tasks per round.
 const TASKS: usize = 1_000;
@@ -36,18 +38,13 @@ fn scheduler_life(bencher: Bencher<'_, '_>, backlog: usize) {
     let mut next = 0;
     scheduler.handle(Timestamp(1), Input::RecoveryEnded);
     submit(&mut scheduler, &mut next, divvy_benches::tasks(backlog));
-    let joined = WorkerJoined {
-        worker: WorkerKey(1),
+    let hello = WorkerHello {
         name: Name::const_new("w"),
-        queues: vec![],
         kinds: vec![Name::const_new("noop")],
-        capabilities: vec![],
         credit: 64,
-        slots: 64,
-        tiers: Vec::new(),
-        held: vec![],
+        ..WorkerHello::default()
     };
-    scheduler.handle(Timestamp(2), Input::WorkerJoined(joined));
+    scheduler.handle(Timestamp(2), Input::WorkerJoined(WorkerKey(1), hello));
     let mut granted = drain(&mut scheduler);
     bencher
         .counter(ItemsCount::new(TASKS))

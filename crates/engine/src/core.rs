@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
-use divvy_scheduler::input::{RecoveredTask, Submission};
+use divvy_scheduler::input::RecoveredTask;
 use divvy_scheduler::{Action, Input, ReportAnswer, Scheduler};
 use divvy_store::{OpenTask, Reader};
 use divvy_types::view::{QueueView, WorkerView};
@@ -316,17 +316,7 @@ impl Core {
     pub(crate) fn admit_stored(&mut self, open: OpenTask) -> Result<RecoveredTask, Error> {
         self.ids.insert(open.spec.id, Known::open(open.seq));
         let parents = self.parents_of_stored(&open.spec)?;
-        Ok(RecoveredTask {
-            task: Submission { seq: open.seq, spec: open.spec, parents },
-            submitted_at: open.submitted_at,
-            spawned_by: open.spawned_by,
-            attempts: open.attempts,
-            lost: open.lost,
-            checkpointed: open.checkpointed,
-            retry_at: open.retry_at,
-            held: open.held,
-            replayed: open.replayed,
-        })
+        Ok(RecoveredTask { open, parents })
     }
 }
 

@@ -11,16 +11,14 @@ use divvy_types::fact::Replay;
 use divvy_types::limits::PAYLOAD_BYTES_MAX;
 use divvy_types::view::{LoadMetrics, Move, QueueView, TaskChange, WorkerView};
 use divvy_types::{
-    Name, Payload, Settings, SpecError, TaskId, TaskSpec, TaskState, Token, WorkerKey,
+    Name, Payload, Settings, SpecError, Submitted, TaskId, TaskSpec, TaskState, Token, WorkerHello,
+    WorkerKey,
 };
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::core::Core;
 use crate::query::Readers;
-use crate::request::{
-    Error, Outbox, ProgressUpdate, Reply, Request, SubmitOptions, Submitted, WorkerHello,
-    WorkerReport,
-};
+use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, SubmitOptions, WorkerReport};
 use crate::stats::{Snapshot, Stats};
 
 /// How long a caller waits for a place in the channel before it is told to slow down.

@@ -35,15 +35,15 @@ mod workflow_query;
 mod workflows;
 mod writer;
 
-pub use divvy_scheduler::WorkerTier;
+pub use divvy_types::{Submitted, WorkerHello, WorkerTier};
 
 pub use bulk::{Bulk, BulkAction, BulkReport};
 pub use handle::Handle;
 pub use inline::InlineEngine;
 pub use query::{TaskFilter, TaskLog};
 pub use request::{
-    Error, GrantedTask, Outbox, ProgressUpdate, Request, SettingsChange, SubmitOptions, Submitted,
-    ToWorker, WorkerHello, WorkerReport,
+    Error, GrantedTask, Outbox, ProgressUpdate, Request, SettingsChange, SubmitOptions, ToWorker,
+    WorkerReport,
 };
 pub use runner::{Engine, Options, Stopper};
 pub use schedule_requests::ScheduleRequest;

@@ -8,7 +8,7 @@ use divvy_scheduler::input::{Parent, ParentState, Submission};
 use divvy_scheduler::{Newcomer, admit};
 use divvy_store::TaskRecord;
 use divvy_types::view::Late;
-use divvy_types::{Seq, SpecError, TaskId, TaskSpec, TaskState};
+use divvy_types::{Conflict, Seq, SpecError, TaskId, TaskSpec, TaskState};
 
 use crate::core::{Core, Known, Unresolved};
 use crate::request::Error;
@@ -36,7 +36,7 @@ pub(crate) struct Resolved {
     pub(crate) tasks: Vec<Submission>,
     pub(crate) known: u32,
     /// Tasks that were not taken, and the one that has their unique key.
-    pub(crate) conflicts: Vec<(TaskId, TaskId)>,
+    pub(crate) conflicts: Vec<Conflict>,
     /// Tasks to cancel once the batch is taken in, and the one that takes their unique key.
     pub(crate) replaced: Vec<(TaskId, TaskId)>,
     /// New tasks that are expected to miss their deadlines.

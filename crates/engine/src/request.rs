@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use divvy_scheduler::WorkerTier;
 use divvy_types::fact::Replay;
 use divvy_types::limits::SCHEDULES_MAX;
 use divvy_types::settings::InvalidSetting;
-use divvy_types::view::{Late, Move, Progress, ResumedWorkflow, Upstream};
+use divvy_types::view::{Move, Progress, ResumedWorkflow, Upstream};
 use divvy_types::{
-    AttemptOutcome, Name, Payload, Settings, SpecError, TaskId, TaskSpec, TaskState, Token,
-    WorkerKey, WorkflowId,
+    AttemptOutcome, Name, Payload, Settings, SpecError, Submitted, TaskId, TaskSpec, TaskState,
+    Token, WorkerHello, WorkerKey, WorkflowId,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -177,42 +176,6 @@ pub enum Request {
 pub struct SubmitOptions {
     /// Refuse the whole batch if one of its tasks is expected to miss its deadline.
     pub strict: bool,
-}
-
-/// What became of a submission.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Submitted {
-    /// New tasks.
-    pub accepted: u32,
-    /// Tasks that were known already, with the same spec.
-    pub known: u32,
-    /// Tasks that were not taken, because another has their unique key, and that other one.
-    pub conflicts: Vec<(TaskId, TaskId)>,
-    /// New tasks that are expected to miss their deadlines: the first [`LATE_LISTED_MAX`](divvy_types::limits::LATE_LISTED_MAX) of them.
-    pub late: Vec<Late>,
-    /// How many these are in all.
-    pub late_total: u32,
-}
-
-/// A worker and what it offers.
-#[derive(Clone, Debug, Default)]
-pub struct WorkerHello {
-    /// What people call it.
-    pub name: Name,
-    /// Queues that it serves; none means all.
-    pub queues: Vec<Name>,
-    /// Kinds that it can run.
-    pub kinds: Vec<Name>,
-    /// What it has.
-    pub capabilities: Vec<Name>,
-    /// Tasks that it takes at once, those included that wait there for a slot.
-    pub credit: u32,
-    /// Tasks that it runs at once; 0 for as many as it takes.
-    pub slots: u32,
-    /// How these are divided among the kinds, each of which is in one of them; empty if all kinds share them.
-    pub tiers: Vec<WorkerTier>,
-    /// Attempts that it still runs from an earlier connection.
-    pub held: Vec<(TaskId, Token)>,
 }
 
 /// The end of an attempt.

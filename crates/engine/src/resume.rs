@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use divvy_scheduler::Input;
-use divvy_scheduler::input::{RecoveredTask, Spawner, Submission};
+use divvy_scheduler::input::{RecoveredTask, Spawner};
 use divvy_store::{MemberRecord, Members, TaskRecord};
 use divvy_types::view::ResumedWorkflow;
-use divvy_types::{Dependency, Seq, TaskId, TaskState, WorkflowId};
+use divvy_types::{Dependency, OpenTask, Seq, TaskId, TaskState, WorkflowId};
 
 use crate::core::{Core, Known};
 use crate::locate::SETTLED_LOOK_MAX;
@@ -235,17 +235,13 @@ impl Core {
         let parents = self.parents_of_stored(&spec)?;
         let checkpointed = self.reader.checkpoint(seq)?.is_some();
         self.keys.take(seq, submitted_at, &spec);
-        Ok(RecoveredTask {
-            task: Submission { seq, spec: Arc::new(spec), parents },
-            submitted_at,
+        let open = OpenTask {
             spawned_by,
-            attempts: 0,
-            lost: 0,
             checkpointed,
-            retry_at: None,
-            held: None,
             replayed: true,
-        })
+            ..OpenTask::new(seq, Arc::new(spec), submitted_at)
+        };
+        Ok(RecoveredTask { open, parents })
     }
 }
 

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use divvy_scheduler::Input;
-use divvy_scheduler::input::{RecoveredTask, Submission};
+use divvy_scheduler::input::RecoveredTask;
 use divvy_store::TaskRecord;
 use divvy_types::fact::Replay;
 use divvy_types::limits::LATE_LISTED_MAX;
-use divvy_types::{Fact, Name, TaskId, TaskSpec, TaskState};
+use divvy_types::{Fact, Name, OpenTask, Submitted, TaskId, TaskSpec, TaskState};
 use tokio::sync::oneshot;
 
 use crate::core::{Core, Known, Unresolved};
 use crate::locate::{Deadlines, Located, Resolved};
-use crate::request::{Error, Reply, Request, SubmitOptions, Submitted};
+use crate::request::{Error, Reply, Request, SubmitOptions};
 
 impl Core {
     pub(crate) fn submit(
@@ -180,17 +180,14 @@ impl Core {
         self.keys.take(seq, submitted_at, &spec);
         self.ids.insert(id, Known::open(seq));
         let at_once = replay.due.is_none();
-        let task = RecoveredTask {
-            task: Submission { seq, spec: Arc::new(spec), parents },
-            submitted_at,
+        let open = OpenTask {
             spawned_by,
-            attempts: 0,
-            lost: 0,
             checkpointed,
             retry_at: replay.due,
-            held: None,
             replayed: !replay.keep_edges,
+            ..OpenTask::new(seq, Arc::new(spec), submitted_at)
         };
+        let task = RecoveredTask { open, parents };
         self.feed(Input::TaskReplayed(task, replay));
         if at_once && self.scheduler.state(seq) == Some(TaskState::Scheduled) {
             self.feed(Input::RunNowRequested { seq });

@@ -9,7 +9,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use divvy_types::limits::UNIQUE_KEYS_MAX;
-use divvy_types::{Fact, Name, OnConflict, Seq, SpecError, TaskId, TaskSpec, Timestamp, Unique};
+use divvy_types::{
+    Conflict, Fact, Name, OnConflict, Seq, SpecError, TaskId, TaskSpec, Timestamp, Unique,
+};
 
 /// The task that has a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ pub(crate) struct Claims {
     finishing: Option<Seq>,
     skipped: HashMap<TaskId, TaskId>,
     /// Tasks that are not taken, and the one that has the key, in their order.
-    pub(crate) conflicts: Vec<(TaskId, TaskId)>,
+    pub(crate) conflicts: Vec<Conflict>,
     /// Tasks to be cancelled, and the one that takes the key.
     pub(crate) replaced: Vec<(TaskId, TaskId)>,
 }
@@ -116,7 +118,7 @@ impl Keys {
             }
             OnConflict::Skip => {
                 claims.skipped.insert(task, first);
-                claims.conflicts.push((task, first));
+                claims.conflicts.push(Conflict { task, first });
                 Ok(Turn::Skip)
             }
             OnConflict::Replace => {
@@ -279,7 +281,9 @@ mod tests {
             let unique = spec.unique.as_ref().unwrap();
             assert_eq!(keys.decide(NOW, spec.id, unique, &mut claims), Ok(expected), "task {id}");
         }
-        assert_eq!(claims.conflicts, [(TaskId(2), TaskId(1)), (TaskId(4), TaskId(3))]);
+        let conflicts = [(2, 1), (4, 3)]
+            .map(|(task, first)| Conflict { task: TaskId(task), first: TaskId(first) });
+        assert_eq!(claims.conflicts, conflicts);
         assert_eq!(claims.instead_of(TaskId(4)), Some(TaskId(3)));
     }
 

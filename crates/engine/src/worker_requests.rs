@@ -1,15 +1,15 @@
 //! What workers say: they connect, report, tell how far they are, and are asked to drain.
 
-use divvy_scheduler::input::{AttemptEnd, AttemptEnded, WorkerJoined};
+use divvy_scheduler::input::{AttemptEnd, AttemptEnded};
 use divvy_scheduler::{Input, ReportAnswer};
 use divvy_types::{
     AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, Seq, TaskError, TaskId,
-    Token, WorkerKey,
+    Token, WorkerHello, WorkerKey,
 };
 
 use crate::core::{Core, Unresolved};
 use crate::locate::Located;
-use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, WorkerHello, WorkerReport};
+use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, WorkerReport};
 
 impl Core {
     pub(crate) fn connect(
@@ -22,7 +22,7 @@ impl Core {
         let worker = WorkerKey(self.last_worker);
         self.group.connects.push((worker, outbox));
         let mut held = Vec::new();
-        for (task, token) in hello.held {
+        for &(task, token) in &hello.held {
             match self.locate(task)? {
                 Located::Open(seq) => held.push((seq, token)),
                 // It is final, or the server never had it: whatever runs there has no meaning any more.
@@ -36,20 +36,8 @@ impl Core {
                 }
             }
         }
-        let WorkerHello { name, queues, kinds, capabilities, credit, slots, tiers, .. } = hello;
-        let slots = if slots == 0 { credit } else { slots };
         self.park(reply, Ok(worker));
-        self.feed(Input::WorkerJoined(WorkerJoined {
-            worker,
-            name,
-            queues,
-            kinds,
-            capabilities,
-            credit,
-            slots,
-            tiers,
-            held,
-        }));
+        self.feed(Input::WorkerJoined(worker, hello.holding(held)));
         Ok(())
     }
 

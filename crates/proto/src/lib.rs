@@ -7,6 +7,7 @@
 
 mod convert;
 mod convert_report;
+mod convert_submitted;
 mod convert_terms;
 
 pub use convert::{
@@ -14,6 +15,7 @@ pub use convert::{
     saved_to_wire, spec_from_wire, spec_to_wire, task_id, upstream_from_wire, upstream_to_wire,
 };
 pub use convert_report::{outcome_from_wire, outcome_to_wire};
+pub use convert_submitted::{submitted_from_wire, submitted_to_wire};
 
 /// The generated messages and services. A test compares them with the protocol and writes them anew on demand.
 #[allow(

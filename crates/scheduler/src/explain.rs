@@ -15,16 +15,11 @@ use crate::table::{Task, band_of};
 impl Scheduler {
     /// Everything that is known about why a task in memory waits or runs where it does.
     pub fn explain(&self, now: Timestamp, seq: Seq) -> Option<Explanation> {
-        let status = self.status(seq)?;
         let task = self.tasks.find(seq)?;
         let spec = &task.spec;
         let run_us = self.estimate_us(spec);
         let estimated_start = self.estimated_start(now, task);
         Some(Explanation {
-            id: spec.id,
-            state: status.state,
-            wait_text: status.wait.as_ref().map(ToString::to_string),
-            wait: status.wait,
             position: (task.state == TaskState::Ready).then(|| self.ahead_of(task).tasks),
             estimated_start,
             estimated_run_ms: run_us.map(|us| us / 1_000),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use divvy_types::fact::Replay;
 use divvy_types::{
-    AttemptOutcome, Lane, Name, Payload, Seq, Settings, TaskId, TaskSpec, Timestamp, Token,
-    WorkerKey, WorkflowId,
+    AttemptOutcome, Lane, Name, OpenTask, Payload, Seq, Settings, TaskId, TaskSpec, Token,
+    WorkerHello, WorkerKey, WorkflowId,
 };
 
 /// Something that happened.
@@ -75,7 +75,7 @@ pub enum Input {
         reason: Name,
     },
     /// A worker connected.
-    WorkerJoined(WorkerJoined),
+    WorkerJoined(WorkerKey, WorkerHello<Seq>),
     /// A worker was heard of: its leases are renewed.
     WorkerSeen {
         /// Which.
@@ -182,26 +182,10 @@ pub enum ParentState {
 /// A task that comes from the store.
 #[derive(Clone, Debug)]
 pub struct RecoveredTask {
-    /// Number, spec and dependencies.
-    pub task: Submission,
-    /// When it was accepted.
-    pub submitted_at: Timestamp,
-    /// The task whose finish spawned it.
-    pub spawned_by: Option<Seq>,
-    /// Attempts that count.
-    pub attempts: u32,
-    /// Attempts whose worker went away.
-    pub lost: u32,
-    /// Whether an attempt saved data for a later one.
-    pub checkpointed: bool,
-    /// When the next attempt is due.
-    pub retry_at: Option<Timestamp>,
-    /// The attempt that was running when the server stopped: leased to nobody in particular until its worker
-    /// announces it or one lease time has passed.
-    pub held: Option<(Token, Name)>,
-    /// Whether it was dead or cancelled once and was put back: its dependencies count as met, and attempts from before
-    /// this start are not gone on with, because they may have ended before the replay.
-    pub replayed: bool,
+    /// What is known of it.
+    pub open: OpenTask,
+    /// Its dependencies, in the order of `spec.after`.
+    pub parents: Vec<Parent>,
 }
 
 /// A task that is done and has a child, or the child of a child, that is put back.
@@ -217,41 +201,6 @@ pub struct Spawner {
     pub spawned_by: Option<Seq>,
     /// The workflow that it is a member of.
     pub workflow: Option<WorkflowId>,
-}
-
-/// A worker and what it offers.
-#[derive(Clone, Debug)]
-pub struct WorkerJoined {
-    /// Names this connection.
-    pub worker: WorkerKey,
-    /// What people call it.
-    pub name: Name,
-    /// Queues that it serves; none means all.
-    pub queues: Vec<Name>,
-    /// Kinds that it can run.
-    pub kinds: Vec<Name>,
-    /// What it has.
-    pub capabilities: Vec<Name>,
-    /// Tasks that it takes at once, those included that wait there for a slot.
-    pub credit: u32,
-    /// Tasks that it runs at once.
-    pub slots: u32,
-    /// How these are divided among the kinds, each of which is in one of them; empty if all kinds share them.
-    pub tiers: Vec<WorkerTier>,
-    /// Attempts that it still runs from an earlier connection. The token is the proof: a lease with that very token
-    /// moves to this connection even if another connection still seems to hold it.
-    pub held: Vec<(Seq, Token)>,
-}
-
-/// Kinds of a worker that share slots.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerTier {
-    /// The kinds.
-    pub kinds: Vec<Name>,
-    /// Tasks of these that the worker takes at once, those included that wait there for a slot.
-    pub credit: u32,
-    /// Tasks of these that it runs at once.
-    pub slots: u32,
 }
 
 /// The end of an attempt.

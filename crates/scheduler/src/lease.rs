@@ -7,7 +7,9 @@
 //! When a worker is lost, what it has presumably begun counts as an attempt; what waited there for a slot is given back
 //! uncounted.
 
-use divvy_types::{Fact, Name, Seq, TaskId, TaskState, Timestamp, Token, WorkerKey};
+use divvy_types::{
+    Fact, Name, Seq, TaskId, TaskState, Timestamp, Token, WorkerHello, WorkerKey, WorkerTier,
+};
 
 use crate::lanes::End;
 use crate::places::QUEUED;
@@ -15,29 +17,30 @@ use crate::profile::Profile;
 use crate::table::{NOBODY, Row};
 use crate::timers::Timer;
 use crate::workers::{Note, TierKey, Worker};
-use crate::{Action, Scheduler, WorkerJoined, WorkerTier};
+use crate::{Action, Scheduler};
 
 impl Scheduler {
-    pub(crate) fn worker_joined(&mut self, now: Timestamp, joined: WorkerJoined) {
-        self.worker_left(now, joined.worker);
-        if joined.tiers.is_empty() {
-            let WorkerJoined { ref kinds, credit, slots, .. } = joined;
-            self.tier_joined(now, &joined, 0, &WorkerTier { kinds: kinds.clone(), credit, slots });
+    pub(crate) fn worker_joined(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerKey,
+        hello: WorkerHello<Seq>,
+    ) {
+        self.worker_left(now, worker);
+        if hello.tiers.is_empty() {
+            let (kinds, credit) = (hello.kinds.clone(), hello.credit);
+            let slots = if hello.slots == 0 { credit } else { hello.slots };
+            let whole = WorkerTier { kinds, credit, slots };
+            self.tier_joined(now, TierKey { worker, tier: 0 }, &hello, &whole);
         }
-        for (number, tier) in (0..).zip(&joined.tiers) {
-            self.tier_joined(now, &joined, number, tier);
+        for (number, tier) in (0..).zip(&hello.tiers) {
+            self.tier_joined(now, TierKey { worker, tier: number }, &hello, tier);
         }
-        for (seq, token) in joined.held {
-            if !self.take_over(now, seq, token, joined.worker) {
+        for (seq, token) in hello.held {
+            if !self.take_over(now, seq, token, worker) {
                 let task = self.tasks.find(seq).map_or(TaskId(0), |task| task.spec.id);
                 let reason = Name::const_new("no longer yours");
-                self.actions.push_back(Action::StopAttempt {
-                    worker: joined.worker,
-                    seq,
-                    task,
-                    token,
-                    reason,
-                });
+                self.actions.push_back(Action::StopAttempt { worker, seq, task, token, reason });
             }
         }
     }
@@ -45,16 +48,15 @@ impl Scheduler {
     fn tier_joined(
         &mut self,
         now: Timestamp,
-        joined: &WorkerJoined,
-        number: u32,
+        key: TierKey,
+        hello: &WorkerHello<Seq>,
         tier: &WorkerTier,
     ) {
-        let (group, new) = self.workers.intern_group(Profile::of(joined, tier));
+        let (group, new) = self.workers.intern_group(Profile::of(hello, tier));
         if new {
             self.group_added(group);
         }
-        let key = TierKey { worker: joined.worker, tier: number };
-        let mut worker = Worker::new(key, joined.name.clone(), group, now);
+        let mut worker = Worker::new(key, hello.name.clone(), group, now);
         worker.credit = tier.credit;
         worker.slots = tier.slots;
         worker.known = self.learning.meet(&worker.name);

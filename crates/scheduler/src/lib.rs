@@ -77,7 +77,6 @@ pub use action::{Action, Grant, ReportAnswer};
 pub use admission::Newcomer;
 pub use input::{
     AttemptEnd, AttemptEnded, Input, Parent, ParentState, RecoveredTask, Spawner, Submission,
-    WorkerJoined, WorkerTier,
 };
 pub use options::Options;
 pub use scheduler::Scheduler;

@@ -5,11 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use divvy_types::Name;
 use divvy_types::need::{Need, Test, capability, is_met, number};
+use divvy_types::{Name, Seq, WorkerHello, WorkerTier};
 
 use crate::classes::{Class, sorted};
-use crate::{WorkerJoined, WorkerTier};
 
 /// What a worker offers. Lists are sorted, each entry once.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,12 +21,12 @@ pub(crate) struct Profile {
 
 impl Profile {
     /// Of a tier of a worker.
-    pub(crate) fn of(joined: &WorkerJoined, tier: &WorkerTier) -> Self {
+    pub(crate) fn of(hello: &WorkerHello<Seq>, tier: &WorkerTier) -> Self {
         let by_name: BTreeMap<&str, &Name> =
-            joined.capabilities.iter().map(|text| (capability(text).0, text)).collect();
+            hello.capabilities.iter().map(|text| (capability(text).0, text)).collect();
         let capabilities: Vec<Name> = by_name.into_values().cloned().collect();
         Self {
-            queues: sorted(&joined.queues),
+            queues: sorted(&hello.queues),
             kinds: sorted(&tier.kinds),
             capabilities: sorted(&capabilities),
         }
@@ -108,24 +107,15 @@ fn lists(names: &[Name], name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use divvy_types::WorkerKey;
-
     use super::*;
 
     fn profile(capabilities: &[&str]) -> Profile {
         let tier = WorkerTier { kinds: vec!["k".into()], credit: 1, slots: 1 };
-        let joined = WorkerJoined {
-            worker: WorkerKey(1),
-            name: "w".into(),
-            queues: Vec::new(),
-            kinds: tier.kinds.clone(),
+        let hello = WorkerHello {
             capabilities: capabilities.iter().map(|text| Name::from(*text)).collect(),
-            credit: 1,
-            slots: 1,
-            tiers: Vec::new(),
-            held: Vec::new(),
+            ..WorkerHello::default()
         };
-        Profile::of(&joined, &tier)
+        Profile::of(&hello, &tier)
     }
 
     #[test]

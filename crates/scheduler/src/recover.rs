@@ -3,7 +3,9 @@
 //! Everything that was submitted and is not final is open again. An attempt that is recorded as held stays leased,
 //! to nobody, until its worker announces it or a lease time has passed.
 
-use divvy_types::{Lane, Name, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkflowId};
+use divvy_types::{
+    Lane, Name, OpenTask, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkflowId,
+};
 
 use crate::settle::cause;
 use crate::submit::{Batch, Standing, links_of};
@@ -16,27 +18,25 @@ impl Scheduler {
     /// A failed dependency cancels its dependents in the commit of its failure. A task that is open in spite of one
     /// was put back by someone, and does not wait for it.
     pub(crate) fn task_recovered(&mut self, now: Timestamp, mut task: RecoveredTask) {
-        for parent in
-            task.task.parents.iter_mut().filter(|parent| parent.state == ParentState::Failed)
-        {
+        let RecoveredTask { open, parents } = &mut task;
+        for parent in parents.iter_mut().filter(|parent| parent.state == ParentState::Failed) {
             parent.state = ParentState::Done;
         }
-        if let Some(spawner) = task.spawned_by {
-            self.add_child(spawner, task.task.seq);
+        let seq = open.seq;
+        if let Some(spawner) = open.spawned_by {
+            self.add_child(spawner, seq);
         }
-        self.member_opened(task.task.seq, membership(&task.task.spec));
-        if task.attempts > 0 {
+        self.member_opened(seq, membership(&open.spec));
+        if open.attempts > 0 {
             // It has run, so it waits for nothing that is open again.
-            task.task.parents.iter_mut().for_each(|parent| parent.state = ParentState::Done);
+            parents.iter_mut().for_each(|parent| parent.state = ParentState::Done);
         }
-        if task.retry_at.is_some() || task.task.parents.iter().any(|parent| parent.optional) {
-            let begun = task.retry_at.unwrap_or(task.submitted_at);
-            self.begun.insert(task.task.seq, begun);
+        if open.retry_at.is_some() || parents.iter().any(|parent| parent.optional) {
+            self.begun.insert(seq, open.retry_at.unwrap_or(open.submitted_at));
         }
-        if !task.replayed {
+        if !open.replayed {
             return self.take_in(now, task, &mut Batch::default());
         }
-        let seq = task.task.seq;
         self.take_in_ready(now, task);
         if let Some(row) = self.tasks.row_of(seq) {
             self.tasks[row].recovered = false;
@@ -103,7 +103,7 @@ impl Scheduler {
 
     /// Takes a task into memory whose dependencies count as met.
     pub(crate) fn take_in_ready(&mut self, now: Timestamp, mut task: RecoveredTask) {
-        for parent in &mut task.task.parents {
+        for parent in &mut task.parents {
             parent.state = ParentState::Done;
         }
         self.take_in(now, task, &mut Batch::default());
@@ -111,30 +111,20 @@ impl Scheduler {
 
     /// Takes a task of the store into memory.
     pub(crate) fn take_in(&mut self, now: Timestamp, recovered: RecoveredTask, batch: &mut Batch) {
-        let RecoveredTask {
-            task,
-            submitted_at,
-            spawned_by,
-            attempts,
-            lost,
-            checkpointed,
-            retry_at,
-            held,
-            replayed,
-        } = recovered;
+        let RecoveredTask { open, parents } = recovered;
+        let OpenTask { seq, submitted_at, spec, spawned_by, attempts, retry_at, held, .. } = open;
         // A callback that has failed before was called, and one that was put back alone does not wait.
-        let workflow = called_back_by(&task.spec, spawned_by)
-            .filter(|_| held.is_none() && attempts == 0 && !replayed);
-        let standing = self.standing(&task.spec, &task.parents, spawned_by, batch);
+        let workflow = called_back_by(&spec, spawned_by)
+            .filter(|_| held.is_none() && attempts == 0 && !open.replayed);
+        let standing = self.standing(&spec, &parents, spawned_by, batch);
         if let (Standing::Failed(cause), false) = (&standing, self.recovering) {
             // It was put back to wait for something that has failed, or that waits for it: it cannot run.
-            let (seq, cause) = (task.seq, cause.clone());
-            return self.bury(now, seq, &task.spec, spawned_by, cause, batch);
+            let cause = cause.clone();
+            return self.bury(now, seq, &spec, spawned_by, cause, batch);
         }
-        let class = self.class_of(&task.spec);
-        let due = submitted_at
-            .max(task.spec.run_at.unwrap_or_default())
-            .max(retry_at.unwrap_or_default());
+        let class = self.class_of(&spec);
+        let due =
+            submitted_at.max(spec.run_at.unwrap_or_default()).max(retry_at.unwrap_or_default());
         let state = match (&held, &standing) {
             (Some(_), _) => TaskState::Leased,
             (None, Standing::Unmet(_)) => TaskState::Blocked,
@@ -143,20 +133,20 @@ impl Scheduler {
             (None, _) => TaskState::Ready,
         };
         let mut taken = Task {
-            seq: task.seq,
-            spec: task.spec,
+            seq,
+            spec,
             ready_at: if state == TaskState::Leased { due.min(now) } else { due },
             since: now,
             begun: Timestamp::default(),
             token: Token::default(),
-            links: links_of(&task.parents, spawned_by),
+            links: links_of(&parents, spawned_by),
             class,
             stream: NOBODY,
             worker: NOBODY,
             charged_ms: 0,
             attempts,
-            lost: u16::try_from(lost).unwrap_or(u16::MAX),
-            checkpointed,
+            lost: u16::try_from(open.lost).unwrap_or(u16::MAX),
+            checkpointed: open.checkpointed,
             state,
             retried: retry_at.is_some(),
             held: held.is_some(),

@@ -75,23 +75,23 @@ impl Scheduler {
         replay: Replay,
         batch: &mut Batch,
     ) {
-        let seq = task.task.seq;
+        let open = &mut task.open;
+        let (seq, spec) = (open.seq, open.spec.clone());
         if self.tasks.row_of(seq).is_some() {
             return;
         }
-        task.attempts = 0;
-        task.lost = 0;
-        task.retry_at = replay.due;
-        task.held = None;
-        task.spawned_by = task.spawned_by.filter(|spawner| self.settling.contains_key(spawner));
-        if let Some(spawner) = task.spawned_by {
+        open.attempts = 0;
+        open.lost = 0;
+        open.retry_at = replay.due;
+        open.held = None;
+        open.spawned_by = open.spawned_by.filter(|spawner| self.settling.contains_key(spawner));
+        open.submitted_at = now;
+        open.replayed = !replay.keep_edges;
+        if let Some(spawner) = open.spawned_by {
             self.add_child(spawner, seq);
         }
-        task.submitted_at = now;
-        let spec = task.task.spec.clone();
-        task.replayed = !replay.keep_edges;
         self.record(Fact::Replayed { seq, at: now, replay });
-        if task.replayed {
+        if task.open.replayed {
             self.take_in_ready(now, task);
         } else {
             self.take_in(now, task, batch);

@@ -264,7 +264,7 @@ impl Machine for Scheduler {
             Input::SpilledCancelled { seq, task, lane, workflow, reason } => {
                 self.spilled_cancelled(now, (seq, task), lane, workflow, reason);
             }
-            Input::WorkerJoined(worker) => self.worker_joined(now, worker),
+            Input::WorkerJoined(worker, hello) => self.worker_joined(now, worker, hello),
             Input::WorkerDraining { worker } => self.worker_draining(worker),
             Input::WorkerLeft { worker } => self.worker_left(now, worker),
             Input::CancelRequested { seq, reason } => self.cancel_requested(now, seq, reason),

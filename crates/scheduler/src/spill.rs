@@ -133,18 +133,19 @@ impl Scheduler {
         self.loading_rows -= spill.loading.take().unwrap_or_default();
         let cancelled = std::mem::take(&mut spill.cancelled);
         let fresh = std::mem::take(&mut spill.fresh);
-        let last = tasks.last().map(|task| task.task.seq);
-        let loaded = tasks.iter().filter(|task| !cancelled.contains(&task.task.seq)).count() as u64;
+        let last = tasks.last().map(|task| task.open.seq);
+        let loaded = tasks.iter().filter(|task| !cancelled.contains(&task.open.seq)).count() as u64;
         spill.after = last.or(spill.after);
         // No rows and no end would be asked for again without end.
         let exhausted = exhausted || last.is_none();
         let left =
             if exhausted { fresh } else { spill.count.saturating_sub(loaded).max(fresh).max(1) };
         self.set_spilled(lane, left);
-        for task in tasks {
-            if !cancelled.contains(&task.task.seq) && self.tasks.row_of(task.task.seq).is_none() {
+        for mut task in tasks {
+            if !cancelled.contains(&task.open.seq) && self.tasks.row_of(task.open.seq).is_none() {
                 // A child counts for its spawner from its submission on; children do not spill.
-                self.take_in_ready(now, RecoveredTask { spawned_by: None, ..task });
+                task.open.spawned_by = None;
+                self.take_in_ready(now, task);
             }
         }
         if let Some(upto) = last {

@@ -13,10 +13,11 @@ pub mod memory;
 pub mod sqlite;
 mod traits;
 
+pub use divvy_types::OpenTask;
 pub use members::{MemberEnd, MemberRecord, Members};
 pub use memory::MemoryStore;
 pub use sqlite::SqliteStore;
 pub use traits::{
-    AttemptRecord, Error, Family, Maintenance, OpenTask, Outcome, PageQuery, Reader, Recovered,
-    Room, SpilledLane, Store, TaskRecord,
+    AttemptRecord, Error, Family, Maintenance, Outcome, PageQuery, Reader, Recovered, Room,
+    SpilledLane, Store, TaskRecord,
 };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use divvy_types::view::Upstream;
 use divvy_types::{
-    Fact, Lane, Name, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token,
-    Verdict, WorkflowId,
+    Fact, Lane, Name, OpenTask, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp,
+    Token, Verdict, WorkflowId,
 };
 
 use crate::members::{MemberRecord, Members};
@@ -182,31 +182,6 @@ pub enum Recovered {
         /// No time-ordered id (see [`TaskId::is_time_ordered`]) in use is greater; nothing if there is none.
         last_ordered_id: Option<TaskId>,
     },
-}
-
-/// An open task and what is known of its attempts.
-#[derive(Clone, Debug)]
-pub struct OpenTask {
-    /// Its number.
-    pub seq: Seq,
-    /// When it was accepted.
-    pub submitted_at: Timestamp,
-    /// What it is.
-    pub spec: Arc<TaskSpec>,
-    /// The task whose finish spawned it.
-    pub spawned_by: Option<Seq>,
-    /// Attempts that count against the retry limit.
-    pub attempts: u32,
-    /// Attempts whose worker went away, since it was last put back.
-    pub lost: u32,
-    /// Whether an attempt saved data for a later one.
-    pub checkpointed: bool,
-    /// When the next attempt is due, if one failed.
-    pub retry_at: Option<Timestamp>,
-    /// The attempt that was running when the server stopped, if it had run for a while.
-    pub held: Option<(Token, Name)>,
-    /// Whether it was dead or cancelled once and was put back without its dependencies: they do not matter any more.
-    pub replayed: bool,
 }
 
 /// A lane of the spill.

@@ -187,7 +187,7 @@ mod tests {
 
     fn form(json: &str) -> Result<(Form, Terms), String> {
         let mut reader = serde_json::Deserializer::from_str(json);
-        super::read(&mut reader).map_err(|error| error.to_string())
+        read(&mut reader).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Reading order: [`id`], [`time`], [`spec`] (what a task is), [`terms`], [`retry`] and [`need`]
 //! (what may be said about it), [`flat`] (how that is read), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
 //! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long),
-//! [`fact`] (what is written down), [`report`] (how an attempt ended), [`schedule`] (tasks that come by themselves),
-//! [`view`] (what people see of tasks and workers), [`overview`] (and of the server as a whole), [`machine`] (how the
+//! [`submitted`] (what became of a submission), [`fact`] (what is written down), [`open`] (what is known of a task from that), [`report`] (how an attempt ended), [`schedule`] (tasks that come by themselves),
+//! [`view`] (what people see of tasks and workers), [`overview`] (and of the server as a whole), [`worker`] (how one introduces itself), [`machine`] (how the
 //! pure machines are driven).
 //!
 //! **Invariant:** nothing here reads a clock, draws a random number, opens a file or starts a thread.
@@ -17,6 +17,7 @@ pub mod id;
 pub mod limits;
 pub mod machine;
 pub mod need;
+pub mod open;
 pub mod overview;
 pub mod payload;
 pub mod refusal;
@@ -26,16 +27,19 @@ pub mod schedule;
 pub mod settings;
 pub mod spec;
 pub mod state;
+pub mod submitted;
 pub mod terms;
 pub mod time;
 pub mod view;
 mod view_workflow;
 pub mod wait;
+pub mod worker;
 
 pub use compact_str::CompactString as Name;
 pub use fact::{Fact, Lane, Verdict};
 pub use id::{Seq, TaskId, Token, WorkerKey, WorkflowId};
 pub use machine::Machine;
+pub use open::OpenTask;
 pub use payload::Payload;
 pub use refusal::Refusal;
 pub use report::{AttemptOutcome, ErrorClass, Failure, FailureVerdict, TaskError};
@@ -44,6 +48,8 @@ pub use schedule::{Schedule, ScheduleView};
 pub use settings::Settings;
 pub use spec::{Dependency, NewTask, SpecError, TaskSpec, Workflow, WorkflowRole};
 pub use state::TaskState;
+pub use submitted::{Conflict, Submitted};
 pub use terms::{Matching, OnConflict, Terms, Unique};
 pub use time::Timestamp;
 pub use wait::WaitReason;
+pub use worker::{WorkerHello, WorkerTier};

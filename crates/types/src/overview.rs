@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::{FairBy, Limit};
-use crate::view::{Attempt, Explanation, LimitView, LoadMetrics, Move, Progress, QueueView};
-use crate::{Dependency, Name, Settings, TaskError, Timestamp, WaitReason};
+use crate::view::{Attempt, Explanation, LimitView, LoadMetrics, Move, QueueView, TaskSummary};
+use crate::{Dependency, Name, Settings, Timestamp, WaitReason};
 
 /// The settings that hold, and where they come from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -171,33 +171,14 @@ pub struct Alerts {
 /// A task and why it is where it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TaskExplanation {
+    /// What a list shows of it.
+    #[serde(flatten)]
+    pub summary: TaskSummary,
     /// What the scheduler says.
     #[serde(flatten)]
     pub explanation: Explanation,
-    /// Its kind.
-    pub kind: Name,
-    /// Its queue.
-    pub queue: Name,
-    /// Its priority.
-    pub priority: u8,
-    /// Attempts that were begun and counted.
-    pub attempts: u32,
     /// Attempts that it has in all.
     pub attempts_max: u32,
-    /// Who runs it or ran it last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub worker: Option<Name>,
-    /// How far it is.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub progress: Option<Progress>,
-    /// The last error, or why it was cancelled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<TaskError>,
-    /// When it was accepted.
-    pub submitted_at: Timestamp,
-    /// When it became final.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ended_at: Option<Timestamp>,
     /// What it waits or waited for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Dependency>,

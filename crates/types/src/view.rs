@@ -294,19 +294,9 @@ pub struct Late {
     pub expected_end: Timestamp,
 }
 
-/// Why a task is where it is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// What is expected of a task, and why it is where it is, beside what a list shows of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The task.
-    pub id: TaskId,
-    /// Where it is.
-    pub state: TaskState,
-    /// Why it does not run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<WaitReason>,
-    /// The same in words.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait_text: Option<String>,
     /// How many tasks are expected to start before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,

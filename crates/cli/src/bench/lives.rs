@@ -8,12 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use divvy_scheduler::{
-    Action, AttemptEnd, AttemptEnded, Input, Options, Scheduler, Submission, WorkerJoined,
-};
+use divvy_scheduler::{Action, AttemptEnd, AttemptEnded, Input, Options, Scheduler, Submission};
 use divvy_types::{
     Machine as _, Name, Payload, Seq, Settings, TaskId, TaskSpec, Terms, Timestamp, Token,
-    WorkerKey,
+    WorkerHello, WorkerKey,
 };
 
 /// Tasks that are submitted together.
@@ -74,8 +72,8 @@ impl<'a> World<'a> {
             world.feed(Input::SettingsChanged(Box::new(settings)));
         }
         for number in 0..world.workers() {
-            let worker = world.worker(number);
-            world.feed(Input::WorkerJoined(worker));
+            let hello = world.worker(number);
+            world.feed(Input::WorkerJoined(WorkerKey(number), hello));
         }
         world
     }
@@ -183,7 +181,7 @@ impl<'a> World<'a> {
         task
     }
 
-    fn worker(&self, number: u64) -> WorkerJoined {
+    fn worker(&self, number: u64) -> WorkerHello<Seq> {
         let profile = (number / PER_PROFILE) as usize;
         let first = profile % KINDS.len();
         let kinds = (0..KINDS_SERVED).map(|step| KINDS[(first + step) % KINDS.len()]);
@@ -193,16 +191,13 @@ impl<'a> World<'a> {
                 (kinds.map(Name::const_new).collect(), profile >= KINDS.len())
             }
         };
-        WorkerJoined {
-            worker: WorkerKey(number),
+        WorkerHello {
             name: Name::from(format!("worker-{number}")),
-            queues: Vec::new(),
             kinds,
             capabilities: if gpu { vec![Name::const_new("gpu")] } else { Vec::new() },
             credit: SLOTS + PREFETCH,
             slots: SLOTS,
-            tiers: Vec::new(),
-            held: Vec::new(),
+            ..WorkerHello::default()
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use divvy_types::need::offers;
 use divvy_types::overview::TaskExplanation;
-use divvy_types::view::{Candidate, PlacedBy, Placement, TaskDetail};
+use divvy_types::view::{Candidate, PlacedBy, Placement, TaskDetail, TaskSummary};
 use divvy_types::{TaskState, Timestamp, WaitReason};
 
 use super::Context;
@@ -30,18 +30,18 @@ pub(super) async fn run(args: &OneTask, context: &Context) -> Result<Code> {
         return Ok(Code::Done);
     }
     let task: TaskExplanation = reply.parse()?;
-    let explained = &task.explanation;
-    output.data(format_args!("{} {} is {}", task.kind, explained.id, explained.state))?;
+    let TaskSummary { id, kind, state, .. } = &task.summary;
+    output.data(format_args!("{kind} {id} is {state}"))?;
     let now = words::now();
     for (name, value) in facts(&task, now) {
         output.data(format_args!("  {name:<10} {}", folded(value.trim_end(), 13)))?;
     }
-    if explained.state == TaskState::Blocked {
+    if *state == TaskState::Blocked {
         for line in parents(&api, &task).await? {
             output.data(format_args!("  {line}"))?;
         }
     }
-    print_candidates(&explained.candidates, now, output)?;
+    print_candidates(&task.explanation.candidates, now, output)?;
     print_attempts(&task, now, output)?;
     if let Some(cure) = next_step(&task) {
         output.data(format_args!("  next       {}", folded(&cure, 13)))?;
@@ -52,11 +52,11 @@ pub(super) async fn run(args: &OneTask, context: &Context) -> Result<Code> {
 type Facts = Vec<(&'static str, String)>;
 
 fn facts(task: &TaskExplanation, now: Timestamp) -> Facts {
-    let explained = &task.explanation;
+    let (summary, explained) = (&task.summary, &task.explanation);
     let mut facts = Vec::new();
     let mut fact = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
-    fact("why", explained.wait_text.clone());
-    fact("place", Some(format!("queue {}, priority {}", task.queue, task.priority)));
+    fact("why", summary.wait_text.clone());
+    fact("place", Some(format!("queue {}, priority {}", summary.queue, summary.priority)));
     fact("before it", explained.position.map(|before| words::count(before, "task")));
     let start =
         explained.estimated_start.map(|at| format!("expected {}", words::relative(at, now)));
@@ -69,12 +69,12 @@ fn facts(task: &TaskExplanation, now: Timestamp) -> Facts {
     fact("compared", compared);
     fact(
         "progress",
-        task.progress.as_ref().map(|p| format!("{}/{} {}", p.done, p.total, p.message)),
+        summary.progress.as_ref().map(|p| format!("{}/{} {}", p.done, p.total, p.message)),
     );
-    fact("ended", task.ended_at.map(|at| ended(at, task.submitted_at, now)));
-    let tries = format!("{} of {} used", task.attempts, task.attempts_max);
-    fact("attempts", (task.attempts > 0).then_some(tries));
-    fact("error", task.error.as_ref().map(ToString::to_string));
+    fact("ended", summary.ended_at.map(|at| ended(at, summary.submitted_at, now)));
+    let tries = format!("{} of {} used", summary.attempts, task.attempts_max);
+    fact("attempts", (summary.attempts > 0).then_some(tries));
+    fact("error", summary.error.as_ref().map(ToString::to_string));
     facts
 }
 
@@ -86,7 +86,7 @@ fn ended(at: Timestamp, submitted: Timestamp, now: Timestamp) -> String {
 fn deadline(task: &TaskExplanation, now: Timestamp) -> Option<String> {
     let explained = &task.explanation;
     let at = words::relative(explained.deadline?, now);
-    let verdict = match (explained.state.is_final(), explained.late) {
+    let verdict = match (task.summary.state.is_final(), explained.late) {
         (true, true) => "missed",
         (true, false) => "met",
         (false, true) => "expected to be missed",
@@ -96,13 +96,12 @@ fn deadline(task: &TaskExplanation, now: Timestamp) -> Option<String> {
 }
 
 fn worker(task: &TaskExplanation, now: Timestamp) -> Option<String> {
-    let name = task.worker.as_deref()?;
-    let explained = &task.explanation;
-    if explained.state != TaskState::Leased {
+    let name = task.summary.worker.as_deref()?;
+    if task.summary.state != TaskState::Leased {
         return Some(format!("{name}, which ran it last"));
     }
-    let attempt = task.attempts.max(1);
-    let Some(placement) = &explained.placement else {
+    let attempt = task.summary.attempts.max(1);
+    let Some(placement) = &task.explanation.placement else {
         return Some(format!("{name}, attempt {attempt}"));
     };
     let why = match placement.by {
@@ -187,14 +186,14 @@ async fn parents(api: &Api, task: &TaskExplanation) -> Result<Vec<String>> {
     }
     if task.after.len() > PARENTS_MAX {
         let more = task.after.len() - PARENTS_MAX;
-        lines.push(format!("and {more} more: divvy task show {}", task.explanation.id));
+        lines.push(format!("and {more} more: divvy task show {}", task.summary.id));
     }
     Ok(lines)
 }
 
 fn next_step(task: &TaskExplanation) -> Option<String> {
-    let id = task.explanation.id;
-    match (task.explanation.state, &task.explanation.wait) {
+    let id = task.summary.id;
+    match (task.summary.state, &task.summary.wait) {
         (TaskState::Dead, _) => Some(format!("divvy logs {id}, then divvy dead replay {id}")),
         (TaskState::Cancelled, _) => Some(format!("divvy task retry {id}")),
         (TaskState::Leased, _) => Some(format!("divvy logs -f {id}")),

@@ -6,8 +6,10 @@ use std::io::Read;
 use anyhow::{Context as _, Result};
 use divvy_types::limits::{BATCH_TASKS_MAX, PAYLOAD_BYTES_MAX};
 use divvy_types::view::{Late, TaskDetail};
-use divvy_types::{Dependency, Payload, TaskId, TaskSpec, TaskState, Terms, Timestamp, Unique};
-use serde::{Deserialize, Serialize};
+use divvy_types::{
+    Dependency, Payload, Submitted, TaskId, TaskSpec, TaskState, Terms, Timestamp, Unique,
+};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Context;
@@ -64,29 +66,12 @@ pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
     Ok(if good { Code::Done } else { Code::Failed })
 }
 
-/// What a reply says of tasks that were not taken, or will be late.
-#[derive(Deserialize)]
-struct Accepted {
-    #[serde(default)]
-    conflicts: Vec<Conflict>,
-    #[serde(default)]
-    late: Vec<Late>,
-    #[serde(default)]
-    late_total: u64,
-}
-
-#[derive(Deserialize)]
-struct Conflict {
-    task: TaskId,
-    first: TaskId,
-}
-
 /// The tasks that stand for those that were sent: themselves, or the ones that have their unique key.
 fn taken(specs: &[TaskSpec], replies: &[Reply], context: &Context) -> Result<Vec<TaskId>> {
     let mut instead: BTreeMap<TaskId, TaskId> = BTreeMap::new();
     for reply in replies {
         instead.extend(
-            reply.parse::<Accepted>()?.conflicts.iter().map(|other| (other.task, other.first)),
+            reply.parse::<Submitted>()?.conflicts.iter().map(|other| (other.task, other.first)),
         );
     }
     for (task, first) in &instead {
@@ -103,7 +88,7 @@ fn taken(specs: &[TaskSpec], replies: &[Reply], context: &Context) -> Result<Vec
 fn warn_of_late(replies: &[Reply], context: &Context) -> Result<()> {
     let now = words::now();
     for reply in replies {
-        let Accepted { late, late_total, .. } = reply.parse()?;
+        let Submitted { late, late_total, .. } = reply.parse()?;
         for Late { task, deadline, expected_end } in &late {
             let end = words::relative(*expected_end, now);
             let after = words::span(expected_end.since(*deadline));
@@ -111,7 +96,7 @@ fn warn_of_late(replies: &[Reply], context: &Context) -> Result<()> {
                 "warning: {task} is expected {end}, {after} after its deadline"
             ));
         }
-        let more = late_total.saturating_sub(late.len() as u64);
+        let more = u64::from(late_total).saturating_sub(late.len() as u64);
         if more > 0 {
             context.output.note(format_args!(
                 "warning: {} more expected after the deadline",

@@ -4,8 +4,8 @@
 use crate::support::{World, after, failed, task};
 use divvy_engine::{Error, Options, Request, Submitted};
 use divvy_types::{
-    AttemptOutcome, FailureVerdict, OnConflict, Payload, SpecError, TaskId, TaskSpec, TaskState,
-    Unique,
+    AttemptOutcome, Conflict, FailureVerdict, OnConflict, Payload, SpecError, TaskId, TaskSpec,
+    TaskState, Unique,
 };
 
 fn keyed(id: u128, on_conflict: OnConflict, window_ms: Option<u64>) -> TaskSpec {
@@ -18,8 +18,10 @@ fn skip(id: u128) -> TaskSpec {
     keyed(id, OnConflict::Skip, None)
 }
 
-fn skipped(pairs: &[(u128, u128)]) -> Vec<(TaskId, TaskId)> {
-    pairs.iter().map(|(new, first)| (TaskId(*new), TaskId(*first))).collect()
+fn skipped(pairs: &[(u128, u128)]) -> Vec<Conflict> {
+    let conflict =
+        |(task, first): &(u128, u128)| Conflict { task: TaskId(*task), first: TaskId(*first) };
+    pairs.iter().map(conflict).collect()
 }
 
 #[test]

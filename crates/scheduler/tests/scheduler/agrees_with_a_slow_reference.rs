@@ -305,19 +305,16 @@ impl Pair {
             draining: false,
         };
         let own = |list: &[&str]| list.iter().map(|name| Name::from(*name)).collect();
-        let joined = divvy_scheduler::WorkerJoined {
-            worker: WorkerKey(worker.key),
+        let hello = divvy_types::WorkerHello {
             name: format!("worker-{}", worker.name).into(),
             queues: own(&worker.queues),
             kinds: own(&worker.kinds),
-            capabilities: Vec::new(),
             credit,
-            slots: credit,
-            tiers: Vec::new(),
-            held: Vec::new(),
+            ..Default::default()
         };
+        let key = WorkerKey(worker.key);
         self.reference.workers.push(worker);
-        self.feed(Input::WorkerJoined(joined));
+        self.feed(Input::WorkerJoined(key, hello));
     }
 
     fn worker(&self, which: usize) -> Option<usize> {

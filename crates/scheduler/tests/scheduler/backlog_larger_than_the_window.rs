@@ -200,7 +200,7 @@ fn a_task_in_the_store_blocks_its_dependents_and_its_cancel_reaches_them() {
     spilling.look();
     let load = spilling.loads.pop().expect("the lane runs low");
     let (tasks, exhausted) = spilling.read(load);
-    assert!(tasks.iter().any(|task| task.task.seq == Seq(22)));
+    assert!(tasks.iter().any(|task| task.open.seq == Seq(22)));
     spilling.feed(cancel(22));
     spilling.feed(Input::SpilledLoaded { lane, tasks, exhausted });
     spilling.run_all(1);

@@ -99,7 +99,7 @@ fn a_dead_task_that_is_put_back_starts_anew() {
     let mut task = spec(1);
     task.retry.limit = 1;
     let mut task = recovered(task);
-    task.attempts = 7;
+    task.open.attempts = 7;
     world.feed(Input::TaskReplayed(task, Replay::default()));
     assert_eq!((world.fact_names(), world.grants()), (vec!["Replayed 1".to_owned()], vec![(1, 1)]));
     world.end(1, 1, failure(FailureVerdict::Retry));

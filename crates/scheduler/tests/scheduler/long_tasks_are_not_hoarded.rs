@@ -91,7 +91,8 @@ fn a_task_that_waits_for_a_free_slot_says_so() {
     let mut world = taught(10_000);
     world.submit((1..=2).map(spec).collect());
     let told = world.scheduler.explain(world.now, Seq(2)).expect("an open task");
-    assert!(matches!(told.wait, Some(WaitReason::WorkersBusy { .. })), "{told:?}");
+    let wait = world.scheduler.status(Seq(2)).and_then(|status| status.wait);
+    assert!(matches!(wait, Some(WaitReason::WorkersBusy { .. })), "{wait:?}");
     assert!(!told.candidates[0].free, "it has a place, but not for this");
 }
 

@@ -66,7 +66,7 @@ fn failures_of_another_sort_do_not_count_and_a_lost_worker_counts_as_an_attempt_
 fn workers_that_were_lost_before_a_restart_count() {
     let mut world = World::recovering(divvy_scheduler::Options::default());
     let mut task = recovered(patient());
-    (task.attempts, task.lost) = (2, 2);
+    (task.open.attempts, task.open.lost) = (2, 2);
     world.feed(Input::TaskRecovered(task));
     world.feed(Input::RecoveryEnded);
     crash(&mut world, 1);
@@ -85,7 +85,7 @@ fn a_poison_task_that_is_put_back_starts_anew() {
     crash(&mut world, 1);
     assert_eq!(world.fact_names(), ["Dead 1"]);
     let mut task = recovered(patient());
-    task.lost = 1;
+    task.open.lost = 1;
     world.feed(Input::SettingsChanged(Box::default()));
     world.feed(Input::TaskReplayed(task, divvy_types::fact::Replay::default()));
     crash(&mut world, 2);

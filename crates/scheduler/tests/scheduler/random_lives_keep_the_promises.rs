@@ -9,8 +9,8 @@ use crate::support::thefts::Thefts;
 use divvy_scheduler::*;
 use divvy_types::fact::Replay;
 use divvy_types::{
-    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, Payload,
-    Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
+    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, OpenTask,
+    Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerHello, WorkerKey,
 };
 use proptest::prelude::*;
 
@@ -420,21 +420,16 @@ impl Model {
 
     fn stored(&self, seq: Seq) -> RecoveredTask {
         let task = &self.tasks[&seq];
-        RecoveredTask {
-            task: Submission {
-                seq,
-                spec: task.spec.clone(),
-                parents: task.spec.after.iter().map(|edge| self.parent(edge)).collect(),
-            },
-            submitted_at: task.submitted_at,
+        let parents = task.spec.after.iter().map(|edge| self.parent(edge)).collect();
+        let open = OpenTask {
             spawned_by: task.spawned_by,
             attempts: task.attempts,
-            lost: 0,
-            checkpointed: false,
             retry_at: task.retry_at,
             held: task.held.clone(),
             replayed: task.replayed,
-        }
+            ..OpenTask::new(seq, task.spec.clone(), task.submitted_at)
+        };
+        RecoveredTask { open, parents }
     }
 
     fn connected(&self, which: usize) -> Option<usize> {
@@ -449,18 +444,16 @@ impl Model {
         let process = &mut self.processes[at];
         process.key = Some(key);
         process.draining = false;
-        let joined = WorkerJoined {
-            worker: key,
+        let hello = WorkerHello {
             name: format!("process-{at}").into(),
             queues: process.queues.clone(),
             kinds: vec!["noop".into()],
-            capabilities: Vec::new(),
             credit: process.credit,
             slots: process.slots,
-            tiers: Vec::new(),
             held: process.running.iter().map(|(seq, token)| (*seq, *token)).collect(),
+            ..WorkerHello::default()
         };
-        self.feed(Input::WorkerJoined(joined));
+        self.feed(Input::WorkerJoined(key, hello));
     }
 
     fn step(&mut self, op: Op) {

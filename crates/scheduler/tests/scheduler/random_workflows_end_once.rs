@@ -8,9 +8,9 @@ use std::sync::Arc;
 use divvy_scheduler::*;
 use divvy_types::fact::Replay;
 use divvy_types::{
-    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, Payload,
-    Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey, Workflow, WorkflowId,
-    WorkflowRole,
+    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, OpenTask,
+    Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerHello, WorkerKey,
+    Workflow, WorkflowId, WorkflowRole,
 };
 use proptest::prelude::*;
 
@@ -131,17 +131,13 @@ impl Model {
     }
 
     fn join(&mut self) {
-        self.feed(Input::WorkerJoined(WorkerJoined {
-            worker: WorkerKey(self.epoch),
+        let hello = WorkerHello {
             name: format!("worker-{}", self.epoch).into(),
-            queues: Vec::new(),
             kinds: vec!["noop".into()],
-            capabilities: Vec::new(),
             credit: 10_000,
-            slots: 10_000,
-            tiers: Vec::new(),
-            held: Vec::new(),
-        }));
+            ..WorkerHello::default()
+        };
+        self.feed(Input::WorkerJoined(WorkerKey(self.epoch), hello));
     }
 
     fn feed(&mut self, input: Input) {
@@ -310,17 +306,13 @@ impl Model {
     fn stored(&self, seq: Seq) -> RecoveredTask {
         let task = &self.tasks[&seq];
         let parents = task.spec.after.iter().map(|edge| self.parent(edge)).collect();
-        RecoveredTask {
-            task: Submission { seq, spec: task.spec.clone(), parents },
-            submitted_at: task.submitted_at,
+        let open = OpenTask {
             spawned_by: task.spawned_by,
-            attempts: 0,
-            lost: 0,
-            checkpointed: false,
             retry_at: task.put_back_at,
-            held: None,
             replayed: task.replayed,
-        }
+            ..OpenTask::new(seq, task.spec.clone(), task.submitted_at)
+        };
+        RecoveredTask { open, parents }
     }
 
     fn look_up(&mut self, workflow: WorkflowId) {

@@ -10,7 +10,7 @@ fn restarted() -> World {
 
 fn held_by_lost(number: u64) -> RecoveredTask {
     let mut task = recovered(spec(number));
-    task.held = Some((Token::new(4, number), "worker-1".into()));
+    task.open.held = Some((Token::new(4, number), "worker-1".into()));
     task
 }
 
@@ -23,8 +23,8 @@ fn nothing_is_granted_before_everything_is_known() {
     world.feed(Input::TaskRecovered(recovered(spec(1))));
     world.feed(Input::TaskRecovered(recovered(after(spec(2), &[(1, false)]))));
     let mut later = recovered(spec(3));
-    later.retry_at = Some(world.now.plus_ms(500));
-    later.attempts = 2;
+    later.open.retry_at = Some(world.now.plus_ms(500));
+    later.open.attempts = 2;
     world.feed(Input::TaskRecovered(later));
     assert_eq!(world.grants(), []);
     world.feed(Input::RecoveryEnded);
@@ -88,8 +88,8 @@ fn a_short_attempt_is_adopted_only_if_it_cannot_have_failed() {
     let mut world = restarted();
     world.feed(Input::TaskRecovered(recovered(spec(1))));
     let mut failed = recovered(spec(2));
-    failed.attempts = 1;
-    failed.retry_at = Some(world.now.plus_ms(60_000));
+    failed.open.attempts = 1;
+    failed.open.retry_at = Some(world.now.plus_ms(60_000));
     world.feed(Input::TaskRecovered(failed));
     world.feed(Input::RecoveryEnded);
     world.submit(vec![spec(3)]);
@@ -136,7 +136,7 @@ fn a_task_that_was_settling_keeps_its_dependents_until_its_children_are_done() {
             workflow: None,
         });
         let mut child = recovered(spec(3));
-        child.spawned_by = Some(Seq(2));
+        child.open.spawned_by = Some(Seq(2));
         world.feed(Input::TaskRecovered(child));
         world.feed(Input::TaskRecovered(recovered(after(spec(4), &[(1, false)]))));
         world.feed(Input::RecoveryEnded);
@@ -167,7 +167,7 @@ fn a_dependency_that_was_met_before_a_replay_does_not_tie_a_knot() {
     });
     world.feed(Input::TaskRecovered(recovered(after(spec(2), &[(1, true)]))));
     let mut child = recovered(after(spec(3), &[(2, false)]));
-    child.spawned_by = Some(Seq(1));
+    child.open.spawned_by = Some(Seq(1));
     world.feed(Input::TaskRecovered(child));
     world.feed(Input::TaskRecovered(recovered(after(spec(4), &[(1, true)]))));
     world.feed(Input::RecoveryEnded);
@@ -183,7 +183,11 @@ fn a_dependency_that_was_met_before_a_replay_does_not_tie_a_knot() {
 #[test]
 fn a_dependency_that_was_met_before_a_resume_does_not_tie_a_knot() {
     let put_back_at = Timestamp(1_600_000_000_000_000);
-    let put_back = |spec| RecoveredTask { retry_at: Some(put_back_at), ..recovered(spec) };
+    let put_back = |spec| {
+        let mut task = recovered(spec);
+        task.open.retry_at = Some(put_back_at);
+        task
+    };
     let mut world = restarted();
     world.join(1, 10);
     let (seq, task) = (Seq(1), TaskId(1));
@@ -194,8 +198,9 @@ fn a_dependency_that_was_met_before_a_resume_does_not_tie_a_knot() {
     world.feed(Input::TaskRecovered(put_back(after(spec(3), &[(2, true)]))));
     // Task 4 went on when task 3 was cancelled.
     world.feed(Input::TaskRecovered(recovered(after(spec(4), &[(3, true)]))));
-    let child = put_back(after(spec(5), &[(4, false)]));
-    world.feed(Input::TaskRecovered(RecoveredTask { spawned_by: Some(Seq(1)), ..child }));
+    let mut child = put_back(after(spec(5), &[(4, false)]));
+    child.open.spawned_by = Some(Seq(1));
+    world.feed(Input::TaskRecovered(child));
     world.feed(Input::RecoveryEnded);
     for number in [4, 5, 2, 3] {
         assert_eq!(world.grants(), [(1, number)]);
@@ -209,9 +214,9 @@ fn a_task_that_has_run_does_not_wait_for_what_was_put_back() {
     let mut world = restarted();
     world.join(1, 10);
     world.feed(Input::TaskRecovered(recovered(spec(1))));
-    let retried = recovered(after(spec(2), &[(1, true)]));
-    let retry_at = Some(world.now);
-    world.feed(Input::TaskRecovered(RecoveredTask { attempts: 1, retry_at, ..retried }));
+    let mut retried = recovered(after(spec(2), &[(1, true)]));
+    (retried.open.attempts, retried.open.retry_at) = (1, Some(world.now));
+    world.feed(Input::TaskRecovered(retried));
     world.feed(Input::RecoveryEnded);
     assert_eq!(world.grants(), [(1, 1), (1, 2)]);
 }

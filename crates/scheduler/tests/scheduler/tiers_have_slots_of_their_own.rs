@@ -1,8 +1,8 @@
 //! A worker whose kinds have slots of their own: tasks of one tier neither fill nor charge another.
 
 use crate::support::*;
-use divvy_scheduler::{Action, Input, Options, WorkerJoined, WorkerTier};
-use divvy_types::{Fact, Name, Seq, TaskSpec, TaskState, WorkerKey};
+use divvy_scheduler::{Action, Input, Options};
+use divvy_types::{Fact, Name, Seq, TaskSpec, TaskState, WorkerHello, WorkerKey, WorkerTier};
 
 fn tier(kind: &str, credit: u32, slots: u32) -> WorkerTier {
     WorkerTier { kinds: vec![Name::from(kind)], credit, slots }
@@ -13,7 +13,7 @@ fn join(world: &mut World, key: u64) {
     join_as(world, key, |_| {});
 }
 
-fn join_as(world: &mut World, key: u64, change: impl FnOnce(&mut WorkerJoined)) {
+fn join_as(world: &mut World, key: u64, change: impl FnOnce(&mut WorkerHello<Seq>)) {
     world.join_with(key, 66, |worker| {
         worker.kinds = vec!["encode".into(), "noop".into()];
         worker.slots = 65;

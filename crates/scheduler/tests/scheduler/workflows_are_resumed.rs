@@ -25,7 +25,7 @@ fn put_back(
     mut tasks: Vec<RecoveredTask>,
     done: &[u64],
 ) {
-    let parents = tasks.iter_mut().flat_map(|task| &mut task.task.parents);
+    let parents = tasks.iter_mut().flat_map(|task| &mut task.parents);
     for parent in parents.filter(|parent| done.contains(&parent.seq.0)) {
         parent.state = ParentState::Done;
     }
@@ -33,7 +33,9 @@ fn put_back(
 }
 
 fn child_of(spawner: u64, spec: TaskSpec) -> RecoveredTask {
-    RecoveredTask { spawned_by: Some(Seq(spawner)), ..recovered(spec) }
+    let mut task = recovered(spec);
+    task.open.spawned_by = Some(Seq(spawner));
+    task
 }
 
 /// A finished member that has spawned.

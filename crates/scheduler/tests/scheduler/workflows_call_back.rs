@@ -217,7 +217,7 @@ fn a_restart_changes_nothing() {
             workflow: Some(FLOW),
         });
         let mut child = recovered(spec(2));
-        child.spawned_by = Some(Seq(1));
+        child.open.spawned_by = Some(Seq(1));
         world.feed(Input::TaskRecovered(child));
         world.feed(Input::WorkflowLookedUp { workflow: FLOW, spilled: 1, failed: Some(failed) });
         world.feed(Input::RecoveryEnded);
@@ -272,7 +272,7 @@ fn a_recovered_task_waits_for_its_next_attempt_after_its_dependencies() {
     world.join(1, 100);
     world.feed(Input::TaskRecovered(recovered(spec(1))));
     let mut task = recovered(after(spec(2), &[(1, false)]));
-    task.retry_at = Some(world.now.plus_ms(5_000));
+    task.open.retry_at = Some(world.now.plus_ms(5_000));
     world.feed(Input::TaskRecovered(task));
     world.feed(Input::RecoveryEnded);
     world.end(1, 1, finished());

@@ -8,19 +8,17 @@
 
 use std::time::{Duration, Instant};
 
-use divvy_proto::spec_to_wire;
 use divvy_proto::v1::submit_client::SubmitClient;
-use divvy_proto::v1::{self, SubmitReply, SubmitRequest};
+use divvy_proto::v1::{SubmitReply, SubmitRequest};
+use divvy_proto::{spec_to_wire, submitted_from_wire};
 use divvy_types::limits::{BATCH_EDGES_MAX, BATCH_TASKS_MAX, MESSAGE_BYTES_MAX};
-use divvy_types::view::Late;
-use divvy_types::{TaskId, TaskSpec, Timestamp};
+use divvy_types::{Submitted, TaskSpec};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::metadata::AsciiMetadataValue;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 
-use super::Submitted;
 use super::error::Error;
 
 /// Submissions that may wait; more wait in their callers.
@@ -172,10 +170,10 @@ impl Desk {
                 retry_after: (refusal.retry_after_ms > 0)
                     .then(|| Duration::from_millis(refusal.retry_after_ms)),
             }),
-            Ok(SubmitReply { accepted, known, late, late_total, .. }) => {
-                let late = late.iter().filter_map(late_from_wire).collect();
-                Ok(Submitted { accepted, known, late, late_total })
-            }
+            Ok(reply) => submitted_from_wire(&reply).map_err(|error| Error::Protocol {
+                server: self.server.clone(),
+                problem: error.to_string(),
+            }),
             Err(status) => {
                 self.stream = None;
                 Err(self.explain(&status))
@@ -216,14 +214,6 @@ impl Desk {
             _ => Error::Unreachable { server, problem: status.message().into() },
         }
     }
-}
-
-fn late_from_wire(late: &v1::Late) -> Option<Late> {
-    Some(Late {
-        task: TaskId::from_slice(&late.task)?,
-        deadline: Timestamp(late.deadline_us),
-        expected_end: Timestamp(late.expected_end_us),
-    })
 }
 
 /// Puts together what fits into one batch after `first`; what does not fit any more comes back.

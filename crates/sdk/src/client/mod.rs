@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use divvy_types::view::Late;
+pub use divvy_types::Submitted;
 use divvy_types::{TaskId, TaskSpec, TaskState};
 use serde::{Deserialize, Serialize};
 use tonic::metadata::AsciiMetadataValue;
@@ -47,19 +47,6 @@ pub struct Client {
 struct Inner {
     http: Http,
     batcher: Batcher,
-}
-
-/// What became of a submission.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Submitted {
-    /// New tasks.
-    pub accepted: u32,
-    /// Tasks that the server had already, with the same spec.
-    pub known: u32,
-    /// New tasks that are expected to miss their deadlines, as things stand: the first hundred of them.
-    pub late: Vec<Late>,
-    /// How many these are in all.
-    pub late_total: u32,
 }
 
 #[derive(Serialize)]

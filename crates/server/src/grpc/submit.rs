@@ -2,13 +2,12 @@
 
 use std::pin::Pin;
 
-use bytes::Bytes;
 use divvy_engine::{Error, SubmitOptions, Submitted};
-use divvy_proto::spec_from_wire;
 use divvy_proto::v1::submit_server::Submit;
-use divvy_proto::v1::{Conflict, Late, SubmitReply, SubmitRequest};
+use divvy_proto::v1::{SubmitReply, SubmitRequest};
+use divvy_proto::{spec_from_wire, submitted_to_wire};
 use divvy_types::limits::BATCH_TASKS_MAX;
-use divvy_types::{SpecError, TaskId, TaskSpec};
+use divvy_types::{SpecError, TaskSpec};
 use futures_util::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -41,7 +40,7 @@ impl Submit for Service {
     ) -> Result<Response<SubmitReply>, Status> {
         let admitted = admit(&self.app, request.into_inner()).await;
         let submitted = submit(&self.app, admitted).await.map_err(|error| status(&error))?;
-        Ok(Response::new(reply(submitted)))
+        Ok(Response::new(submitted_to_wire(&submitted)))
     }
 
     type SubmitStreamStream = Pin<Box<dyn Stream<Item = Result<SubmitReply, Status>> + Send>>;
@@ -67,7 +66,7 @@ impl Submit for Service {
             let app = app.clone();
             async move {
                 match submit(&app, admitted?).await {
-                    Ok(submitted) => Ok(reply(submitted)),
+                    Ok(submitted) => Ok(submitted_to_wire(&submitted)),
                     Err(error) => {
                         Ok(SubmitReply { refusal: Some(refusal(&error)), ..SubmitReply::default() })
                     }
@@ -95,38 +94,4 @@ async fn submit(app: &App, admitted: Admitted) -> Result<Submitted, Error> {
     let submitted = app.handle.submit_with(specs, options).await;
     drop(share);
     submitted
-}
-
-fn reply(submitted: Submitted) -> SubmitReply {
-    let bytes = |id: TaskId| Bytes::copy_from_slice(&id.to_bytes());
-    let conflicts = submitted.conflicts.into_iter();
-    let conflicts =
-        conflicts.map(|(task, first)| Conflict { task: bytes(task), first: bytes(first) });
-    let late = submitted.late.iter().map(|late| Late {
-        task: bytes(late.task),
-        deadline_us: late.deadline.0,
-        expected_end_us: late.expected_end.0,
-    });
-    SubmitReply {
-        accepted: submitted.accepted,
-        known: submitted.known,
-        refusal: None,
-        conflicts: conflicts.collect(),
-        late: late.collect(),
-        late_total: submitted.late_total,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reply_names_the_tasks_that_were_skipped() {
-        let conflicts = vec![(TaskId(7), TaskId(1))];
-        let reply = reply(Submitted { accepted: 2, known: 1, conflicts, ..Submitted::default() });
-        assert_eq!((reply.accepted, reply.known, reply.conflicts.len()), (2, 1, 1));
-        assert_eq!(TaskId::from_slice(&reply.conflicts[0].task), Some(TaskId(7)));
-        assert_eq!(TaskId::from_slice(&reply.conflicts[0].first), Some(TaskId(1)));
-    }
 }

@@ -7,14 +7,14 @@ use std::fmt;
 
 use axum::Json;
 use axum::extract::State;
-use divvy_engine::{SubmitOptions, Submitted};
+use divvy_engine::SubmitOptions;
 use divvy_http::{ApiError, JsonBytes, Parameters, parse};
 use divvy_types::limits::BATCH_TASKS_MAX;
-use divvy_types::view::Late;
+use divvy_types::submitted::Accepted;
 use divvy_types::{NewTask, SpecError, TaskId, TaskSpec};
 use http::StatusCode;
+use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
-use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 
@@ -31,28 +31,6 @@ struct SentBatch {
 struct Shape {
     #[serde(default)]
     tasks: Option<IgnoredAny>,
-}
-
-/// What became of a submission.
-#[derive(Serialize)]
-pub(crate) struct Accepted {
-    accepted: u32,
-    known: u32,
-    ids: Vec<TaskId>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    conflicts: Vec<Conflict>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    late: Vec<Late>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    late_total: Option<u32>,
-}
-
-/// A task that was not taken.
-#[derive(Serialize)]
-struct Conflict {
-    task: TaskId,
-    /// The task that has its unique key.
-    first: TaskId,
 }
 
 /// How strictly tasks are taken.
@@ -78,10 +56,7 @@ pub(crate) async fn submit(
     let submitted = app.handle.submit_with(specs, options).await?;
     drop(share);
     let status = if submitted.accepted > 0 { StatusCode::CREATED } else { StatusCode::OK };
-    let Submitted { accepted, known, conflicts, late, late_total } = submitted;
-    let conflicts = conflicts.into_iter().map(|(task, first)| Conflict { task, first }).collect();
-    let late_total = (late_total > 0).then_some(late_total);
-    Ok((status, Json(Accepted { accepted, known, ids, conflicts, late, late_total })))
+    Ok((status, Json(Accepted { submitted, ids })))
 }
 
 fn read(body: &[u8]) -> Result<Vec<TaskSpec>, ApiError> {

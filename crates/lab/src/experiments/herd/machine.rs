@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use divvy_scheduler::{
-    Action, AttemptEnd, AttemptEnded, Grant, Input, Options, Scheduler, Submission, WorkerJoined,
+    Action, AttemptEnd, AttemptEnded, Grant, Input, Options, Scheduler, Submission,
 };
-use divvy_types::{Machine, Payload, Seq, TaskId, TaskSpec, Timestamp, WorkerKey};
+use divvy_types::{Machine, Payload, Seq, TaskId, TaskSpec, Timestamp, WorkerHello, WorkerKey};
 
 /// A scheduler with idle workers.
 pub(super) struct Server {
@@ -40,17 +40,9 @@ impl Server {
         };
         server.feed(Input::RecoveryEnded);
         for key in 0..workers {
-            server.feed(Input::WorkerJoined(WorkerJoined {
-                worker: WorkerKey(u64::from(key)),
-                name: "worker".into(),
-                queues: Vec::new(),
-                kinds: vec!["noop".into()],
-                capabilities: Vec::new(),
-                credit: 1,
-                slots: 1,
-                tiers: Vec::new(),
-                held: Vec::new(),
-            }));
+            let (name, kinds) = ("worker".into(), vec!["noop".into()]);
+            let hello = WorkerHello { name, kinds, credit: 1, ..WorkerHello::default() };
+            server.feed(Input::WorkerJoined(WorkerKey(u64::from(key)), hello));
         }
         server
     }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use divvy_scheduler::{
     Action, AttemptEnd, AttemptEnded, Grant, Input, Options, Parent, ParentState, Scheduler,
-    Submission, WorkerJoined,
+    Submission,
 };
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::{
     AttemptOutcome, ErrorClass, Fact, Failure, FailureVerdict, Machine, Name, Payload, Seq,
-    TaskError, Timestamp, Token, WorkerKey,
+    TaskError, Timestamp, Token, WorkerHello, WorkerKey,
 };
 
 use super::draw::{self, Planned};
@@ -204,18 +204,16 @@ impl<'a> World<'a> {
         self.connections.insert(key, member);
         let plan = &self.cluster.members[member];
         let kinds = if plan.kinds.is_empty() { &self.kinds } else { &plan.kinds };
-        let joined = WorkerJoined {
-            worker: key,
+        let hello = WorkerHello {
             name: plan.name.clone(),
             queues: plan.queues.clone(),
             kinds: kinds.clone(),
             capabilities: plan.capabilities.clone(),
             credit: plan.slots + plan.prefetch,
             slots: plan.slots,
-            tiers: Vec::new(),
-            held: Vec::new(),
+            ..WorkerHello::default()
         };
-        self.send(Event::Heard(Input::WorkerJoined(joined)));
+        self.send(Event::Heard(Input::WorkerJoined(key, hello)));
     }
 
     /// What was sent before still arrives; what is sent from now on does not.

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use divvy_scheduler::*;
 use divvy_types::view::WorkerView;
 use divvy_types::{
-    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Machine, Name, Payload,
-    Seq, Settings, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
+    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Machine, Name, OpenTask,
+    Payload, Seq, Settings, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerHello,
+    WorkerKey,
 };
 
 pub(crate) struct World {
@@ -33,17 +34,8 @@ pub(crate) fn after(mut spec: TaskSpec, parents: &[(u64, bool)]) -> TaskSpec {
 
 /// A task of the store with the number of its id.
 pub(crate) fn recovered(spec: TaskSpec) -> RecoveredTask {
-    RecoveredTask {
-        task: submission(spec),
-        submitted_at: Timestamp(1),
-        spawned_by: None,
-        attempts: 0,
-        lost: 0,
-        checkpointed: false,
-        retry_at: None,
-        held: None,
-        replayed: false,
-    }
+    let Submission { seq, spec, parents } = submission(spec);
+    RecoveredTask { open: OpenTask::new(seq, spec, Timestamp(1)), parents }
 }
 
 /// The number of a task is its id; all its parents are open.
@@ -114,21 +106,17 @@ impl World {
         &mut self,
         key: u64,
         credit: u32,
-        change: impl FnOnce(&mut WorkerJoined),
+        change: impl FnOnce(&mut WorkerHello<Seq>),
     ) -> &[Action] {
-        let mut worker = WorkerJoined {
-            worker: WorkerKey(key),
+        let mut hello = WorkerHello {
             name: Name::from(format!("worker-{key}")),
-            queues: Vec::new(),
             kinds: vec!["noop".into()],
-            capabilities: Vec::new(),
             credit,
             slots: credit,
-            tiers: Vec::new(),
-            held: Vec::new(),
+            ..WorkerHello::default()
         };
-        change(&mut worker);
-        self.feed(Input::WorkerJoined(worker))
+        change(&mut hello);
+        self.feed(Input::WorkerJoined(WorkerKey(key), hello))
     }
 
     pub(crate) fn report(

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use divvy_scheduler::{Input, Options, WorkerJoined};
-use divvy_types::{Machine, Seq, Settings, TaskSpec, Timestamp};
+use divvy_scheduler::{Input, Options};
+use divvy_types::{Machine, Seq, Settings, TaskSpec, Timestamp, WorkerHello};
 
 use crate::support::{World, finished};
 
@@ -60,20 +60,21 @@ impl Timeline {
     }
 
     /// A worker that runs the usual kind.
-    pub(crate) fn join(&mut self, key: u64, credit: u32, change: impl FnOnce(&mut WorkerJoined)) {
-        let mut joined = WorkerJoined {
-            worker: divvy_types::WorkerKey(key),
+    pub(crate) fn join(
+        &mut self,
+        key: u64,
+        credit: u32,
+        change: impl FnOnce(&mut WorkerHello<Seq>),
+    ) {
+        let mut hello = WorkerHello {
             name: format!("worker-{key}").into(),
-            queues: Vec::new(),
             kinds: vec!["noop".into()],
-            capabilities: Vec::new(),
             credit,
             slots: credit,
-            tiers: Vec::new(),
-            held: Vec::new(),
+            ..WorkerHello::default()
         };
-        change(&mut joined);
-        self.feed(Input::WorkerJoined(joined));
+        change(&mut hello);
+        self.feed(Input::WorkerJoined(divvy_types::WorkerKey(key), hello));
     }
 
     pub(crate) fn cancel(&mut self, seq: u64) {
