@@ -100,6 +100,9 @@ pub struct TaskSpec {
     pub affinity: ::prost::alloc::string::String,
     #[prost(uint64, optional, tag = "19")]
     pub cost_hint: ::core::option::Option<u64>,
+    /// Labels to find it by.
+    #[prost(string, repeated, tag = "20")]
+    pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// Only one such task at a time.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -32,6 +32,7 @@ pub(crate) fn terms_from_wire(wire: &mut v1::TaskSpec) -> Result<Terms, WireErro
         fair_key: name(std::mem::take(&mut wire.fair_key)),
         affinity: name(std::mem::take(&mut wire.affinity)),
         cost_hint: wire.cost_hint,
+        tags: names(std::mem::take(&mut wire.tags)),
     })
 }
 
@@ -56,6 +57,7 @@ pub(crate) fn terms_to_wire(terms: &Terms, wire: &mut v1::TaskSpec) {
         fair_key,
         affinity,
         cost_hint,
+        tags,
     } = terms;
     wire.needs = texts(needs);
     wire.matching = matching.map_or(v1::Matching::Default, matching_to_wire).into();
@@ -70,6 +72,7 @@ pub(crate) fn terms_to_wire(terms: &Terms, wire: &mut v1::TaskSpec) {
     wire.fair_key = text(fair_key);
     wire.affinity = text(affinity);
     wire.cost_hint = *cost_hint;
+    wire.tags = texts(tags);
 }
 
 fn texts(names: &[Name]) -> Vec<String> {

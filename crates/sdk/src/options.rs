@@ -191,6 +191,12 @@ impl TaskOptions {
         self
     }
 
+    /// Labels to find it by, in lists and bulk actions. Replaces what was set before.
+    pub fn tags<N: Into<Name>>(mut self, tags: impl IntoIterator<Item = N>) -> Self {
+        self.terms.tags = tags.into_iter().map(Into::into).collect();
+        self
+    }
+
     /// Names the task. A second submission with the same id and the same spec is the same task.
     pub fn id(mut self, id: TaskId) -> Self {
         self.id = Some(id);
@@ -311,7 +317,8 @@ mod tests {
             .limit("disk")
             .fair_key("acme")
             .affinity("clip-42")
-            .cost_hint(0);
+            .cost_hint(0)
+            .tags(["nightly"]);
         let give_up =
             RetryRule { contains: Some("404".into()), limit: Some(0), ..RetryRule::default() };
         let (key, on_conflict) = ("report".into(), OnConflict::Replace);
@@ -333,6 +340,7 @@ mod tests {
             fair_key: Some("acme".into()),
             affinity: Some("clip-42".into()),
             cost_hint: Some(0),
+            tags: vec!["nightly".into()],
         };
         assert_eq!(*spec_of(options).unwrap().terms, expected);
         let options = TaskOptions::new().unique("open").deadline_at(Timestamp(8));

@@ -13,6 +13,10 @@ pub const NEEDS_MAX: usize = 16;
 pub const LIMITS_MAX: usize = 8;
 /// Characters of a limit with its key.
 pub const LIMIT_LEN_MAX: usize = 192;
+/// Tags of one task.
+pub const TAGS_MAX: usize = 16;
+/// Characters of a tag.
+pub const TAG_LEN_MAX: usize = 64;
 /// Characters of a fair key or an affinity key.
 pub const KEY_LEN_MAX: usize = 128;
 /// Characters of a unique key.

@@ -402,6 +402,12 @@ mod tests {
             ("priority is 6, expected 1 to 5", Box::new(|s| s.priority = 6)),
             ("priority is 0, expected 1 to 5", Box::new(|s| s.priority = 0)),
             ("needs lists 17, at most 16", Box::new(|s| s.needs = vec!["gpu".into(); 17])),
+            ("tags lists 17, at most 16", Box::new(|s| s.tags = vec!["a".into(); 17])),
+            (
+                "tags has 65 characters, at most 64",
+                Box::new(|s| s.tags = vec!["a".repeat(65).into()]),
+            ),
+            ("tags has white space at an end", Box::new(|s| s.tags = vec!["a ".into()])),
             ("timeout_ms is 0, expected 1 to 2592000000", Box::new(|s| s.timeout_ms = Some(0))),
             ("retry.limit is 1001, at most 1000", Box::new(|s| s.retry.limit = 1001)),
             (

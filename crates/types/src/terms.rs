@@ -59,6 +59,9 @@ pub struct Terms {
     /// How large it is, in any unit that grows with its run time (bytes, frames); makes estimates better.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_hint: Option<u64>,
+    /// Labels to find it by. They change nothing about when and where it runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<Name>,
 }
 
 /// What to do when no worker has all that a task needs.
@@ -144,6 +147,10 @@ impl Terms {
         count("limits", self.limits.len(), LIMITS_MAX)?;
         for limit in &self.limits {
             check_name("limits", limit, LIMIT_LEN_MAX)?;
+        }
+        count("tags", self.tags.len(), TAGS_MAX)?;
+        for tag in &self.tags {
+            check_name("tags", tag, TAG_LEN_MAX)?;
         }
         for (field, key) in [("fair_key", &self.fair_key), ("affinity", &self.affinity)] {
             if let Some(key) = key {

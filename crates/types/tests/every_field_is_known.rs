@@ -34,6 +34,7 @@ fn the_sample_sets_every_field() {
         fair_key,
         affinity,
         cost_hint,
+        tags,
     } = given;
     assert_ne!(needs, bare.needs);
     assert_ne!(matching, bare.matching);
@@ -48,6 +49,7 @@ fn the_sample_sets_every_field() {
     assert_ne!(fair_key, bare.fair_key);
     assert_ne!(affinity, bare.affinity);
     assert_ne!(cost_hint, bare.cost_hint);
+    assert_ne!(tags, bare.tags);
 }
 
 #[test]

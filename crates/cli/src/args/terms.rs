@@ -47,6 +47,9 @@ pub(crate) struct TermsArgs {
     /// How large it is, in any unit: makes estimates better
     #[arg(long, value_name = "N")]
     cost_hint: Option<u64>,
+    /// A label to find it by; may be repeated
+    #[arg(long = "tag", value_name = "TAG")]
+    tags: Vec<Name>,
 }
 
 impl TermsArgs {
@@ -60,6 +63,7 @@ impl TermsArgs {
             fair_key: self.fair_key.clone(),
             affinity: self.affinity.clone(),
             cost_hint: self.cost_hint,
+            tags: self.tags.clone(),
             ..Terms::default()
         };
         if let Some(retries) = self.retries {

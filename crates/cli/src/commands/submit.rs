@@ -286,7 +286,8 @@ mod tests {
         let given = terms(
             "divvy submit encode --needs gpu>=2,region=eu --matching fallback --deadline 30m \
              --fair-key acme --limit api --limit gpu/acme --unique acme:10m --on-conflict replace \
-             --affinity film-7 --cost-hint 4096 --timeout 5s --retries 1 --in 1s",
+             --affinity film-7 --cost-hint 4096 --timeout 5s --retries 1 --in 1s \
+             --tag nightly --tag acme",
         );
         // A term that is added and not written here does not compile.
         let expected = Terms {
@@ -307,6 +308,7 @@ mod tests {
             fair_key: Some("acme".into()),
             affinity: Some("film-7".into()),
             cost_hint: Some(4_096),
+            tags: vec!["nightly".into(), "acme".into()],
         };
         assert_eq!(*given, expected);
     }

@@ -43,6 +43,7 @@ fn all_terms() -> Terms {
         fair_key: Some("acme".into()),
         affinity: Some("clip-42".into()),
         cost_hint: Some(0),
+        tags: vec!["nightly".into()],
     }
 }
 
@@ -72,6 +73,7 @@ fn each_term_survives_alone() {
         Terms { fair_key: all.fair_key.clone(), ..none() },
         Terms { affinity: all.affinity.clone(), ..none() },
         Terms { cost_hint: all.cost_hint, ..none() },
+        Terms { tags: all.tags.clone(), ..none() },
         all,
     ];
     for terms in cases {
