@@ -31,10 +31,13 @@ fn through(mut store: impl Store, spec: &TaskSpec) -> TaskSpec {
     store.reader().unwrap().find(spec.id).unwrap().unwrap().spec
 }
 
+/// Carries a task along and brings it back.
+type Way<'a> = &'a dyn Fn(&TaskSpec) -> TaskSpec;
+
 #[test]
 fn a_task_with_every_field_survives_every_way() {
     let folder = tempfile::tempdir().unwrap();
-    let ways: [(&str, &dyn Fn(&TaskSpec) -> TaskSpec); 4] = [
+    let ways: [(&str, Way<'_>); 4] = [
         ("JSON", &|spec| serde_json::from_str(&serde_json::to_string(spec).unwrap()).unwrap()),
         ("the wire", &|spec| spec_from_wire(spec_to_wire(spec)).unwrap()),
         ("the memory store", &|spec| through(MemoryStore::default(), spec)),

@@ -74,6 +74,8 @@ pub struct Bulk {
     pub queue: Option<Name>,
     /// Only this workflow.
     pub workflow: Option<WorkflowId>,
+    /// Only tasks with this tag.
+    pub tag: Option<Name>,
     /// Only tasks that ended, or if they are open were submitted, before this time.
     pub before: Option<Timestamp>,
     /// Why, for a cancel.
@@ -132,6 +134,7 @@ impl Handle {
                 kind: bulk.kind.clone(),
                 queue: bulk.queue.clone(),
                 workflow: bulk.workflow,
+                tag: bulk.tag.clone(),
                 limit: left.min(PAGE_ROWS_MAX),
                 after: report.next.take(),
             };

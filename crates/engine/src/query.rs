@@ -36,6 +36,8 @@ pub struct TaskFilter {
     pub queue: Option<Name>,
     /// Only this workflow.
     pub workflow: Option<WorkflowId>,
+    /// Only tasks with this tag.
+    pub tag: Option<Name>,
     /// Rows of the page.
     pub limit: usize,
     /// Where the page starts: `next` of the page before.
@@ -116,6 +118,7 @@ impl Handle {
             kind: filter.kind.clone(),
             queue: filter.queue.clone(),
             workflow: filter.workflow,
+            tag: filter.tag.clone(),
             rows: limit,
         };
         if only_open {
@@ -334,6 +337,7 @@ fn fits(filter: &TaskFilter, spec: &TaskSpec) -> bool {
         None => spec.kind == *wanted,
     });
     kind && filter.queue.as_ref().is_none_or(|queue| spec.queue == *queue)
+        && filter.tag.as_ref().is_none_or(|tag| spec.tags.contains(tag))
         && filter
             .workflow
             .is_none_or(|id| spec.workflow.as_ref().is_some_and(|workflow| workflow.id == id))

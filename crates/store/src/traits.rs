@@ -133,6 +133,8 @@ pub struct PageQuery {
     pub queue: Option<Name>,
     /// Only this workflow.
     pub workflow: Option<WorkflowId>,
+    /// Only tasks with this tag.
+    pub tag: Option<Name>,
     /// At most this many.
     pub rows: usize,
 }

@@ -69,8 +69,9 @@ fn a_task_with_every_field_is_written_as_it_was_read_with_an_id_or_without() {
 fn a_template_has_every_field_that_can_be_the_same_at_every_tick() {
     let mut task: Value = serde_json::from_str(EVERY_FIELD).unwrap();
     let fields = task.as_object_mut().unwrap();
-    for single in ["id", "after", "run_at", "deadline", "workflow", "unique"] {
-        let value = fields.remove(single).unwrap();
+    let single = ["id", "after", "run_at", "deadline", "workflow", "unique"];
+    let single = single.map(|name| (name, fields.remove(name).unwrap()));
+    for (single, value) in single {
         let mut wrong = fields.clone();
         wrong.insert(single.to_owned(), value);
         let wrong = json!({"cron": "@daily", "task": wrong}).to_string();

@@ -19,10 +19,10 @@ Examples:
 /// Tasks by id, or by what they are.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("which").required(true).multiple(true)
-    .args(["ids", "state", "kind", "queue", "workflow", "older_than", "all"]))]
+    .args(["ids", "state", "kind", "queue", "workflow", "tag", "older_than", "all"]))]
 pub(crate) struct TaskSelection {
     /// These, by id or start of it
-    #[arg(value_name = "ID", conflicts_with_all = ["state", "kind", "queue", "workflow", "older_than", "all"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["state", "kind", "queue", "workflow", "tag", "older_than", "all"])]
     pub(crate) ids: Vec<String>,
     /// All in these states
     #[arg(long, value_name = "STATE,…", value_delimiter = ',')]
@@ -36,11 +36,14 @@ pub(crate) struct TaskSelection {
     /// All of this workflow
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: Option<WorkflowId>,
+    /// All with this tag
+    #[arg(long)]
+    pub(crate) tag: Option<String>,
     /// All that ended so long ago, or were submitted if they are open
     #[arg(long, value_name = "SPAN")]
     pub(crate) older_than: Option<Span>,
     /// All of them
-    #[arg(long, conflicts_with_all = ["state", "kind", "queue", "workflow", "older_than"])]
+    #[arg(long, conflicts_with_all = ["state", "kind", "queue", "workflow", "tag", "older_than"])]
     pub(crate) all: bool,
     /// Treat so many tasks at most
     #[arg(long, value_name = "N", conflicts_with = "ids", value_parser = clap::value_parser!(u64).range(1..))]

@@ -92,6 +92,9 @@ pub(crate) struct TaskList {
     /// Only this workflow
     #[arg(long, value_name = "ID")]
     pub(crate) workflow: Option<WorkflowId>,
+    /// Only with this tag
+    #[arg(long)]
+    pub(crate) tag: Option<String>,
     /// Rows at most
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) limit: u32,

@@ -121,7 +121,8 @@ fn body(verb: &Verb, selection: &TaskSelection, dry_run: bool) -> Map<String, Va
         let states: Vec<&str> = selection.state.iter().map(|state| state.as_str()).collect();
         filter.insert("state".to_owned(), json!(states));
     }
-    for (name, value) in [("kind", &selection.kind), ("queue", &selection.queue)] {
+    let names = [("kind", &selection.kind), ("queue", &selection.queue), ("tag", &selection.tag)];
+    for (name, value) in names {
         filter.extend(value.as_ref().map(|value| (name.to_owned(), value.as_str().into())));
     }
     let workflow = selection.workflow.map(|id| id.to_string().into());

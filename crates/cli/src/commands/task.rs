@@ -39,6 +39,7 @@ async fn list(args: TaskList, context: &Context) -> Result<Code> {
     }
     query.extend(args.kind.map(|kind| ("kind", kind)));
     query.extend(args.queue.map(|queue| ("queue", queue)));
+    query.extend(args.tag.map(|tag| ("tag", tag)));
     query.extend(args.workflow.map(|workflow| ("workflow", workflow.to_string())));
     let limit = if args.all { PAGE_ROWS_MAX.to_string() } else { args.limit.to_string() };
     query.push(("limit", limit));

@@ -274,7 +274,7 @@ on_failure: {alarm: {kind: noop, payload: {to: ops}}}
     #[test]
     fn every_mistake_names_its_line() {
         for (yaml, start, words) in [
-            ("tasks:\n  a:\n    kind: x\n    retrys: 3\n", "w:4:", "did you mean `retries`?"),
+            ("tasks:\n  a:\n    kind: x\n    retris: 3\n", "w:4:", "did you mean `retries`?"),
             ("tasks:\n  a: {kind: x}\n  b: {kind: x, after: [aa]}\n", "w:3:", "did you mean `a`?"),
             ("tasks:\n  a: {kind: x, after: [a]}\n", "w:2:", "waits for itself"),
             (

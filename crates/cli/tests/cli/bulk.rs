@@ -75,6 +75,20 @@ fn a_dead_letter_gets_another_payload_and_many_go_one_after_another() {
 }
 
 #[test]
+fn tags_are_shown_and_find_tasks() {
+    let server = Server::serve(&[]);
+    let id = server.run(&["submit", "report", "--tag", "nightly", "--tag", "acme"]).expect(0);
+    let id = id.line().to_owned();
+    server.run(&["submit", "report", "--tag", "acme"]).expect(0);
+    let shown = server.run(&["task", "show", &id]).expect(0).stdout;
+    assert!(shown.contains("tags       nightly, acme"), "{shown}");
+    let listed = server.run(&["task", "list", "--tag", "nightly", "-q"]).expect(0);
+    assert_eq!(listed.line(), id);
+    let cancel = ["task", "cancel", "--tag", "acme", "--yes"];
+    assert!(server.run(&cancel).expect(0).stdout.starts_with("2 of 2 tasks"));
+}
+
+#[test]
 fn a_second_task_with_a_unique_key_is_skipped_or_refused() {
     let server = Server::serve(&[]);
     let submit = ["submit", "report", "--unique", "daily"];

@@ -67,7 +67,7 @@ fn the_same_key_submits_once() {
 #[test]
 fn a_wrong_file_is_refused_before_anything_is_submitted() {
     let server = Server::serve(&[]);
-    server.folder.write("w.yaml", "tasks:\n  a:\n    kind: noop\n    retrys: 1\n");
+    server.folder.write("w.yaml", "tasks:\n  a:\n    kind: noop\n    retris: 1\n");
     let ended = server.run(&["run", "w.yaml"]).expect(2);
     assert!(
         ended.stderr.contains("w.yaml:4:") && ended.stderr.contains("did you mean `retries`"),

@@ -11,6 +11,7 @@ fn bulk(action: BulkAction) -> Bulk {
         kind: None,
         queue: None,
         workflow: None,
+        tag: None,
         before: None,
         reason: "by filter".into(),
         dry_run: false,

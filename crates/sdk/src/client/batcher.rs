@@ -266,6 +266,8 @@ impl Size {
 
 #[cfg(test)]
 mod tests {
+    use divvy_types::TaskId;
+
     use super::*;
     use divvy_types::Payload;
 

@@ -36,7 +36,7 @@ async fn a_typed_task_is_scheduled_triggered_and_removed() {
     assert_eq!(view.words, "at 03:00 every day, Europe/Berlin time");
     let task = &view.schedule.task;
     assert_eq!((task.kind.as_str(), task.queue.as_str(), task.priority), ("report", "night", 4));
-    assert_eq!((task.retry.limit, task.timeout_ms), (2, Some(60_000)));
+    assert_eq!((task.terms.retry.limit, task.terms.timeout_ms), (2, Some(60_000)));
     assert_eq!(task.payload.json_text(), Some(r#"{"days":7}"#));
     assert_eq!((task.deadline_ms, view.schedule.jitter_ms), (Some(3_600_000), 30_000));
 

@@ -8,7 +8,7 @@ use axum::extract::State;
 use divvy_engine::bulk::BULK_TASKS_MAX;
 use divvy_engine::{Bulk, BulkAction, BulkReport};
 use divvy_http::{ApiError, JsonBody};
-use divvy_types::limits::{KIND_LEN_MAX, QUEUE_LEN_MAX, WORKFLOW_NAME_LEN_MAX};
+use divvy_types::limits::{KIND_LEN_MAX, QUEUE_LEN_MAX, TAG_LEN_MAX, WORKFLOW_NAME_LEN_MAX};
 use divvy_types::{Name, TaskState, Timestamp, WorkflowId};
 use http::StatusCode;
 use serde::Deserialize;
@@ -44,6 +44,7 @@ struct Filter {
     kind: Option<Name>,
     queue: Option<Name>,
     workflow: Option<WorkflowId>,
+    tag: Option<Name>,
     /// Ended so long ago, or submitted if it is open.
     older_than_ms: Option<u64>,
 }
@@ -62,14 +63,15 @@ impl BulkBody {
     fn check(&self) -> Result<(), ApiError> {
         let filter = &self.filter;
         if *filter == Filter::default() && !self.all {
-            let message = "nothing is selected; give a `filter` with `state`, `kind`, `queue`, `workflow` or \
-                           `older_than_ms`, or say \"all\": true";
+            let message = "nothing is selected; give a `filter` with `state`, `kind`, `queue`, `workflow`, `tag` \
+                           or `older_than_ms`, or say \"all\": true";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, "nothing_selected", message)
                 .with_field("filter"));
         }
         check_names([
             ("kind", &filter.kind, KIND_LEN_MAX),
             ("queue", &filter.queue, QUEUE_LEN_MAX),
+            ("tag", &filter.tag, TAG_LEN_MAX),
             ("reason", &self.reason, WORKFLOW_NAME_LEN_MAX),
         ])?;
         let possible = self.action.states();
@@ -87,7 +89,7 @@ impl BulkBody {
     }
 
     fn into_bulk(self, now: Timestamp) -> Bulk {
-        let Filter { state, kind, queue, workflow, older_than_ms } = self.filter;
+        let Filter { state, kind, queue, workflow, tag, older_than_ms } = self.filter;
         let ago = |ms: u64| Timestamp(now.0.saturating_sub(ms.saturating_mul(1_000)));
         Bulk {
             action: self.action,
@@ -95,6 +97,7 @@ impl BulkBody {
             kind,
             queue,
             workflow,
+            tag,
             before: older_than_ms.map(ago),
             reason: self.reason.unwrap_or(Name::const_new(DEFAULT_REASON)),
             dry_run: self.dry_run,
@@ -121,6 +124,7 @@ mod tests {
             (r#"{"action":"retry","filter":{"state":["leased"]}}"#, "filter.state"),
             (r#"{"action":"drop","filter":{"state":["cancelled"]}}"#, "filter.state"),
             (r#"{"action":"cancel","filter":{"kind":""}}"#, "kind"),
+            (r#"{"action":"cancel","filter":{"tag":" a"}}"#, "tag"),
             (r#"{"action":"cancel","all":true,"limit":0}"#, "limit"),
             (r#"{"action":"cancel","all":true,"limit":1000000}"#, "limit"),
         ] {

@@ -4,7 +4,9 @@ use axum::Json;
 use axum::extract::State;
 use divvy_engine::TaskFilter;
 use divvy_http::{ApiError, JsonBody, NoFields, Parameters, PathText, rows};
-use divvy_types::limits::{KIND_LEN_MAX, PAGE_ROWS_MAX, QUEUE_LEN_MAX, WORKFLOW_NAME_LEN_MAX};
+use divvy_types::limits::{
+    KIND_LEN_MAX, PAGE_ROWS_MAX, QUEUE_LEN_MAX, TAG_LEN_MAX, WORKFLOW_NAME_LEN_MAX,
+};
 use divvy_types::spec::check_name;
 use divvy_types::view::{Page, TaskDetail, TaskSummary};
 use divvy_types::{Name, SpecError, TaskId, TaskState, WorkflowId};
@@ -36,6 +38,8 @@ pub(crate) struct Listing {
     queue: Option<Name>,
     /// Only of this workflow.
     workflow: Option<WorkflowId>,
+    /// Only with this tag.
+    tag: Option<Name>,
     /// How many at most.
     limit: Option<usize>,
     /// What `next` of the page before said.
@@ -54,10 +58,14 @@ pub(crate) async fn list(
     State(app): State<App>,
     Parameters(listing): Parameters<Listing>,
 ) -> Result<Json<Page<TaskSummary>>, ApiError> {
-    let Listing { state: states, kind, queue, workflow, limit, after } = listing;
-    check_names([("kind", &kind, KIND_LEN_MAX), ("queue", &queue, QUEUE_LEN_MAX)])?;
+    let Listing { state: states, kind, queue, workflow, tag, limit, after } = listing;
+    check_names([
+        ("kind", &kind, KIND_LEN_MAX),
+        ("queue", &queue, QUEUE_LEN_MAX),
+        ("tag", &tag, TAG_LEN_MAX),
+    ])?;
     let limit = rows(limit, DEFAULT_ROWS, PAGE_ROWS_MAX)?;
-    let filter = TaskFilter { states, kind, queue, workflow, limit, after };
+    let filter = TaskFilter { states, kind, queue, workflow, tag, limit, after };
     Ok(Json(app.handle.tasks(filter).await?))
 }
 

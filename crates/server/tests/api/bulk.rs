@@ -13,6 +13,27 @@ fn count(answer: &Value) -> (u64, u64) {
 }
 
 #[tokio::test]
+async fn tasks_are_listed_and_treated_by_their_tag() {
+    let world = World::start().await;
+    let tasks: Vec<Value> = (1..=6u128)
+        .map(|n| json!({"id": id(n), "kind": "a", "tags": if n % 2 == 0 { vec!["red", "even"] } else { vec!["red"] }}))
+        .collect();
+    world.post("/api/v1/tasks", &json!({"tasks": tasks})).await.ok();
+    assert_eq!(world.task(&id(2)).await["tags"], json!(["red", "even"]));
+    let listed = |query: &'static str| {
+        let world = &world;
+        async move { world.get(query).await.ok()["items"].as_array().unwrap().len() }
+    };
+    assert_eq!(listed("/api/v1/tasks?tag=red").await, 6);
+    assert_eq!(listed("/api/v1/tasks?tag=even&state=ready").await, 3);
+    assert_eq!(listed("/api/v1/tasks?tag=eve").await, 0, "a tag is matched whole");
+    let body = json!({"action": "cancel", "filter": {"tag": "even"}});
+    assert_eq!(count(&world.post(BULK, &body).await.ok()), (3, 3));
+    assert_eq!(listed("/api/v1/tasks?tag=even&state=cancelled").await, 3);
+    assert_eq!(world.task(&id(1)).await["state"], "ready");
+}
+
+#[tokio::test]
 async fn a_dry_run_counts_and_the_real_one_does_what_was_counted() {
     let world = World::start().await;
     let tasks: Vec<Value> = (1..=60u128)

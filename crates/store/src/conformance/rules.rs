@@ -459,6 +459,7 @@ fn pages(bench: &mut Bench) {
         spec.workflow = (n % 3 == 0).then(|| {
             Box::new(Workflow { id: WorkflowId(5), name: "w".into(), role: WorkflowRole::Member })
         });
+        spec.tags = if n % 4 == 0 { vec!["blue".into(), "ä \"b\"".into()] } else { vec![] };
         bench.apply(&[submission(n, spec)]);
     }
     bench.apply(&[
@@ -496,6 +497,13 @@ fn pages(bench: &mut Bench) {
     bench.same(&found, &vec![9, 6, 3], "of a workflow");
     let found = page(bench, PageQuery { states: Some(vec![]), ..workflow });
     bench.same(&found, &vec![9], "open ones of a workflow");
+    let tag = |tag: &str| PageQuery { tag: Some(tag.into()), ..PageQuery::default() };
+    let found = page(bench, tag("ä \"b\""));
+    bench.same(&found, &vec![8, 4], "with a tag");
+    let found = page(bench, PageQuery { states: Some(vec![]), ..tag("blue") });
+    bench.same(&found, &vec![8], "open ones with a tag");
+    let found = page(bench, tag("blu"));
+    bench.same(&found, &vec![], "a tag is matched whole");
     let kind = |kind: &str| PageQuery { kind: Some(kind.into()), ..PageQuery::default() };
     let found = page(bench, kind("mail"));
     bench.same(&found, &vec![9, 7, 5, 3, 1], "of a kind");

@@ -152,6 +152,7 @@ fn matches(query: &PageQuery, task: &Task) -> bool {
     query.states.as_ref().is_none_or(in_state)
         && query.kind.as_deref().is_none_or(of_kind)
         && query.queue.as_ref().is_none_or(|queue| task.spec.queue == *queue)
+        && query.tag.as_ref().is_none_or(|tag| task.spec.tags.contains(tag))
         && query
             .workflow
             .is_none_or(|id| task.spec.workflow.as_ref().is_some_and(|workflow| workflow.id == id))

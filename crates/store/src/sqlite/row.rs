@@ -150,7 +150,7 @@ pub(super) fn read_task(row: &Row<'_>, want: Want) -> Outcome<StoredTask> {
     if let Some(queue) = queue {
         spec.queue = queue.into();
     }
-    spec.terms = read_terms(seq, extra_bytes, workflow_bytes)?;
+    spec.terms = read_terms(row)?;
     Ok(StoredTask {
         seq: Seq(seq as u64),
         at: Timestamp(at),
@@ -159,8 +159,12 @@ pub(super) fn read_task(row: &Row<'_>, want: Want) -> Outcome<StoredTask> {
     })
 }
 
-/// The terms in a row, of today's shape or the earlier one.
-fn read_terms(seq: i64, extra: Option<&[u8]>, workflow: Option<&[u8]>) -> Outcome<Sparse<Terms>> {
+/// The terms in a row whose first columns are those of [`TASK`], of today's shape or the earlier one.
+pub(super) fn read_terms(row: &Row<'_>) -> Outcome<Sparse<Terms>> {
+    let seq: i64 = row.get(0)?;
+    let cell = |column, name| Cell { row, column, table: "task", seq, name };
+    let (workflow, extra) =
+        (cell(7, "workflow").optional_bytes()?, cell(9, "extra").optional_bytes()?);
     if extra.is_none() && workflow.is_none() {
         return Ok(Sparse::default());
     }
@@ -168,8 +172,8 @@ fn read_terms(seq: i64, extra: Option<&[u8]>, workflow: Option<&[u8]>) -> Outcom
     let read = flat::read(&mut reader).and_then(|read| reader.end().map(|()| read));
     let (earlier, mut terms): (Earlier, Terms) =
         read.map_err(|error| Failure::row("task", seq, format!("extra: {error}")))?;
-    terms.run_at = terms.run_at.or(earlier.run_at_us.map(Timestamp));
-    terms.deadline = terms.deadline.or(earlier.deadline_us.map(Timestamp));
+    terms.run_at = terms.run_at.or_else(|| earlier.run_at_us.map(Timestamp));
+    terms.deadline = terms.deadline.or_else(|| earlier.deadline_us.map(Timestamp));
     if let (None, Some(bytes)) = (&terms.workflow, workflow) {
         let id = WorkflowId::from_slice(bytes)
             .ok_or_else(|| Failure::row("task", seq, "workflow is not 16 bytes"))?;

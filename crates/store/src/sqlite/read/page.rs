@@ -151,7 +151,10 @@ impl Gathered<'_> {
                 return Ok(false);
             }
         }
-        Ok(true)
+        match &query.tag {
+            None => Ok(true),
+            Some(tag) => Ok(row::read_terms(row)?.tags.contains(tag)),
+        }
     }
 }
 
