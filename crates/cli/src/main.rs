@@ -1,7 +1,7 @@
 //! The `divvy` binary: arguments, config, output, wiring.
 //!
 //! Reading order: [`args`] (what can be typed), [`config`] (settings and their origin), [`commands`] (what each does),
-//! [`http`] (the API as a client). What the reader sees and how a run ends is in `divvy-console`.
+//! [`watch`] (waits that are shown). What the reader sees and how a run ends is in `divvy-console`.
 //!
 //! **Invariant:** nothing here decides about tasks. Commands speak to a server over its public API only; `up` and
 //! `serve` start one in this process, and `up` starts workers as processes of their own.
@@ -10,7 +10,6 @@ mod args;
 mod bench;
 mod commands;
 mod config;
-mod http;
 mod logging;
 mod reload;
 mod sample;
@@ -47,6 +46,7 @@ fn main() -> ExitCode {
         if exit::is_broken_pipe(&error) {
             return Code::Done;
         }
+        let error = exit::explained(error);
         Output::new(json, quiet, color).failure(&error);
         error.downcast_ref::<Failure>().map_or(Code::Failed, |failure| failure.code)
     });

@@ -8,7 +8,7 @@ use divvy::Client;
 use divvy::objects::Objects;
 use divvy_engine::{Engine, Handle, Stopper};
 use divvy_objects::Folder;
-use divvy_server::{FileSections, Server, SettingsFile};
+use divvy_server::{FileSections, Server, SettingsFile, Unbound};
 use divvy_store::SqliteStore;
 use divvy_video::library::Library;
 use tokio::task::JoinHandle;
@@ -97,8 +97,8 @@ impl Service {
             ..divvy_server::Options::new(plan.listen)
         };
         let stopper = engine.stopper();
-        let server = match Server::bind(options, handle.clone()).await {
-            Ok(server) => server,
+        let (server, library) = match bind(options, handle.clone(), &mount, objects).await {
+            Ok(bound) => bound,
             Err(error) => {
                 stopper.stop();
                 // The reason not to start is told; what the engine says to its early end would only hide it.
@@ -112,25 +112,14 @@ impl Service {
             let follower = Follower { path, shown: settings_file, handle, said };
             tokio::spawn(follower.run(shutdown.clone()));
         }
-        let (address, sweeping) = (server.address(), shutdown.clone());
-        let service = Self {
-            address,
+        tokio::spawn(library.sweep_daily(shutdown.clone()));
+        Ok(Self {
+            address: server.address(),
             edge: Some(tokio::spawn(server.run(shutdown.clone()))),
             engine: Some(tokio::spawn(engine.join())),
             shutdown,
             stopper,
-        };
-        match library(address, plan.token.as_deref(), objects).await {
-            Ok(library) => {
-                mount.open(library.clone());
-                tokio::spawn(library.sweep_daily(sweeping));
-            }
-            Err(error) => {
-                service.stop().await?;
-                return Err(error);
-            }
-        }
-        Ok(service)
+        })
     }
 
     /// Where it listens.
@@ -170,15 +159,19 @@ impl Service {
     }
 }
 
-/// The videos of the server that listens here. They are tasks like others, so they take the same way as any client's.
-async fn library(address: SocketAddr, token: Option<&str>, objects: Folder) -> Result<Library> {
-    let url = format!("http://{}", reachable(address));
-    let client = match token {
-        Some(token) => Client::connect_with_token(url, token).await,
-        None => Client::connect(url).await,
-    };
-    let client = client.map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
-    Ok(Library::new(client, Objects::in_folder(objects)))
+/// Opens the library of videos, and takes the port. Videos are tasks like others, so they take the same way as any
+/// client's, but within this process.
+async fn bind(
+    options: divvy_server::Options,
+    handle: Handle,
+    mount: &Mount,
+    objects: Folder,
+) -> Result<(Server, Library), divvy_server::Error> {
+    let server = Unbound::new(options, handle)?;
+    let client = Client::in_process(server.service());
+    let library = Library::new(client, Objects::in_folder(objects));
+    mount.open(library.clone());
+    Ok((server.bind().await?, library))
 }
 
 /// An address that listens on all interfaces is reached over loopback from here.

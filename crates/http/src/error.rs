@@ -4,7 +4,7 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use divvy_types::Refusal;
+use divvy_types::{REFUSAL_MARK, Refusal};
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, StatusCode, Uri};
 use serde::Serialize;
@@ -106,6 +106,7 @@ impl IntoResponse for ApiError {
             retry_after_ms: self.retry_after_ms,
         };
         let mut response = (self.status, Json(Envelope { error: body })).into_response();
+        response.headers_mut().insert(REFUSAL_MARK, HeaderValue::from_static(self.code));
         if let Some(ms) = self.retry_after_ms {
             response
                 .headers_mut()

@@ -634,17 +634,6 @@ pub mod submit_client {
     pub struct SubmitClient<T> {
         inner: tonic::client::Grpc<T>,
     }
-    impl SubmitClient<tonic::transport::Channel> {
-        /// Attempt to create a new client by connecting to a given endpoint.
-        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
-        where
-            D: TryInto<tonic::transport::Endpoint>,
-            D::Error: Into<StdError>,
-        {
-            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
-            Ok(Self::new(conn))
-        }
-    }
     impl<T> SubmitClient<T>
     where
         T: tonic::client::GrpcService<tonic::body::Body>,
@@ -1010,17 +999,6 @@ pub mod work_client {
     #[derive(Debug, Clone)]
     pub struct WorkClient<T> {
         inner: tonic::client::Grpc<T>,
-    }
-    impl WorkClient<tonic::transport::Channel> {
-        /// Attempt to create a new client by connecting to a given endpoint.
-        pub async fn connect<D>(dst: D) -> Result<Self, tonic::transport::Error>
-        where
-            D: TryInto<tonic::transport::Endpoint>,
-            D::Error: Into<StdError>,
-        {
-            let conn = tonic::transport::Endpoint::new(dst)?.connect().await?;
-            Ok(Self::new(conn))
-        }
     }
     impl<T> WorkClient<T>
     where

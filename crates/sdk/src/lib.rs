@@ -34,11 +34,17 @@
 //! **Invariant:** nothing here decides about tasks; the server does. A submission that returned is durable.
 
 mod client;
+#[cfg(feature = "worker")]
 mod context;
+#[cfg(feature = "worker")]
 pub mod extract;
+#[cfg(feature = "worker")]
 mod failure;
+#[cfg(feature = "worker")]
 mod handler;
+#[cfg(feature = "worker")]
 pub mod net;
+#[cfg(feature = "objects")]
 pub mod objects;
 mod options;
 pub mod prelude;
@@ -47,18 +53,26 @@ mod readme;
 mod task;
 #[cfg(feature = "testing")]
 pub mod testing;
+#[cfg(feature = "worker")]
 mod worker;
 mod workflow;
 
 pub use client::{
-    Batch, Client, DEFAULT_SERVER, Error, NewSchedule, Schedules, Submitted, TaskHandle, WaitError,
+    Api, Batch, Client, DEFAULT_SERVER, Error, Follow, NewSchedule, News, Reply, RunProgress,
+    Schedules, Submitted, Target, TaskHandle, WaitError,
 };
+#[cfg(feature = "worker")]
 pub use context::{Context, MissingState, States};
+pub use divvy_client as api;
 pub use divvy_types as types;
 pub use divvy_types::schedule::{CatchUp, Overlap, ScheduleView};
+#[cfg(feature = "worker")]
 pub use divvy_worker::{Registry, Shutdown, Slots, Summary};
+#[cfg(feature = "worker")]
 pub use failure::{Failure, Outcome};
+#[cfg(feature = "worker")]
 pub use handler::{AsyncHandler, SyncHandler};
 pub use task::{Task, TaskOptions};
+#[cfg(feature = "worker")]
 pub use worker::{Worker, WorkerError};
-pub use workflow::{Node, Nodes, Run, RunProgress, RunSummary, UnfinishedRun, Workflow};
+pub use workflow::{Node, Nodes, Run, RunSummary, UnfinishedRun, Workflow};

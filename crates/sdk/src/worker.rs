@@ -3,13 +3,14 @@
 //! Decides what can be wrong before the first task: a missing state, a kind with two handlers, a bad name. Everything
 //! wrong is told at [`Worker::run`], together. The running itself is `divvy-worker`'s business.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_types::{AttemptOutcome, Name};
 use divvy_worker::{Attempt, BlockingHandler, Options, Registry, Shutdown, Slots, Summary};
 
-use crate::client::{default_server, default_token};
+use crate::client::Target;
 use crate::context::{Context, States, Surroundings};
 use crate::handler::{AsyncHandler, Code, Registration, SyncCode, SyncHandler};
 
@@ -29,8 +30,7 @@ use crate::handler::{AsyncHandler, Code, Registration, SyncCode, SyncHandler};
 /// ```
 pub struct Worker {
     name: Name,
-    server: Option<String>,
-    token: Option<String>,
+    target: Target,
     queues: Vec<Name>,
     capabilities: Vec<Name>,
     slots: Option<Slots>,
@@ -63,8 +63,7 @@ impl Worker {
     pub fn new(name: impl Into<Name>) -> Self {
         Self {
             name: name.into(),
-            server: None,
-            token: None,
+            target: Target::from_env(),
             queues: Vec::new(),
             capabilities: Vec::new(),
             slots: None,
@@ -78,13 +77,20 @@ impl Worker {
 
     /// Where the server is; otherwise `DIVVY_SERVER` says it, or it is `http://127.0.0.1:7171`.
     pub fn server(mut self, url: impl Into<String>) -> Self {
-        self.server = Some(url.into());
+        self.target.server = url.into();
         self
     }
 
     /// The token that the server wants; otherwise `DIVVY_TOKEN` says it.
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.token = Some(token.into());
+        self.target.token = Some(token.into());
+        self
+    }
+
+    /// The file of the only authorities to trust where the server is at `https://`; otherwise `DIVVY_CA` says it, or
+    /// those of this machine are trusted.
+    pub fn ca(mut self, file: impl Into<PathBuf>) -> Self {
+        self.target.ca = Some(file.into());
         self
     }
 
@@ -169,9 +175,7 @@ impl Worker {
     }
 
     fn prepare(self) -> Result<Prepared, WorkerError> {
-        let server = self.server.clone().unwrap_or_else(default_server);
-        let mut options = Options::new(self.name.clone(), server);
-        options.token = self.token.clone().or_else(default_token);
+        let mut options = Options::new(self.name.clone(), self.target.clone());
         if let Some(slots) = self.slots {
             options.slots = slots;
         }

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use divvy_engine::Handle;
@@ -31,8 +31,8 @@ pub(crate) struct App(Arc<Shared>);
 pub(crate) struct Shared {
     /// The engine.
     pub(crate) handle: Handle,
-    /// Where the server listens.
-    pub(crate) address: SocketAddr,
+    /// What is known when the server has its port.
+    bound: OnceLock<Bound>,
     /// When it began to.
     pub(crate) started: Instant,
     /// What workers are told about silence.
@@ -47,8 +47,6 @@ pub(crate) struct Shared {
     pub(crate) samples: Samples,
     /// The settings file that is followed.
     pub(crate) settings_file: SettingsFile,
-    /// Titles and paths of the pages that the extension offers.
-    pub(crate) pages: Vec<(&'static str, &'static str)>,
     /// The latest changes of tasks.
     pub(crate) changes: Changes,
     /// Figures for monitors that are kept while the server runs: the engine's, then the extension's.
@@ -57,31 +55,46 @@ pub(crate) struct Shared {
     objects: Option<Stored>,
 }
 
+#[derive(Debug)]
+struct Bound {
+    address: SocketAddr,
+    pages: Vec<(&'static str, &'static str)>,
+}
+
 impl App {
-    pub(crate) fn new(
-        handle: Handle,
-        address: SocketAddr,
-        options: &Options,
-        objects: Option<Stored>,
-        shutdown: CancellationToken,
-    ) -> Self {
+    pub(crate) fn new(handle: Handle, options: &Options, objects: Option<Stored>) -> Self {
         let mut metrics = Registry::with_prefix(metrics::PREFIX);
         handle.register_metrics(&mut metrics);
         Self(Arc::new(Shared {
             handle,
-            address,
+            bound: OnceLock::new(),
             started: Instant::now(),
             lease_ms: options.lease_ms,
-            shutdown,
+            shutdown: CancellationToken::new(),
             budget: Budget::default(),
             connections: AtomicU64::new(0),
             samples: Samples::default(),
             settings_file: options.settings_file.clone(),
-            pages: options.pages.clone(),
             changes: Changes::default(),
             metrics: [Arc::new(metrics), Arc::clone(&options.metrics)],
             objects,
         }))
+    }
+
+    /// The server has its port.
+    pub(crate) fn bind(&self, address: SocketAddr, pages: &[(&'static str, &'static str)]) {
+        // A server is bound once.
+        let _ = self.bound.set(Bound { address, pages: pages.to_vec() });
+    }
+
+    /// Where the server listens, for people.
+    pub(crate) fn address(&self) -> String {
+        self.bound.get().map_or_else(|| "this process".to_owned(), |it| it.address.to_string())
+    }
+
+    /// Titles and paths of the pages that the extension offers.
+    pub(crate) fn pages(&self) -> &[(&'static str, &'static str)] {
+        self.bound.get().map_or(&[], |bound| &bound.pages)
     }
 
     /// The objects of this server.

@@ -52,31 +52,66 @@ const WIND_DOWN: Duration = Duration::from_secs(10);
 /// The rest after a failed accept, which is mostly a lack of file descriptors.
 const ACCEPT_REST: Duration = Duration::from_millis(100);
 
+/// A server that answers its own process and nobody else yet.
+pub struct Unbound {
+    /// What is not looked at before the port is taken may still be changed.
+    pub options: Options,
+    app: App,
+    objects: Option<Stored>,
+}
+
 /// A server that has its port and is ready to run.
 pub struct Server {
     options: Options,
-    handle: Handle,
+    app: App,
     objects: Option<Stored>,
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Server {
+impl Unbound {
+    /// A server around this engine.
+    ///
+    /// # Errors
+    /// If the options make no sense, or the folder of objects cannot be used.
+    pub fn new(options: Options, handle: Handle) -> Result<Self, Error> {
+        options.check()?;
+        let objects = options.objects.clone().map(Stored::open).transpose()?;
+        let app = App::new(handle, &options, objects.clone());
+        Ok(Self { options, app, objects })
+    }
+
+    /// Answers callers in this process, HTTP and gRPC alike, as the server answers others, but without asking who they
+    /// are: for `Client::in_process`. Has the server's own addresses, not those of extensions.
+    pub fn service(&self) -> Router {
+        router::in_process(self.app.clone(), &self.options)
+    }
+
     /// Takes the port. Connections wait until [`Server::run`].
     ///
     /// # Errors
-    /// If the address is taken, not of this machine, or open to others without a token, or if the folder of objects
-    /// cannot be used.
-    pub async fn bind(options: Options, handle: Handle) -> Result<Self, Error> {
-        options.check()?;
-        let objects = options.objects.clone().map(Stored::open).transpose()?;
+    /// If the address is taken, or not of this machine.
+    pub async fn bind(self) -> Result<Server, Error> {
+        let Self { options, app, objects } = self;
         let address = options.listen;
         let listener = listen(address).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => Error::AddressInUse { address },
             _ => Error::Listen { address, source },
         })?;
         let address = listener.local_addr().map_err(|source| Error::Listen { address, source })?;
-        Ok(Self { options, handle, objects, listener, address })
+        app.bind(address, &options.pages);
+        Ok(Server { options, app, objects, listener, address })
+    }
+}
+
+impl Server {
+    /// Takes the port at once: [`Unbound::new`] and [`Unbound::bind`] in one.
+    ///
+    /// # Errors
+    /// If the address is taken, not of this machine, or open to others without a token, or if the folder of objects
+    /// cannot be used.
+    pub async fn bind(options: Options, handle: Handle) -> Result<Self, Error> {
+        Unbound::new(options, handle)?.bind().await
     }
 
     /// Where it listens, with the port that was picked.
@@ -96,8 +131,7 @@ impl Server {
         if let Some(objects) = self.objects.clone() {
             tokio::spawn(objects.expire(shutdown.clone()));
         }
-        let (options, stop) = (&self.options, shutdown.clone());
-        let app = App::new(self.handle, self.address, options, self.objects, stop);
+        let app = self.app;
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -133,6 +167,7 @@ impl Server {
                 drop(place);
             });
         }
+        app.shutdown.cancel();
         drop(self.listener);
         if tokio::time::timeout(WIND_DOWN, graceful.shutdown()).await.is_err() {
             tracing::warn!(

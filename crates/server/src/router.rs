@@ -2,8 +2,11 @@
 
 use std::net::SocketAddr;
 
+use ::http::HeaderValue;
+use axum::response::Response;
 use axum::{Extension, Router, middleware};
 use divvy_http::{Route, Routes, delete, get, head, options, patch, post, put};
+use divvy_types::REFUSAL_MARK as MARK;
 
 use crate::app::App;
 use crate::grpc;
@@ -86,8 +89,34 @@ pub(crate) fn table() -> Vec<Route<App>> {
 /// Everything on one router, behind the guard.
 pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router {
     let rules = Rules::new(options, address);
-    let own = Routes::new(table()).with_state(app.clone());
-    let http = own.router().layer(Extension(rules.clone())).merge(grpc::routes(app));
+    let http = own(app, rules.clone());
     let http = options.mounted.iter().fold(http, |http, mounted| http.merge(mounted.router()));
-    http.fallback(error::no_such_address).layer(middleware::from_fn_with_state(rules, guard::admit))
+    http.fallback(error::no_such_address)
+        .layer(middleware::from_fn_with_state(rules, guard::admit))
+        .layer(middleware::map_response(mark))
+}
+
+/// The server's own addresses for callers in this process, who need no guard.
+pub(crate) fn in_process(app: App, options: &Options) -> Router {
+    own(app, Rules::new(options, options.listen))
+        .fallback(error::no_such_address)
+        .layer(middleware::map_response(mark))
+}
+
+fn own(app: App, rules: Rules) -> Router {
+    let own = Routes::new(table()).with_state(app.clone());
+    own.router().layer(Extension(rules)).merge(grpc::routes(app))
+}
+
+/// Marks a refusal as ours, if nobody has: what has no mark is a proxy's word, which clients and workers do not believe.
+async fn mark(mut response: Response) -> Response {
+    let is_refusal = |status: &HeaderValue| status != "0";
+    let status = response.status();
+    if status.is_client_error()
+        || status.is_server_error()
+        || response.headers().get("grpc-status").is_some_and(is_refusal)
+    {
+        response.headers_mut().entry(MARK).or_insert(HeaderValue::from_static("refused"));
+    }
+    response
 }

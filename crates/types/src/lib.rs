@@ -41,7 +41,7 @@ pub use id::{Seq, TaskId, Token, WorkerKey, WorkflowId};
 pub use machine::Machine;
 pub use open::OpenTask;
 pub use payload::Payload;
-pub use refusal::Refusal;
+pub use refusal::{REFUSAL_MARK, Refusal};
 pub use report::{AttemptOutcome, ErrorClass, Failure, FailureVerdict, TaskError};
 pub use retry::{RetryPolicy, RetryRule, RetryTerms};
 pub use schedule::{Schedule, ScheduleView};

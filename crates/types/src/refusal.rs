@@ -3,6 +3,10 @@
 
 use crate::SpecError;
 
+/// The header, or metadata of gRPC, that every refusal of a server bears: its stable code. What comes without it is not the
+/// server's word.
+pub const REFUSAL_MARK: &str = "divvy-code";
+
 /// A refusal that a caller can act on.
 pub trait Refusal: std::fmt::Display {
     /// A stable name for programs: the `code` of API errors.

@@ -36,7 +36,7 @@ pub enum Error {
     Refused {
         /// Where.
         server: String,
-        /// The gRPC code in words.
+        /// The server's stable code.
         code: String,
         /// What the server said.
         message: String,

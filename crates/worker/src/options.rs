@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use divvy_client::Target;
 use divvy_pool::{Tier, WORKERS_MAX};
 use divvy_types::Name;
 use divvy_types::limits::{CAPABILITY_LEN_MAX, CREDIT_MAX, QUEUE_LEN_MAX};
@@ -20,10 +21,8 @@ pub(crate) const THREADS_MAX: u32 = WORKERS_MAX as u32;
 pub struct Options {
     /// What people call it.
     pub name: Name,
-    /// Where the server is, such as `http://127.0.0.1:7171`.
-    pub server: String,
-    /// The bearer token, where the server wants one.
-    pub token: Option<String>,
+    /// Where the server is, such as `http://127.0.0.1:7171`, and what is shown to it.
+    pub target: Target,
     /// Queues that it serves; none means all.
     pub queues: Vec<Name>,
     /// What it has, for tasks that need it.
@@ -40,12 +39,11 @@ pub struct Options {
 
 impl Options {
     /// The options of a worker with this name and server, every other at its default.
-    pub fn new(name: impl Into<Name>, server: impl Into<String>) -> Self {
+    pub fn new(name: impl Into<Name>, target: impl Into<Target>) -> Self {
         let slots = Slots::default();
         Self {
             name: name.into(),
-            server: server.into(),
-            token: None,
+            target: target.into(),
             queues: Vec::new(),
             capabilities: Vec::new(),
             slots,

@@ -1,19 +1,19 @@
 //! One connection to the server: says hello, takes grants, answers and stops, until it breaks or is closed.
 //!
-//! Decides what of the server's words is final (a refused hello) and what is worth another try. Does not decide when
-//! to try again; that is [`crate::worker`]'s.
+//! Decides what of the server's words is final (a refused hello) and what is worth another try: only what bears divvy's
+//! mark is the server's word, the rest is a proxy's and passes. Does not decide when to try again; that is
+//! [`crate::worker`]'s. How the server is reached is decided in `divvy-client`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use divvy_client::{Channel, MARK};
 use divvy_proto::v1::work_client::WorkClient;
 use divvy_proto::{granted_spec_from_wire, saved_from_wire, task_id, upstream_from_wire, v1};
 use divvy_types::limits::{CREDIT_MAX, MESSAGE_BYTES_MAX};
 use divvy_types::view::Upstream;
 use divvy_types::{ErrorClass, FailureVerdict, TaskId, Token};
-use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Channel, Endpoint};
 use tonic::{Code as Status, Request};
 use v1::to_worker::Message;
 
@@ -24,25 +24,15 @@ use crate::run::Runners;
 use crate::state::{Key, Waiting};
 use crate::{Attempt, CancelReason, Error, Options, Registry, Tier};
 
-/// How long a connection may take to come up.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the server has to answer hello.
+/// How long the server has to be reached and to answer hello.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(30);
-/// How often a silent connection is checked for life.
-const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
-/// How long the check may take.
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes on the way on one stream: grants arrive in large batches.
-const WINDOW_BYTES: u32 = 4 << 20;
 /// The shortest time between heartbeats, whatever the server says.
 const BEAT_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// Where to connect and as whom.
 pub(crate) struct Connector {
-    endpoint: Endpoint,
-    authorization: Option<MetadataValue<Ascii>>,
+    channel: Channel,
     hello: v1::Hello,
-    server: String,
     no_upstream: Arc<[Upstream]>,
 }
 
@@ -71,17 +61,11 @@ impl Connector {
             slots: sum(|tier| tier.slots),
             tiers,
         };
-        Ok(Self {
-            endpoint: endpoint(&options.server)?,
-            authorization: options.token.as_deref().map(authorization).transpose()?,
-            hello,
-            server: options.server.clone(),
-            no_upstream: Arc::default(),
-        })
+        Ok(Self { channel: channel(options)?, hello, no_upstream: Arc::default() })
     }
 
     pub(crate) fn server(&self) -> &str {
-        &self.server
+        self.channel.server()
     }
 
     /// Connects and works until the connection ends. `welcomed` is called when it has come up, `drained` is called when the server asks to drain.
@@ -91,11 +75,7 @@ impl Connector {
         welcomed: impl Fn() + Sync,
         drained: impl Fn() + Sync,
     ) -> SessionEnd {
-        let channel = match self.endpoint.connect().await {
-            Ok(channel) => channel,
-            Err(error) => return SessionEnd::Lost(with_causes(&error)),
-        };
-        let opened = tokio::time::timeout(WELCOME_TIMEOUT, self.open(channel, runners)).await;
+        let opened = tokio::time::timeout(WELCOME_TIMEOUT, self.open(runners)).await;
         let (mut inbound, welcome) = match opened {
             Ok(Ok(opened)) => opened,
             Ok(Err(status)) => return self.judge(&status),
@@ -117,7 +97,7 @@ impl Connector {
                 }
                 Ok(Some(_)) => continue,
                 Ok(None) => "the server closed the connection".to_owned(),
-                Err(status) => with_causes(&status),
+                Err(status) => self.problem(&status),
             };
             return SessionEnd::Lost(problem);
         }
@@ -125,10 +105,9 @@ impl Connector {
 
     async fn open(
         &self,
-        channel: Channel,
         runners: &Arc<Runners>,
     ) -> Result<(tonic::Streaming<v1::ToWorker>, v1::Welcome), tonic::Status> {
-        let mut client = WorkClient::new(channel)
+        let mut client = WorkClient::with_origin(self.channel.clone(), self.channel.origin())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let (link, held) = runners.hold.link_up();
@@ -137,10 +116,7 @@ impl Connector {
             token: token.0,
         };
         let hello = v1::Hello { held: held.into_iter().map(lease).collect(), ..self.hello.clone() };
-        let mut request = Request::new(outgoing::messages(Arc::clone(runners), link, hello));
-        if let Some(authorization) = &self.authorization {
-            request.metadata_mut().insert("authorization", authorization.clone());
-        }
+        let request = Request::new(outgoing::messages(Arc::clone(runners), link, hello));
         let mut inbound = client.work(request).await?.into_inner();
         match inbound.message().await?.and_then(|first| first.message) {
             Some(Message::Welcome(welcome)) => Ok((inbound, welcome)),
@@ -155,7 +131,7 @@ impl Connector {
 
     /// What a failure before the welcome means.
     fn judge(&self, status: &tonic::Status) -> SessionEnd {
-        let refused = matches!(
+        let is_final = matches!(
             status.code(),
             Status::InvalidArgument
                 | Status::Unauthenticated
@@ -163,18 +139,30 @@ impl Connector {
                 | Status::FailedPrecondition
                 | Status::Unimplemented
         );
-        if !refused {
-            return SessionEnd::Lost(with_causes(status));
-        }
+        let mark = status.metadata().get(MARK).and_then(|mark| mark.to_str().ok());
+        let Some(mark) = mark.filter(|_| is_final) else {
+            return SessionEnd::Lost(self.problem(status));
+        };
         let cure = match status.code() {
-            Status::Unauthenticated => "; give this worker a valid token",
-            Status::PermissionDenied => "; give this worker a token with the scope `work`",
+            Status::Unauthenticated => {
+                "; give this worker the token that the server was started with"
+            }
             Status::Unimplemented => "; is a divvy server of this version at that address?",
             _ => "",
         };
-        let (code, message) =
-            (status.code().description().to_owned(), format!("{}{cure}", status.message()));
-        SessionEnd::Refused(Error::Refused { server: self.server.clone(), code, message })
+        SessionEnd::Refused(Error::Refused {
+            server: self.server().to_owned(),
+            code: mark.to_owned(),
+            message: format!("{}{cure}", status.message()),
+        })
+    }
+
+    /// What a failed call says, without what everybody knows.
+    fn problem(&self, status: &tonic::Status) -> String {
+        match self.channel.error(status) {
+            divvy_client::Error::Unreachable { problem, .. } => problem,
+            error => error.to_string(),
+        }
     }
 
     fn handle(&self, runners: &Arc<Runners>, message: Message, drained: &impl Fn()) {
@@ -274,56 +262,21 @@ fn key_from_wire(task: &[u8], token: u64) -> Option<Key> {
 }
 
 /// Checks what is needed to connect, before anything runs.
-pub(crate) fn check_address(options: &Options) -> Result<(), Error> {
-    endpoint(&options.server)?;
-    options.token.as_deref().map(authorization).transpose()?;
-    Ok(())
+pub(crate) fn check_target(options: &Options) -> Result<(), Error> {
+    channel(options).map(|_| ())
 }
 
-fn endpoint(server: &str) -> Result<Endpoint, Error> {
-    if server.starts_with("https://") {
-        return Err(Error::option(
+fn channel(options: &Options) -> Result<Channel, Error> {
+    use divvy_client::Error as Client;
+    Channel::to(options.target.clone()).map_err(|error| match &error {
+        Client::Address { url, problem } => Error::option(
             "server",
-            format!("is `{server}`, but TLS is not built into this worker; use http://"),
-        ));
-    }
-    if !server.starts_with("http://") {
-        return Err(Error::option(
-            "server",
-            format!("is `{server}`, expected an address such as http://127.0.0.1:7171"),
-        ));
-    }
-    let endpoint = Endpoint::from_shared(server.to_owned()).map_err(|e| {
-        Error::option("server", format!("is `{server}`, which is no address ({})", with_causes(&e)))
-    })?;
-    Ok(endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
-        .http2_keep_alive_interval(KEEPALIVE_EVERY)
-        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-        .keep_alive_while_idle(true)
-        .initial_stream_window_size(WINDOW_BYTES)
-        .initial_connection_window_size(WINDOW_BYTES))
-}
-
-fn authorization(token: &str) -> Result<MetadataValue<Ascii>, Error> {
-    let invalid = |_| {
-        Error::option("token", "has characters that a header cannot carry; use printable ASCII")
-    };
-    let mut value: MetadataValue<Ascii> = format!("Bearer {token}").parse().map_err(invalid)?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-/// An error and what caused it, without saying anything twice.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
+            format!("is `{url}`: {problem}; expected an address such as http://127.0.0.1:7171"),
+        ),
+        Client::Token => {
+            let problem = "has characters that a header cannot carry; use printable ASCII";
+            Error::option("token", problem)
         }
-        cause = error.source();
-    }
-    text
+        _ => Error::option("ca", format!("is of no use: {error}")),
+    })
 }

@@ -73,7 +73,7 @@ impl Worker {
             };
             return Err(Error::option("slots", problem));
         }
-        crate::session::check_address(&options)?;
+        crate::session::check_target(&options)?;
         Ok(Self { options, registry, stop_grace: STOP_GRACE })
     }
 

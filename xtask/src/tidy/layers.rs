@@ -13,12 +13,15 @@ const MACHINES: u64 = 2;
 const WORKLOADS: u64 = 5;
 
 /// The edges allowed within a layer. A `*` at the end of a name stands for any rest.
-const NEIGHBOURS: [(&str, &str); 11] = [
+const NEIGHBOURS: [(&str, &str); 14] = [
     ("divvy-store-*", "divvy-store"),
     ("divvy-engine", "divvy-store"),
     ("divvy-sim", "divvy-engine"),
     ("divvy-sim", "divvy-store"),
     ("divvy-worker", "divvy-proto"),
+    ("divvy-worker", "divvy-client"),
+    ("divvy-console", "divvy-client"),
+    ("divvy", "divvy-client"),
     ("divvy-server", "divvy-proto"),
     ("divvy-server", "divvy-http"),
     ("divvy-server", "divvy-dash"),

@@ -52,6 +52,9 @@ pub(crate) struct Global {
     /// The server's bearer token
     #[arg(long, global = true, value_name = "TOKEN", env = "DIVVY_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    /// Trust only the authorities in this PEM file at https://
+    #[arg(long, global = true, value_name = "FILE", env = "DIVVY_CA", hide_env_values = true)]
+    pub(crate) ca: Option<PathBuf>,
     /// Print JSON: one object per line
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -76,6 +79,7 @@ impl Global {
         GlobalFlags {
             server: self.server.clone(),
             token: self.token.clone(),
+            ca: self.ca.clone(),
             color: self.color,
             config: self.config.clone(),
         }

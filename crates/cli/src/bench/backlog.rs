@@ -38,7 +38,7 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures>
     let folder = args.place.folder()?;
     let (server, url) = Process::server(folder.path())?;
     output.note(format_args!("submitting {} tasks …", args.tasks));
-    let mut client = submitter::connect(&url).await?;
+    let mut client = submitter::connect(&url)?;
     let started = Instant::now();
     let acknowledged =
         submitter::submit_all(&mut client, submitter::requests(args.tasks, args.batch)).await?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use divvy::api::Channel;
 use divvy_proto::v1;
 use divvy_proto::v1::from_worker::Message as From;
 use divvy_proto::v1::to_worker::Message as To;
@@ -10,7 +11,6 @@ use divvy_proto::v1::work_client::WorkClient;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::{Channel, Endpoint};
 
 use super::process::Process;
 use super::{Place, rounded, submitter};
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures>
     let mut channel: Option<Channel> = None;
     for number in 0..args.workers {
         if number % STREAMS_PER_CONNECTION == 0 {
-            channel = Some(Endpoint::from_shared(url.clone())?.connect().await?);
+            channel = Some(Channel::to(&url)?);
         }
         let channel = channel.clone().context("no connection")?;
         open.push(join(channel, number, grants.clone()).await?);
@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures>
     let idle_cpu_percent = (server.cpu_s()? - before) / args.seconds as f64 * 100.0;
 
     let tasks = submitter::specs(1, "noop").iter().map(divvy_proto::spec_to_wire).collect();
-    submitter::connect(&url).await?.submit(v1::SubmitRequest { tasks, strict: false }).await?;
+    submitter::connect(&url)?.submit(v1::SubmitRequest { tasks, strict: false }).await?;
     let mut grant_messages = 0;
     while let Ok(Some(())) = tokio::time::timeout(QUIET, granted.recv()).await {
         grant_messages += 1;
@@ -94,8 +94,10 @@ async fn join(
         ..v1::Hello::default()
     };
     send.send(v1::FromWorker { message: Some(From::Hello(hello)) }).await?;
-    let mut messages =
-        WorkClient::new(channel).work(ReceiverStream::new(receive)).await?.into_inner();
+    let mut messages = WorkClient::with_origin(channel.clone(), channel.origin())
+        .work(ReceiverStream::new(receive))
+        .await?
+        .into_inner();
     match messages.message().await?.and_then(|m| m.message) {
         Some(To::Welcome(_)) => {}
         other => bail!("worker {number} was not welcomed: {other:?}"),

@@ -53,7 +53,7 @@ async fn measure(url: &str, count: u32, probe: &mut Probe) -> anyhow::Result<His
     let shutdown = Shutdown::new();
     let worker = Worker::new(Options::new("bench-latency", url), registry)?;
     let running = tokio::spawn(worker.run(shutdown.clone()));
-    let mut client = submitter::connect(url).await?;
+    let mut client = submitter::connect(url)?;
     let mut times = Histogram::<u64>::new(3)?;
     let warm_up = 20;
     for round in 0..warm_up + count {

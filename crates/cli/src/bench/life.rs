@@ -66,7 +66,7 @@ pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures>
     // Until now only lone tasks were committed.
     let lone_commit_mean_us = figure(&before, "commit_us_total") / figure(&before, "groups").max(1);
     let (server_cpu, worker_cpu) = (server.cpu_s()?, worker.cpu_s()?);
-    let mut client = submitter::connect(&url).await?;
+    let mut client = submitter::connect(&url)?;
     let requests: Vec<_> = submitter::requests(args.tasks, args.batch).collect();
     let started = Instant::now();
     let acknowledged = submitter::submit_all(&mut client, requests).await?;
@@ -135,7 +135,7 @@ async fn wait_for_worker(url: &str) -> anyhow::Result<()> {
 
 pub(super) async fn stats(url: &str) -> anyhow::Result<serde_json::Value> {
     let answer: serde_json::Value =
-        reqwest::get(format!("{url}/api/v1/stats")).await?.error_for_status()?.json().await?;
+        divvy::api::Api::new(url)?.get(&["stats"], &[]).await?.value()?;
     Ok(answer["engine"].clone())
 }
 

@@ -1,13 +1,13 @@
 //! Submits tasks over one gRPC stream, in batches, several of them on their way at once.
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
+use divvy::api::Channel;
 use divvy_proto::v1;
 use divvy_proto::v1::submit_client::SubmitClient;
 use divvy_types::limits::MESSAGE_BYTES_MAX;
 use divvy_types::{Payload, TaskId, TaskSpec};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::transport::Channel;
 
 use super::store_only::new_id;
 
@@ -34,13 +34,10 @@ pub(super) fn specs(count: u64, kind: &str) -> Vec<TaskSpec> {
 }
 
 /// A client on a connection of its own.
-pub(super) async fn connect(server: &str) -> anyhow::Result<SubmitClient<Channel>> {
-    let endpoint = tonic::transport::Endpoint::from_shared(server.to_owned())?
-        .tcp_nodelay(true)
-        .initial_stream_window_size(4 << 20)
-        .initial_connection_window_size(16 << 20);
-    let channel = endpoint.connect().await.context("connecting to the private server")?;
-    Ok(SubmitClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX))
+pub(super) fn connect(server: &str) -> anyhow::Result<SubmitClient<Channel>> {
+    let channel = Channel::to(server)?;
+    let client = SubmitClient::with_origin(channel.clone(), channel.origin());
+    Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
 }
 
 /// Requests for no-op tasks, `batch` in each. Lazy; collect them first where making them must not be measured.

@@ -11,10 +11,10 @@ use super::Context;
 use crate::args::bulk::TaskSelection;
 use crate::confirm::confirm;
 use crate::exit::Code;
-use crate::http::Api;
 use crate::output::ids::Shortener;
 use crate::output::table::Table;
 use crate::output::words;
+use divvy::api::Api;
 
 /// Tasks of one request.
 const SLICE: u64 = 20_000;

@@ -11,10 +11,10 @@ use super::submit::payload_of;
 use crate::args::tasks::{Dead, DeadReplay, DeadSelection};
 use crate::confirm::confirm;
 use crate::exit::{Code, Failure};
-use crate::http::parse_rows;
 use crate::output::ids::Shortener;
 use crate::output::table::Table;
 use crate::output::words;
+use divvy::api::parse_rows;
 
 #[derive(Deserialize)]
 struct Treated {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::Context;
 use crate::args::local::Doctor;
 use crate::args::video::VideoFlags;
-use crate::exit::Code;
+use crate::exit::{Code, explained};
 use crate::output::words;
 use crate::video::worker::{VideoChoice, offer};
 
@@ -56,7 +56,10 @@ impl Finding {
 pub(super) async fn run(args: &Doctor, context: &Context) -> Result<Code> {
     let data = args.data.clone().unwrap_or_else(|| context.settings.data.value.clone());
     let stats = match context.api() {
-        Ok(api) => api.get(&["stats"], &[]).await.and_then(|reply| reply.value()),
+        Ok(api) => {
+            let reply = api.get(&["stats"], &[]).await;
+            reply.and_then(|reply| reply.value()).map_err(|error| explained(error.into()))
+        }
         Err(error) => Err(error),
     };
     let findings = vec![

@@ -11,10 +11,10 @@ use divvy_types::{TaskState, Timestamp, WaitReason};
 use super::Context;
 use crate::args::tasks::OneTask;
 use crate::exit::Code;
-use crate::http::Api;
 use crate::output::Output;
 use crate::output::table::{Cell, Table, folded};
 use crate::output::words;
+use divvy::api::Api;
 
 /// Dependencies that are looked at one by one.
 const PARENTS_MAX: usize = 10;

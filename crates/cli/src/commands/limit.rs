@@ -8,9 +8,9 @@ use super::Context;
 use crate::args::scheduling::{Limit, SetLimit};
 use crate::args::tasks::Named;
 use crate::exit::Code;
-use crate::http::parse_rows;
 use crate::output::table::{Cell, Table};
 use crate::output::words;
+use divvy::api::parse_rows;
 
 /// Does what is asked.
 pub(super) async fn run(args: Limit, context: &Context) -> Result<Code> {

@@ -13,7 +13,7 @@ pub(super) async fn run(args: &Logs, context: &Context) -> Result<Code> {
     let query = if args.follow { &query[..] } else { &[] };
     let mut response = api.stream(&["tasks", &args.task.id, "log"], query).await?;
     let mut ends_line = true;
-    while let Some(chunk) = response.chunk().await.map_err(|error| api.unreachable(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| api.lost(&error))? {
         ends_line = chunk.ends_with(b"\n");
         context.output.bytes(&chunk)?;
     }

@@ -28,13 +28,14 @@ mod workflow;
 
 use anyhow::{Context as _, Result};
 use clap::CommandFactory;
+use divvy::Client;
+use divvy::api::Api;
 
 use crate::args::local;
 use crate::args::scheduling;
 use crate::args::{Cli, Command};
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
-use crate::http::Api;
 use crate::output::Output;
 use crate::{bench, logging, sample};
 
@@ -51,7 +52,12 @@ pub(crate) struct Context {
 impl Context {
     /// The server to talk to.
     pub(crate) fn api(&self) -> Result<Api> {
-        Api::new(&self.settings.server.value, self.settings.token.value.clone())
+        Ok(self.client()?.api().clone())
+    }
+
+    /// The same in the words of the SDK.
+    pub(crate) fn client(&self) -> Result<Client> {
+        Ok(Client::new(self.settings.target())?)
     }
 }
 

@@ -11,10 +11,10 @@ use super::Context;
 use crate::args::scheduling::{self, SetQueue};
 use crate::args::tasks::{Named, Queue};
 use crate::exit::Code;
-use crate::http::parse_rows;
 use crate::output::ids::Shortener;
 use crate::output::table::{Cell, Table};
 use crate::output::words;
+use divvy::api::parse_rows;
 
 /// Does what is asked.
 pub(super) async fn run(args: Queue, context: &Context) -> Result<Code> {

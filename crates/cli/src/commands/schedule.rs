@@ -15,10 +15,10 @@ use super::task::term_facts;
 use crate::args::schedule::{Preview, Schedule, SetSchedule};
 use crate::args::tasks::Named;
 use crate::exit::{Code, Failure};
-use crate::http::{Reply, parse_rows};
 use crate::output::Output;
 use crate::output::table::{Cell, Table};
 use crate::output::words;
+use divvy::api::{Reply, parse_rows};
 
 /// Does what is asked.
 pub(super) async fn run(args: Schedule, context: &Context) -> Result<Code> {

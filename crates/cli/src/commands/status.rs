@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::Context;
 use crate::exit::Code;
-use crate::http::parse_rows;
 use crate::output::table::folded;
 use crate::output::words;
+use divvy::api::parse_rows;
 
 /// Looks and judges.
 pub(super) async fn run(context: &Context) -> Result<Code> {

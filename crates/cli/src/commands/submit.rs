@@ -17,10 +17,10 @@ use super::wait::{print_ends, resolve};
 use crate::args::submit::Submit;
 use crate::args::terms::TermsArgs;
 use crate::exit::{Code, Failure};
-use crate::http::{Api, Reply};
 use crate::output::ids::fresh;
 use crate::output::words;
 use crate::watch::Watch;
+use divvy::api::{Api, Reply};
 
 /// Tasks of one request.
 const BATCH: usize = 2_000;

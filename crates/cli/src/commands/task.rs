@@ -15,10 +15,10 @@ use super::bulk::{self, Verb};
 use crate::args::bulk::TaskSelection;
 use crate::args::tasks::{CancelTasks, OneTask, Task, TaskList};
 use crate::exit::Code;
-use crate::http::{Reply, parse_rows};
 use crate::output::ids::Shortener;
 use crate::output::table::{Cell, Table};
 use crate::output::words;
+use divvy::api::{Reply, parse_rows};
 
 /// Does what is asked.
 pub(super) async fn run(args: Task, context: &Context) -> Result<Code> {

@@ -15,12 +15,12 @@ use super::serve::StopSignals;
 use super::work::Choice;
 use crate::args::service::{Up, Which};
 use crate::exit::{Code, Failure};
-use crate::http::Api;
 use crate::sample::video::Sample;
 use crate::service::{Plan, Service, reachable};
 use crate::values::{SlotCounts, Span};
 use crate::video::worker::{VideoChoice, offer, scratch_of};
 use crate::{config, logging, sample, supervise};
+use divvy::{Client, Target};
 
 /// Slots of one local worker of so many.
 fn local_slots(workers: u32, cores: usize) -> SlotCounts {
@@ -140,14 +140,17 @@ impl Stack {
     /// Runs the sample if asked, then until a signal; what the end is if nothing goes wrong at the stop.
     async fn run(&mut self, args: &Up, plan: &Plan, url: &str, workers: u32) -> Result<Code> {
         if let Some(which) = args.sample {
-            let api = Api::new(url, self.context.settings.token.value.clone())?;
+            let token = self.context.settings.token.value.clone();
+            let client = Client::new(Target { token, ..Target::new(url) })?;
             let (context, video) = (&self.context, &self.video);
             let sample = async {
                 match which {
-                    Which::Primes => sample::primes::run(&api, &context.output, workers).await,
+                    Which::Primes => {
+                        sample::primes::run(client.api(), &context.output, workers).await
+                    }
                     Which::Video => {
                         let (data, file) = (plan.data.as_path(), args.video.as_deref());
-                        Sample { api: &api, context, video, data, file }.run().await
+                        Sample { client: &client, context, video, data, file }.run().await
                     }
                 }
             };

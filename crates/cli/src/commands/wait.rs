@@ -9,11 +9,11 @@ use divvy_types::{TaskId, TaskState};
 use super::Context;
 use crate::args::tasks::Wait;
 use crate::exit::Code;
-use crate::http::Api;
 use crate::output::ids::Shortener;
 use crate::output::table::{Cell, Table};
 use crate::output::words;
 use crate::watch::Watch;
+use divvy::api::Api;
 
 /// More rows than this say nothing that a count does not.
 const ROWS_MAX: usize = 100;

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use anyhow::Result;
-use divvy::Client;
+use divvy::{Client, Target};
 use divvy_types::Name;
 use divvy_video::Studio;
 use divvy_worker::builtin::{Builtins, ExecProgram, register};
@@ -17,7 +17,7 @@ use crate::config::Settings;
 use crate::exit::{Code, Failure};
 use crate::values::{Prefetch, Program, SlotCounts};
 use crate::video::joints;
-use crate::video::worker::{ServerPlace, VideoChoice, offer};
+use crate::video::worker::{VideoChoice, offer};
 
 /// Between two tries to reach a server that is not there yet.
 const CONNECT_AGAIN: Duration = Duration::from_millis(500);
@@ -28,8 +28,7 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     let settings = &context.settings;
     let choice = Choice::new(&args.worker, settings);
     let name = args.name.as_deref().map_or_else(default_name, Name::from);
-    let mut options = Options::new(name.clone(), settings.server.value.clone());
-    options.token = settings.token.value.clone();
+    let mut options = Options::new(name.clone(), settings.target());
     options.queues = choice.queues.clone();
     options.capabilities = choice.capabilities.clone();
     options.slots = slots(choice.slots);
@@ -81,22 +80,16 @@ async fn studio(
     for problem in tools.problems() {
         tracing::warn!("videos will be degraded: {problem}");
     }
-    let (server, token) = (&settings.server.value, settings.token.value.as_deref());
-    let Some(client) = connect(server, token, shutdown).await? else { return Ok(None) };
-    let fetch_private = choice.allow_private;
-    let place = ServerPlace { server, token, folder: args.objects.clone(), fetch_private };
-    Ok(Some(choice.video.studio(tools, client, place)?))
+    let Some(client) = connect(settings.target(), shutdown).await? else { return Ok(None) };
+    let (folder, fetch_private) = (args.objects.clone(), choice.allow_private);
+    Ok(Some(choice.video.studio(tools, client, folder, fetch_private)?))
 }
 
 /// A client of the server, which may come later than its workers. Nothing if the worker is asked to stop before.
-async fn connect(server: &str, token: Option<&str>, shutdown: &Shutdown) -> Result<Option<Client>> {
+async fn connect(target: Target, shutdown: &Shutdown) -> Result<Option<Client>> {
     let mut told = false;
     while !shutdown.is_asked() {
-        let connected = match token {
-            Some(token) => Client::connect_with_token(server, token).await,
-            None => Client::connect(server).await,
-        };
-        match connected {
+        match Client::connect(target.clone()).await {
             Ok(client) => return Ok(Some(client)),
             Err(error) if error.is_temporary() => {
                 if !std::mem::replace(&mut told, true) {
@@ -104,7 +97,7 @@ async fn connect(server: &str, token: Option<&str>, shutdown: &Shutdown) -> Resu
                 }
                 tokio::time::sleep(CONNECT_AGAIN).await;
             }
-            Err(error) => return Err(Failure::usage(error.to_string()).into()),
+            Err(error) => return Err(error.into()),
         }
     }
     Ok(None)

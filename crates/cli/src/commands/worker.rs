@@ -11,9 +11,9 @@ use super::Context;
 use crate::args::scheduling::WorkerStatus;
 use crate::args::tasks::{Named, Worker};
 use crate::exit::Code;
-use crate::http::parse_rows;
 use crate::output::table::{Cell, Table};
 use crate::output::words;
+use divvy::api::parse_rows;
 
 /// Does what is asked.
 pub(super) async fn run(args: Worker, context: &Context) -> Result<Code> {

@@ -13,11 +13,11 @@ use super::Context;
 use super::task::state_cell;
 use crate::args::workflows::{CancelWorkflow, OneWorkflow, ResumeWorkflow, Workflow, WorkflowList};
 use crate::exit::Code;
-use crate::http::{Api, parse_rows};
 use crate::output::ids::Shortener;
 use crate::output::table::Table;
 use crate::output::words;
 use crate::watch::Watch;
+use divvy::api::{Api, parse_rows};
 
 /// How often a wait looks for tasks that came to be while it waited.
 const WAIT_ROUNDS_MAX: usize = 1_000;

@@ -31,6 +31,8 @@ pub(crate) struct ConfigFile {
     pub(crate) server: Option<String>,
     /// The bearer token: what a server asks for and what clients send. Better kept in `DIVVY_TOKEN`. Default none.
     pub(crate) token: Option<String>,
+    /// A PEM file with the only authorities to trust at `https://`, relative to this file. Default this machine's.
+    pub(crate) ca: Option<PathBuf>,
     /// When to use colours. Default `auto`.
     pub(crate) color: Option<Color>,
     /// The server itself.
@@ -117,8 +119,8 @@ pub(crate) fn read(path: &Path) -> Result<ConfigFile> {
     let text = yaml::read_text(path, FILE_BYTES_MAX)?;
     let mut file = parse(path, &text)?;
     let folder = path.parent().unwrap_or_else(|| Path::new(""));
-    if let Some(data) = &mut file.serve.data {
-        *data = folder.join(&*data);
+    for path in [&mut file.serve.data, &mut file.ca].into_iter().flatten() {
+        *path = folder.join(&*path);
     }
     file.video.settle(folder);
     for program in file.work.exec.iter_mut().flat_map(|programs| &mut programs.0) {

@@ -14,6 +14,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Result;
+use divvy::Target;
 use divvy_server::FileSections;
 use serde_json::Value;
 
@@ -68,6 +69,8 @@ pub(crate) struct GlobalFlags {
     pub(crate) server: Option<String>,
     /// `--token`.
     pub(crate) token: Option<String>,
+    /// `--ca`.
+    pub(crate) ca: Option<PathBuf>,
     /// `--color`.
     pub(crate) color: Option<Color>,
     /// `--config`.
@@ -81,6 +84,7 @@ pub(crate) struct Settings {
     pub(crate) file: Option<PathBuf>,
     pub(crate) server: Setting<String>,
     pub(crate) token: Setting<Option<String>>,
+    pub(crate) ca: Setting<Option<PathBuf>>,
     pub(crate) color: Setting<Color>,
     pub(crate) listen: Setting<SocketAddr>,
     pub(crate) data: Setting<PathBuf>,
@@ -127,7 +131,7 @@ impl Settings {
     ) -> Result<Self> {
         let from = Layers { environment, path: path.as_deref() };
         let scheduling = file.clone().sections();
-        let ConfigFile { server, token, color, serve, up, work, video, .. } = file;
+        let ConfigFile { server, token, ca, color, serve, up, work, video, .. } = file;
         let listen_default = LISTEN_DEFAULT.parse().expect("the default address is an address");
         let settings = Self {
             server: from
@@ -136,6 +140,7 @@ impl Settings {
             token: from
                 .pick_option("DIVVY_TOKEN", token)?
                 .over("--token", flags.token.clone().map(Some)),
+            ca: from.pick_option("DIVVY_CA", ca)?.over("--ca", flags.ca.clone().map(Some)),
             color: from.pick("DIVVY_COLOR", color, Color::Auto)?.over("--color", flags.color),
             listen: from.pick("DIVVY_LISTEN", serve.listen, listen_default)?,
             data: from.pick("DIVVY_DATA", serve.data, PathBuf::from(DATA_DEFAULT))?,
@@ -165,6 +170,12 @@ impl Settings {
         Ok(settings)
     }
 
+    /// The server that commands and workers talk to.
+    pub(crate) fn target(&self) -> Target {
+        let (server, token) = (self.server.value.clone(), self.token.value.clone());
+        Target { server, token, ca: self.ca.value.clone() }
+    }
+
     /// Every setting as text: key, value, origin. A token is never shown.
     pub(crate) fn rows(&self) -> Vec<Row> {
         let shown = |token: &Option<String>| {
@@ -175,6 +186,9 @@ impl Settings {
         let mut rows = vec![
             row("server", &self.server, Clone::clone),
             row("token", &self.token, shown),
+            row("ca", &self.ca, |file| {
+                file.as_ref().map_or_else(String::new, |file| file.display().to_string())
+            }),
             row("color", &self.color, Color::to_string),
             row("serve.listen", &self.listen, SocketAddr::to_string),
             row("serve.data", &self.data, |path| path.display().to_string()),

@@ -11,6 +11,9 @@ pub(crate) const TEXT: &str = "\
 # The bearer token that a server asks for and clients send. It is better kept
 # out of files: set DIVVY_TOKEN.
 #token: change-me
+# A PEM file with the certificates of the only authorities that clients and
+# workers trust at https://. Without it those of this machine are trusted.
+#ca: authority.pem
 # Colours: auto, always or never.
 #color: auto
 

@@ -17,11 +17,11 @@ use serde_json::json;
 
 use crate::commands::submit::send;
 use crate::exit::{Code, Failure};
-use crate::http::Api;
 use crate::output::ids::fresh;
 use crate::output::{Output, words};
 use crate::values::Program;
 use crate::watch::Watch;
+use divvy::api::Api;
 
 const SPLIT: &str = "sample.split";
 const COUNT: &str = "sample.count";

@@ -17,11 +17,11 @@ use crate::commands::video::add::{self, Source};
 use crate::commands::video::local::sample_failure;
 use crate::commands::video::{player, show};
 use crate::exit::{Code, Failure};
-use crate::http::Api;
 use crate::output::words;
 use crate::video::joints::{self, Reach};
 use crate::video::worker::VideoChoice;
 use crate::video::{follow, worker};
+use divvy::Client;
 
 /// Seconds of the clip: the speech is as long.
 const SECONDS: u32 = 60;
@@ -33,7 +33,7 @@ const SUBTITLES_BYTES_MAX: usize = 1 << 20;
 /// What the sample needs to know.
 pub(crate) struct Sample<'a> {
     /// The server.
-    pub(crate) api: &'a Api,
+    pub(crate) client: &'a Client,
     /// How to speak.
     pub(crate) context: &'a Context,
     /// What the workers have.
@@ -47,7 +47,7 @@ pub(crate) struct Sample<'a> {
 impl Sample<'_> {
     /// Adds the video, shows how it is made, and prints what came out.
     pub(crate) async fn run(&self) -> Result<()> {
-        let (api, output) = (self.api, &self.context.output);
+        let (api, output) = (self.client.api(), &self.context.output);
         let source = self.source().await?;
         let started = Instant::now();
         let recipe = Recipe {
@@ -60,13 +60,12 @@ impl Sample<'_> {
             if self.file.is_none() { Some("divvy sample".to_owned()) } else { source.title() };
         let new =
             NewVideo { source: None, url: None, title, recipe, priority: None, deadline_ms: None };
-        let token = self.context.settings.token.value.as_deref();
         let reach = Reach {
             folder: Some(self.data.join("objects")),
             cache: worker::default_cache(),
             cache_bytes: 0,
         };
-        let objects = joints::objects(api.server(), token, reach)?;
+        let objects = joints::objects(self.client, reach);
         let added: Added = add::add(&source, new, api, &objects, self.context).await?.parse()?;
         let id = added.video.id;
         let known =
@@ -110,7 +109,7 @@ impl Sample<'_> {
     }
 
     async fn finish(&self, view: &VideoView, id: &VideoId, took: Duration) -> Result<()> {
-        let (api, output) = (self.api, &self.context.output);
+        let (api, output) = (self.client.api(), &self.context.output);
         if matches!(view.video.state, VideoState::Failed | VideoState::Cancelled) {
             let why = view.video.reason.as_deref().unwrap_or("no reason was recorded");
             return Err(Failure::new(Code::Failed, format!("the sample failed: {why}"))
@@ -139,7 +138,8 @@ impl Sample<'_> {
         let Some(file) = manifest.files.iter().find(|file| is_text(&file.path)) else {
             return Ok(());
         };
-        let mut response = self.api.stream(&["blobs", &file.blob.to_string()], &[]).await?;
+        let mut response =
+            self.client.api().stream(&["blobs", &file.blob.to_string()], &[]).await?;
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await? {
             bytes.extend_from_slice(&chunk);

@@ -10,10 +10,8 @@ use tokio::time::Instant;
 
 use super::bars::Bars;
 use super::words;
-use crate::exit::{Code, Failure};
-use crate::http::Api;
-use crate::http::events::Frames;
 use crate::output::Output;
+use divvy::api::{Api, Frames};
 
 /// How long a server may be away.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,14 +30,11 @@ pub(crate) async fn until_final(api: &Api, output: &Output, id: &VideoId) -> Res
             Ok(None) => None,
             Err(error) => Some(error),
         };
-        let away = |error: &anyhow::Error| {
-            let code = error.downcast_ref::<Failure>().map(|failure| failure.code);
-            code == Some(Code::Unreachable) && last_good.elapsed() <= PATIENCE
-        };
+        let away = |error: &divvy::Error| error.is_temporary() && last_good.elapsed() <= PATIENCE;
         if let Some(error) = error
             && !away(&error)
         {
-            return Err(error);
+            return Err(error.into());
         }
         tokio::time::sleep(RECONNECT_AFTER).await;
     }
@@ -51,10 +46,10 @@ async fn follow(
     id: &VideoId,
     bars: &mut Bars,
     last_good: &mut Instant,
-) -> Result<Option<VideoView>> {
+) -> Result<Option<VideoView>, divvy::Error> {
     let mut frames = Frames::open(api, &["videos", &id.0, "events"], &[]).await?;
     *last_good = Instant::now();
-    while let Some(frame) = frames.next().await {
+    while let Some(frame) = frames.next().await? {
         let Ok(view) = serde_json::from_str::<VideoView>(&frame.data) else { continue };
         *last_good = Instant::now();
         if words::is_final(view.video.state) {

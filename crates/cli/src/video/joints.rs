@@ -26,10 +26,9 @@ pub(crate) struct Reach {
 }
 
 /// The objects of a server.
-pub(crate) fn objects(server: &str, token: Option<&str>, reach: Reach) -> Result<Objects> {
+pub(crate) fn objects(client: &Client, reach: Reach) -> Objects {
     let Reach { folder, cache, cache_bytes } = reach;
-    let reach = divvy::objects::Reach { folder, cache, cache_bytes };
-    Objects::at_server(server, token, reach).map_err(|error| failure(&error).into())
+    Objects::at_server(client, divvy::objects::Reach { folder, cache, cache_bytes })
 }
 
 /// What the handlers of a worker share.
@@ -56,22 +55,12 @@ pub(crate) async fn upload(
 
 /// A problem with objects, with its exit code.
 fn failure(error: &ObjectError) -> Failure {
-    let (code, cure) = match error {
-        ObjectError::Server(server) => match server.code() {
-            "unreachable" => (Code::Unreachable, Some("start a server with `divvy up`")),
-            "unauthorized" => {
-                (Code::Refused, Some("pass the server's token with --token or DIVVY_TOKEN"))
-            }
-            _ => (Code::Failed, None),
-        },
-        ObjectError::File { .. } => (Code::NotFound, None),
-        _ => (Code::Failed, None),
+    let code = match error {
+        ObjectError::Server(server) => return Failure::from(server.clone()),
+        ObjectError::File { .. } => Code::NotFound,
+        _ => Code::Failed,
     };
-    let failure = Failure::new(code, error.to_string());
-    match cure {
-        Some(cure) => failure.cure(cure),
-        None => failure,
-    }
+    Failure::new(code, error.to_string())
 }
 
 /// The kinds that a worker with this studio serves.

@@ -110,9 +110,9 @@ impl VideoChoice {
         &self,
         tools: Tools,
         client: Client,
-        place: ServerPlace<'_>,
+        folder: Option<PathBuf>,
+        fetch_private: bool,
     ) -> Result<Studio> {
-        let ServerPlace { server, token, folder, fetch_private } = place;
         // Tools run in folders of their own, where a relative path would lead elsewhere.
         let absolute = |path: PathBuf| {
             std::path::absolute(&path).with_context(|| format!("cannot use {}", path.display()))
@@ -124,21 +124,9 @@ impl VideoChoice {
         })?;
         let folder = folder.map(absolute).transpose()?;
         let reach = Reach { folder, cache, cache_bytes: self.cache_size.0 };
-        let objects = joints::objects(server, token, reach)?;
+        let objects = joints::objects(&client, reach);
         Ok(joints::studio(objects, tools, scratch, client, fetch_private))
     }
-}
-
-/// Where the server of a worker is, and what the worker may do there.
-pub(crate) struct ServerPlace<'a> {
-    /// Its address.
-    pub(crate) server: &'a str,
-    /// Its token.
-    pub(crate) token: Option<&'a str>,
-    /// Its own folder of objects, if it is on this machine.
-    pub(crate) folder: Option<PathBuf>,
-    /// Whether videos may be fetched from private addresses.
-    pub(crate) fetch_private: bool,
 }
 
 /// What these tools offer, for people.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod behind_tls;
 mod benchmarks;
 mod bulk;
 mod dead_letters;

@@ -3,9 +3,8 @@
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::{SpecError, TaskSpec};
 
-use super::error::Error;
 use super::handle::TaskHandle;
-use super::{Client, Submitted};
+use super::{Client, Error, Submitted};
 use crate::task::{Task, TaskOptions, clock};
 
 /// Collects tasks for one submission. Nothing is sent before [`Batch::send`].

@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use divvy_client::Channel;
 use divvy_proto::v1::submit_client::SubmitClient;
 use divvy_proto::v1::{SubmitReply, SubmitRequest};
 use divvy_proto::{spec_to_wire, submitted_from_wire};
@@ -15,11 +16,9 @@ use divvy_types::limits::{BATCH_EDGES_MAX, BATCH_TASKS_MAX, MESSAGE_BYTES_MAX};
 use divvy_types::{Submitted, TaskSpec};
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::metadata::AsciiMetadataValue;
-use tonic::transport::Channel;
-use tonic::{Code, Request, Status, Streaming};
+use tonic::{Status, Streaming};
 
-use super::error::Error;
+use super::Error;
 
 /// Submissions that may wait; more wait in their callers.
 const QUEUE: usize = 4_096;
@@ -62,14 +61,12 @@ struct Group {
 
 impl Batcher {
     /// Starts the loop; it ends when the last clone is gone.
-    pub(crate) fn start(
-        channel: Channel,
-        server: String,
-        token: Option<AsciiMetadataValue>,
-    ) -> Self {
+    pub(crate) fn start(channel: Channel) -> Self {
         let (queue, groups) = mpsc::channel(QUEUE);
-        let client = SubmitClient::new(channel).max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let desk = Desk { client, token, server: server.clone(), stream: None };
+        let server = channel.server().to_owned();
+        let client = SubmitClient::with_origin(channel.clone(), channel.origin());
+        let client = client.max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let desk = Desk { client, channel, stream: None };
         tokio::spawn(desk.run(groups));
         Self { queue, server }
     }
@@ -93,8 +90,7 @@ impl Batcher {
 /// Owns the stream.
 struct Desk {
     client: SubmitClient<Channel>,
-    token: Option<AsciiMetadataValue>,
-    server: String,
+    channel: Channel,
     stream: Option<Stream>,
 }
 
@@ -167,16 +163,15 @@ impl Desk {
             Ok(SubmitReply { refusal: Some(refusal), .. }) => Err(Error::Refused {
                 code: refusal.code,
                 message: refusal.message,
+                field: None,
+                status: None,
                 retry_after: (refusal.retry_after_ms > 0)
                     .then(|| Duration::from_millis(refusal.retry_after_ms)),
             }),
-            Ok(reply) => submitted_from_wire(&reply).map_err(|error| Error::Protocol {
-                server: self.server.clone(),
-                problem: error.to_string(),
-            }),
+            Ok(reply) => submitted_from_wire(&reply).map_err(Error::protocol),
             Err(status) => {
                 self.stream = None;
-                Err(self.explain(&status))
+                Err(self.channel.error(&status))
             }
         }
     }
@@ -190,29 +185,10 @@ impl Desk {
         // The first batch travels with the call: a server may want it before it answers.
         let (requests, outgoing) = mpsc::channel(1);
         requests.send(request).await.map_err(|_| ended())?;
-        let mut call = Request::new(ReceiverStream::new(outgoing));
-        if let Some(token) = &self.token {
-            call.metadata_mut().insert("authorization", token.clone());
-        }
-        let replies = self.client.submit_stream(call).await?.into_inner();
+        let outgoing = ReceiverStream::new(outgoing);
+        let replies = self.client.submit_stream(outgoing).await?.into_inner();
         let stream = self.stream.insert(Stream { requests, replies });
         stream.replies.message().await?.ok_or_else(ended)
-    }
-
-    fn explain(&self, status: &Status) -> Error {
-        let server = self.server.clone();
-        match status.code() {
-            Code::Unauthenticated | Code::PermissionDenied => Error::Unauthorized { server },
-            Code::InvalidArgument | Code::OutOfRange | Code::FailedPrecondition => Error::Refused {
-                code: "refused".into(),
-                message: status.message().into(),
-                retry_after: None,
-            },
-            Code::Unimplemented | Code::DataLoss => {
-                Error::Protocol { server, problem: status.message().into() }
-            }
-            _ => Error::Unreachable { server, problem: status.message().into() },
-        }
     }
 }
 

@@ -8,8 +8,8 @@ use divvy_types::{TaskId, TaskState};
 use serde::de::DeserializeOwned;
 
 use super::Client;
-use super::error::{Error, WaitError};
-use super::events::until_final;
+use super::error::WaitError;
+use super::{Error, Follow};
 
 /// A task at a server, and the type of its result.
 pub struct TaskHandle<O> {
@@ -41,7 +41,7 @@ impl<O> TaskHandle<O> {
 
     /// Everything that the server knows of it: state, why it waits, progress, attempts, result.
     pub async fn detail(&self) -> Result<TaskDetail, Error> {
-        self.client.http().get(&format!("/tasks/{}", self.id)).await
+        self.client.api().get(&["tasks", &self.id.to_string()], &[]).await?.parse()
     }
 
     /// Keeps it from running or asks it to stop; it is `leased` for as long as its handler goes on.
@@ -58,8 +58,15 @@ impl<O> TaskHandle<O> {
 impl<O: DeserializeOwned> TaskHandle<O> {
     /// Waits until the task is final and returns its result. Listens to the server's events and does not poll.
     pub async fn wait(&self) -> Result<O, WaitError> {
-        let detail = until_final(self.client.http(), self.id).await?;
-        output(&detail)
+        loop {
+            let mut follow = Follow::tasks(self.client.api(), [self.id]);
+            while follow.next().await?.is_some() {}
+            let detail = self.detail().await?;
+            // It may have been put back meanwhile.
+            if detail.summary.state.is_final() {
+                return output(&detail);
+            }
+        }
     }
 }
 

@@ -1,16 +1,15 @@
 //! What a client may ask about others than its own submissions: workers, and workflows by their ids.
 
-use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::{CancelledWorkflow, Page, TaskSummary, WorkerView, WorkflowView};
 use divvy_types::{TaskState, WorkflowId};
 
+use super::follow::{pages, tasks_of};
 use super::{CancelBody, Client, Error};
-use crate::workflow::tasks_of;
 
 impl Client {
     /// All connected workers, by name: what they offer, how many slots they have, what they hold.
     pub async fn workers(&self) -> Result<Vec<WorkerView>, Error> {
-        let page: Page<WorkerView> = self.http().get("/workers").await?;
+        let page: Page<WorkerView> = self.api().get(&["workers"], &[]).await?.parse()?;
         Ok(page.items)
     }
 
@@ -19,13 +18,13 @@ impl Client {
     /// # Errors
     /// With the code `no_such_workflow` if the server does not know it.
     pub async fn workflow(&self, id: WorkflowId) -> Result<WorkflowView, Error> {
-        self.http().get(&format!("/workflows/{id}")).await
+        self.api().get(&["workflows", &id.to_string()], &[]).await?.parse()
     }
 
     /// All tasks of a workflow with their progress, spawned ones too, newest first. Empty if the server does not know
     /// it.
     pub async fn workflow_tasks(&self, id: WorkflowId) -> Result<Vec<TaskSummary>, Error> {
-        tasks_of(self.http(), id).await
+        tasks_of(self.api(), id).await
     }
 
     /// All tasks in these states, newest first; nothing if there are more than `max`.
@@ -34,20 +33,8 @@ impl Client {
         states: &[TaskState],
         max: usize,
     ) -> Result<Option<Vec<TaskSummary>>, Error> {
-        let states: String = states.iter().map(|state| format!("&state={state}")).collect();
-        let (mut tasks, mut after) = (Vec::new(), String::new());
-        loop {
-            let page: Page<TaskSummary> =
-                self.http().get(&format!("/tasks?limit={PAGE_ROWS_MAX}{states}{after}")).await?;
-            tasks.extend(page.items);
-            if tasks.len() > max {
-                return Ok(None);
-            }
-            match page.next {
-                Some(next) => after = format!("&after={next}"),
-                None => return Ok(Some(tasks)),
-            }
-        }
+        let states: Vec<_> = states.iter().map(|state| ("state", state.to_string())).collect();
+        pages(self.api(), &states, max).await
     }
 
     /// Cancels every task of a workflow that has not ended; says how many were cancelled or are being stopped.
@@ -56,8 +43,9 @@ impl Client {
         id: WorkflowId,
         reason: Option<&str>,
     ) -> Result<u64, Error> {
-        let path = format!("/workflows/{id}/cancel");
-        let body: CancelledWorkflow = self.http().post(&path, &CancelBody { reason }).await?;
+        let path = ["workflows", &id.to_string(), "cancel"];
+        let reply = self.api().post(&path, &CancelBody { reason }).await?;
+        let body: CancelledWorkflow = reply.parse()?;
         Ok(body.cancelled)
     }
 }

@@ -1,42 +1,41 @@
 //! The client: submits tasks and watches them.
 //!
-//! Submissions go over gRPC in shared batches (`batcher`), everything else over HTTP/JSON (`http`), waits over
-//! server-sent events (`events`). A clone is cheap and shares the connections.
+//! Submissions go over gRPC in shared batches (`batcher`), everything else over HTTP/JSON, waits over server-sent events
+//! (`follow`). How the server is reached, over sockets or in process, is decided in `divvy-client`. A clone is cheap and
+//! shares the connections.
 
 mod batch;
 mod batcher;
 mod error;
-pub(crate) mod events;
+mod events;
+mod follow;
 mod handle;
-mod http;
 mod look;
 mod schedules;
 
+use std::convert::Infallible;
 use std::fmt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
+use divvy_client::reqwest::Body;
+pub use divvy_client::{Api, DEFAULT_SERVER, Error, Reply, Target};
 pub use divvy_types::Submitted;
 use divvy_types::{TaskId, TaskSpec, TaskState};
+use http_body::Body as HttpBody;
 use serde::{Deserialize, Serialize};
-use tonic::metadata::AsciiMetadataValue;
-use tonic::transport::Endpoint;
+use tower_service::Service;
 
 pub use batch::Batch;
 use batcher::{Batcher, Manner};
-pub use error::{Error, WaitError};
+pub use error::WaitError;
+pub use follow::{Follow, News, RunProgress};
+pub(crate) use follow::{tasks_of, was_not_called};
 pub use handle::TaskHandle;
-pub(crate) use http::{Http, causes};
 pub use schedules::{NewSchedule, Schedules};
 
 use crate::task::{Task, TaskOptions, clock};
 use crate::workflow::{Run, Workflow};
-
-/// Where the server is unless something else is said.
-pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7171";
-
-/// How often a quiet connection is probed, and how long the answer may take.
-const PROBE: Duration = Duration::from_secs(20);
 
 /// Talks to a server.
 #[derive(Clone)]
@@ -45,8 +44,8 @@ pub struct Client {
 }
 
 struct Inner {
-    http: Http,
-    batcher: Batcher,
+    api: Api,
+    batcher: OnceLock<Batcher>,
 }
 
 #[derive(Serialize)]
@@ -61,49 +60,56 @@ struct StateBody {
 }
 
 impl Client {
-    /// Connects to the server at `url`, such as `http://127.0.0.1:7171`.
+    /// Connects to a server: an address such as `http://127.0.0.1:7171` or `https://divvy.example`, or a [`Target`] that
+    /// also has a token or an authority to trust.
     ///
     /// # Errors
     /// If no server answers there. A connection that breaks later is made anew.
-    pub async fn connect(url: impl AsRef<str>) -> Result<Self, Error> {
-        Self::connect_with(url.as_ref(), None).await
+    pub async fn connect(target: impl Into<Target>) -> Result<Self, Error> {
+        let client = Self::new(target)?;
+        client.api().ready().await?;
+        Ok(client)
     }
 
-    /// Connects to a server that wants a token.
-    pub async fn connect_with_token(
-        url: impl AsRef<str>,
-        token: impl AsRef<str>,
-    ) -> Result<Self, Error> {
-        Self::connect_with(url.as_ref(), Some(token.as_ref())).await
-    }
-
-    /// Connects to the server that `DIVVY_SERVER` names, with the token in `DIVVY_TOKEN`; without the first to
-    /// `http://127.0.0.1:7171`.
+    /// Connects to the server that `DIVVY_SERVER` names, with the token in `DIVVY_TOKEN` and the authority in the file
+    /// `DIVVY_CA`; without the first to `http://127.0.0.1:7171`.
     pub async fn connect_env() -> Result<Self, Error> {
-        Self::connect_with(&default_server(), default_token().as_deref()).await
+        Self::connect(Target::from_env()).await
     }
 
-    async fn connect_with(url: &str, token: Option<&str>) -> Result<Self, Error> {
-        let http = Http::new(url, token)?;
-        let server = http.server().to_owned();
-        let bad = |problem: String| Error::Address { url: server.clone(), problem };
-        let endpoint = Endpoint::from_shared(server.clone())
-            .map_err(|error| bad(error.to_string()))?
-            .connect_timeout(http::CONNECT_WITHIN)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(PROBE)
-            .keep_alive_timeout(PROBE)
-            .keep_alive_while_idle(true);
-        let channel = endpoint.connect().await.map_err(|error| http.unreachable(causes(&error)))?;
-        let token = match token {
-            None => None,
-            Some(token) => Some(
-                AsciiMetadataValue::try_from(format!("Bearer {token}"))
-                    .map_err(|_| Error::Unauthorized { server: server.clone() })?,
-            ),
-        };
-        let batcher = Batcher::start(channel, server, token);
-        Ok(Self { inner: Arc::new(Inner { http, batcher }) })
+    /// A client of a server that may not be there yet: nothing is asked of it before it is needed.
+    ///
+    /// # Errors
+    /// If the address, the token or the authority cannot be used.
+    pub fn new(target: impl Into<Target>) -> Result<Self, Error> {
+        Ok(Self::over(Api::new(target)?))
+    }
+
+    /// A client of a server in this process: `service` answers what is sent to others over sockets, JSON, events and
+    /// gRPC alike. There is no socket and no token; `divvy_server::Server` has such a service.
+    pub fn in_process<S, B>(service: S) -> Self
+    where
+        S: Service<http::Request<Body>, Response = http::Response<B>, Error = Infallible>,
+        S: Clone + Send + Sync + 'static,
+        S::Future: Send,
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        Self::over(Api::in_process(service))
+    }
+
+    fn over(api: Api) -> Self {
+        Self { inner: Arc::new(Inner { api, batcher: OnceLock::new() }) }
+    }
+
+    /// The server's HTTP API as it is: requests by path, answers as JSON text. For what this crate has no words for.
+    pub fn api(&self) -> &Api {
+        &self.inner.api
+    }
+
+    /// Follows these tasks until all of them are final.
+    pub fn follow(&self, tasks: impl IntoIterator<Item = TaskId>) -> Follow {
+        Follow::tasks(self.api(), tasks)
     }
 
     /// Submits a task with the options of its type; returns when it is durable.
@@ -122,7 +128,7 @@ impl Client {
     ) -> Result<TaskHandle<T::Output>, Error> {
         let spec = change(T::options()).spec(&task, clock())?;
         let id = spec.id;
-        let submitted = self.inner.batcher.submit(vec![spec], Manner::Shared).await?;
+        let submitted = self.batcher()?.submit(vec![spec], Manner::Shared).await?;
         let late = submitted.late.into_iter().find(|late| late.task == id);
         Ok(TaskHandle::new(self.clone(), id).with_late(late))
     }
@@ -147,7 +153,7 @@ impl Client {
             return Ok(Submitted::default());
         }
         specs.iter().try_for_each(TaskSpec::validate)?;
-        self.inner.batcher.submit(specs, manner).await
+        self.batcher()?.submit(specs, manner).await
     }
 
     /// Starts a workflow; returns when it is durable.
@@ -167,39 +173,32 @@ impl Client {
 
     /// Keeps a task from running or asks it to stop; says where it is then.
     pub async fn cancel(&self, id: TaskId, reason: Option<&str>) -> Result<TaskState, Error> {
-        let body: StateBody =
-            self.http().post(&format!("/tasks/{id}/cancel"), &CancelBody { reason }).await?;
+        let path = ["tasks", &id.to_string(), "cancel"];
+        let body: StateBody = self.api().post(&path, &CancelBody { reason }).await?.parse()?;
         Ok(body.state)
     }
 
     /// Puts a dead or cancelled task back, or runs one now that waits for a time; says where it is then. A task that was
     /// put back before its `run_at` waits for that.
     pub async fn retry(&self, id: TaskId) -> Result<TaskState, Error> {
-        let body: StateBody =
-            self.http().post(&format!("/tasks/{id}/retry"), &serde_json::json!({})).await?;
+        let path = ["tasks", &id.to_string(), "retry"];
+        let body: StateBody = self.api().post(&path, &serde_json::json!({})).await?.parse()?;
         Ok(body.state)
     }
 
-    pub(crate) fn http(&self) -> &Http {
-        &self.inner.http
+    /// The loop that submits, which starts with the first submission.
+    fn batcher(&self) -> Result<&Batcher, Error> {
+        if let Some(batcher) = self.inner.batcher.get() {
+            return Ok(batcher);
+        }
+        // Of two that are started at the same time, one is dropped and ends.
+        let batcher = Batcher::start(self.api().channel()?);
+        Ok(self.inner.batcher.get_or_init(|| batcher))
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("server", &self.http().server()).finish()
+        f.debug_struct("Client").field("server", &self.api().server()).finish()
     }
-}
-
-/// The server that the environment names, or the usual one.
-pub(crate) fn default_server() -> String {
-    std::env::var("DIVVY_SERVER")
-        .ok()
-        .filter(|url| !url.is_empty())
-        .unwrap_or_else(|| DEFAULT_SERVER.to_owned())
-}
-
-/// The token of the environment.
-pub(crate) fn default_token() -> Option<String> {
-    std::env::var("DIVVY_TOKEN").ok().filter(|token| !token.is_empty())
 }

@@ -7,8 +7,7 @@ use divvy_types::view::Page;
 use divvy_types::{Name, Timestamp};
 use serde::Deserialize;
 
-use super::error::Error;
-use super::{Client, TaskHandle};
+use super::{Client, Error, Reply, TaskHandle};
 use crate::task::{Task, TaskOptions, clock};
 
 /// The schedules of a server.
@@ -42,9 +41,6 @@ struct TriggeredBody {
     task: divvy_types::TaskId,
 }
 
-#[derive(Deserialize)]
-struct RemovedBody {}
-
 impl Client {
     /// The schedules of the server: tasks that come by themselves.
     pub fn schedules(&self) -> Schedules {
@@ -58,41 +54,45 @@ impl Schedules {
     /// Its ticks count from now on, so it may be set at every start of a program. One that was paused stays so unless
     /// [`NewSchedule::paused`] says otherwise.
     pub async fn set(&self, name: &str, schedule: NewSchedule) -> Result<ScheduleView, Error> {
-        self.client.http().put(&path(name), &schedule.schedule).await
+        self.client.api().put(&["schedules", name], &schedule.schedule).await?.parse()
     }
 
     /// All schedules, by name.
     pub async fn list(&self) -> Result<Vec<ScheduleView>, Error> {
-        let page: Page<ScheduleView> = self.client.http().get("/schedules").await?;
+        let reply = self.client.api().get(&["schedules"], &[]).await?;
+        let page: Page<ScheduleView> = reply.parse()?;
         Ok(page.items)
     }
 
     /// One schedule.
     pub async fn get(&self, name: &str) -> Result<ScheduleView, Error> {
-        self.client.http().get(&path(name)).await
+        self.client.api().get(&["schedules", name], &[]).await?.parse()
     }
 
     /// Lets a schedule rest.
     pub async fn pause(&self, name: &str) -> Result<ScheduleView, Error> {
-        self.client.http().post(&format!("{}/pause", path(name)), &serde_json::json!({})).await
+        self.ask(name, "pause").await?.parse()
     }
 
     /// Lets a schedule tick again; ticks of the rest are not made up for.
     pub async fn resume(&self, name: &str) -> Result<ScheduleView, Error> {
-        self.client.http().post(&format!("{}/resume", path(name)), &serde_json::json!({})).await
+        self.ask(name, "resume").await?.parse()
     }
 
     /// Forgets a schedule; tasks that it submitted stay.
     pub async fn remove(&self, name: &str) -> Result<(), Error> {
-        let RemovedBody {} = self.client.http().delete(&path(name)).await?;
+        self.client.api().delete(&["schedules", name]).await?;
         Ok(())
     }
 
     /// Submits the task of a schedule now, whatever its calendar says.
     pub async fn trigger(&self, name: &str) -> Result<TaskHandle<serde_json::Value>, Error> {
-        let path = format!("{}/trigger", path(name));
-        let body: TriggeredBody = self.client.http().post(&path, &serde_json::json!({})).await?;
+        let body: TriggeredBody = self.ask(name, "trigger").await?.parse()?;
         Ok(self.client.task(body.task))
+    }
+
+    async fn ask(&self, name: &str, verb: &str) -> Result<Reply, Error> {
+        self.client.api().post(&["schedules", name, verb], &serde_json::json!({})).await
     }
 }
 
@@ -165,18 +165,4 @@ impl NewSchedule {
         self.schedule.paused = Some(paused);
         self
     }
-}
-
-/// The address of a schedule, whose name may have any letters.
-fn path(name: &str) -> String {
-    let mut path = String::from("/schedules/");
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
-                path.push(byte.into())
-            }
-            _ => path.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    path
 }

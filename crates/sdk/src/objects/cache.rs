@@ -17,7 +17,6 @@ use reqwest::Response;
 
 use super::wire::{Patience, Wire};
 use super::{LocalFile, ObjectError, on_thread};
-use crate::client::causes;
 
 /// Bytes that are written at once.
 const PIECE_BYTES: usize = 1 << 20;
@@ -136,7 +135,7 @@ impl Cache {
             if is_whole.await? {
                 return Ok(());
             }
-            let cut = || wire.http.unreachable("it sent less than it said");
+            let cut = || wire.api.unreachable("it sent less than it said");
             patience.bear(end.err().unwrap_or_else(cut)).await?;
         }
     }
@@ -198,8 +197,8 @@ async fn next_piece(
         match tokio::time::timeout(SILENCE_MAX, answer.chunk()).await {
             Ok(Ok(Some(chunk))) => bytes.extend_from_slice(&chunk),
             Ok(Ok(None)) => return (bytes, Some(Ok(()))),
-            Ok(Err(error)) => return (bytes, Some(Err(wire.http.unreachable(causes(&error))))),
-            Err(_) => return (bytes, Some(Err(wire.http.unreachable("it fell silent")))),
+            Ok(Err(error)) => return (bytes, Some(Err(wire.api.lost(&error)))),
+            Err(_) => return (bytes, Some(Err(wire.api.unreachable("it fell silent")))),
         }
     }
     (bytes, None)

@@ -143,12 +143,9 @@ impl Objects {
         Self { place: Arc::new(Place::Folder(folder)) }
     }
 
-    /// Objects at the server at `url`, such as `http://127.0.0.1:7171`. Nothing is asked of it yet.
-    ///
-    /// # Errors
-    /// If that is not the address of a server.
-    pub fn at_server(url: &str, token: Option<&str>, reach: Reach) -> Result<Self, ObjectError> {
-        Ok(Self { place: Arc::new(Place::Remote(Box::new(Remote::new(url, token, reach)?))) })
+    /// Objects at the server of this client. Nothing is asked of it yet.
+    pub fn at_server(client: &crate::Client, reach: Reach) -> Self {
+        Self { place: Arc::new(Place::Remote(Box::new(Remote::new(client, reach)))) }
     }
 
     /// The blob, if it is there. It counts as just used: whoever finds it may rely on it, and no sweep takes it before

@@ -15,7 +15,7 @@ use super::stream::BlobStream;
 use super::upload::{Outgoing, Sender};
 use super::wire::{About, Wire};
 use super::{LocalFile, ObjectError, on_thread, store_file};
-use crate::client::Http;
+use crate::client::Client;
 
 /// A small blob is sent at once; for a larger one it pays to ask first whether it is there.
 const ASK_FIRST_BYTES: usize = 64 << 10;
@@ -53,10 +53,10 @@ struct Direct {
 }
 
 impl Remote {
-    pub(super) fn new(url: &str, token: Option<&str>, reach: Reach) -> Result<Self, ObjectError> {
-        let wire = Wire { http: Http::new(url, token)? };
+    pub(super) fn new(client: &Client, reach: Reach) -> Self {
+        let wire = Wire { api: client.api().clone() };
         let (about, direct, cache) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-        Ok(Self { wire, reach, about, direct, cache })
+        Self { wire, reach, about, direct, cache }
     }
 
     pub(super) async fn blob(&self, id: BlobId) -> Result<Option<Blob>, ObjectError> {
@@ -245,7 +245,7 @@ impl Remote {
         let folder = self.reach.cache.join("resume");
         let made = tokio::fs::create_dir_all(&folder).await;
         made.map_err(|source| ObjectError::File { path: folder.clone(), source })?;
-        Ok(folder.join(file.key(self.wire.http.server())))
+        Ok(folder.join(file.key(self.wire.api.server())))
     }
 }
 

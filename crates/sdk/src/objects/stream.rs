@@ -13,7 +13,6 @@ use tokio_util::io::ReaderStream;
 
 use super::wire::Wire;
 use super::{ObjectError, on_thread};
-use crate::client::causes;
 
 /// Bytes read at once from a file.
 const STEP: usize = 128 << 10;
@@ -77,13 +76,11 @@ impl BlobStream {
             return Ok(Self::new(blob.size, futures_util::stream::empty()));
         }
         let answer = wire.part(id, &part).await?;
-        let http = wire.http.clone();
+        let api = wire.api.clone();
         let steps = answer.bytes_stream();
         Ok(Self::new(
             blob.size,
-            steps.map(move |step| {
-                step.map_err(|error| ObjectError::Server(http.unreachable(causes(&error))))
-            }),
+            steps.map(move |step| step.map_err(|error| ObjectError::Server(api.lost(&error)))),
         ))
     }
 }

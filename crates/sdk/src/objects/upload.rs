@@ -12,13 +12,13 @@ use bytes::Bytes;
 use divvy_objects::{Blob, BlobHasher, BlobId};
 use futures_util::StreamExt as _;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION};
-use reqwest::{Body, Method, Response, StatusCode};
+use reqwest::{Body, Method, Response};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio_util::io::ReaderStream;
 
 use super::ObjectError;
-use super::wire::{Patience, Wire};
-use crate::client::{Error, causes};
+use super::wire::{Patience, Wire, is_absent};
+use crate::client::Error;
 
 /// Bytes read at once from the file.
 const STEP: usize = 256 << 10;
@@ -96,7 +96,7 @@ impl<'a, P: FnMut(u64, u64) + Send> Sender<'a, P> {
         let answer = self.wire.good(self.wire.ask(request).await?).await?;
         let place = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         let id = place.and_then(|place| place.rsplit('/').next()).filter(|id| !id.is_empty());
-        let id = id.ok_or_else(|| self.wire.http.protocol("an upload without a place"))?;
+        let id = id.ok_or_else(|| Error::protocol("an upload without a place"))?;
         Ok(format!("/uploads/{id}"))
     }
 
@@ -144,7 +144,7 @@ impl<'a, P: FnMut(u64, u64) + Send> Sender<'a, P> {
     async fn standing(&self, place: &str) -> Result<Option<Standing>, ObjectError> {
         let request = || self.wire.request(Method::HEAD, place).header(TUS.0, TUS.1);
         let answer = self.wire.ask(request).await?;
-        if answer.status() == StatusCode::NOT_FOUND {
+        if is_absent(&answer) {
             return Ok(None);
         }
         let answer = self.wire.good(answer).await?;
@@ -155,8 +155,7 @@ impl<'a, P: FnMut(u64, u64) + Send> Sender<'a, P> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let offset = text("upload-offset").and_then(|text| text.parse().ok());
         let offset = offset.filter(|offset| *offset <= self.file.size);
-        let offset =
-            offset.ok_or_else(|| self.wire.http.protocol("an upload without an offset"))?;
+        let offset = offset.ok_or_else(|| Error::protocol("an upload without an offset"))?;
         let blob = text("divvy-blob").map(str::parse).transpose()?;
         Ok(Standing { offset, blob })
     }
@@ -181,7 +180,8 @@ impl<'a, P: FnMut(u64, u64) + Send> Sender<'a, P> {
             .header(CONTENT_LENGTH, rest)
             .header("upload-offset", offset)
             .body(Body::wrap_stream(steps));
-        let answer = self.watch(request.send()).await?;
+        let api = self.wire.api.clone();
+        let answer = self.watch(api.transmit(request)).await?;
         let answer = self.wire.good(answer).await?;
         Ok(self.standing_of(answer.headers())?.blob)
     }
@@ -189,15 +189,13 @@ impl<'a, P: FnMut(u64, u64) + Send> Sender<'a, P> {
     /// Waits for an answer as long as something moves, and tells how far it is.
     async fn watch(
         &mut self,
-        sending: impl Future<Output = reqwest::Result<Response>>,
+        sending: impl Future<Output = Result<Response, Error>>,
     ) -> Result<Response, Error> {
         tokio::pin!(sending);
         let (mut last, mut since) = (u64::MAX, tokio::time::Instant::now());
         loop {
             tokio::select! {
-                answer = &mut sending => {
-                    return answer.map_err(|error| self.wire.http.unreachable(causes(&error)));
-                }
+                answer = &mut sending => return answer,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             let position = self.track().position;
@@ -205,7 +203,7 @@ impl<'a, P: FnMut(u64, u64) + Send> Sender<'a, P> {
                 (last, since) = (position, tokio::time::Instant::now());
                 (self.progress)(position, self.file.size);
             } else if since.elapsed() > STALL_MAX {
-                return Err(self.wire.http.unreachable("it takes no more data"));
+                return Err(self.wire.api.unreachable("it takes no more data"));
             }
         }
     }
@@ -246,8 +244,8 @@ impl Track {
 fn may_go_on(error: Error) -> Error {
     const AGAIN: [&str; 4] = ["upload_busy", "wrong_offset", "body_broken", "body_timeout"];
     match error {
-        Error::Refused { code, message, .. } if AGAIN.contains(&code.as_str()) => {
-            Error::Refused { code, message, retry_after: Some(Duration::ZERO) }
+        Error::Refused { code, message, field, status, .. } if AGAIN.contains(&code.as_str()) => {
+            Error::Refused { code, message, field, status, retry_after: Some(Duration::ZERO) }
         }
         error => error,
     }

@@ -5,13 +5,14 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
+use divvy_client::is_own;
 use divvy_objects::{Blob, BlobId, RecordName, Version};
 use divvy_types::view::Page;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, RANGE};
 use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 
-use crate::client::{Error, Http};
+use crate::client::{Api, Error};
 
 /// The rests between attempts.
 const RESTS_MS: [u64; 6] = [100, 200, 400, 800, 1_600, 3_200];
@@ -21,7 +22,7 @@ const PAGES_MAX: usize = 10_000;
 /// The objects of a server.
 #[derive(Clone, Debug)]
 pub(super) struct Wire {
-    pub(super) http: Http,
+    pub(super) api: Api,
 }
 
 /// What a server keeps.
@@ -66,19 +67,19 @@ impl Patience {
 impl Wire {
     pub(super) async fn about(&self) -> Result<About, Error> {
         let answer = self.ask(|| self.request(Method::GET, "/objects")).await?;
-        self.http.read(self.good(answer).await?).await
+        self.api.read(self.good(answer).await?).await
     }
 
     pub(super) async fn blob(&self, id: BlobId) -> Result<Option<Blob>, Error> {
         let answer = self.ask(|| self.request(Method::HEAD, &format!("/blobs/{id}"))).await?;
-        if answer.status() == StatusCode::NOT_FOUND {
+        if is_absent(&answer) {
             return Ok(None);
         }
         let answer = self.good(answer).await?;
         let size = answer.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
         match size.and_then(|text| text.parse().ok()) {
             Some(size) => Ok(Some(Blob { id, size })),
-            None => Err(self.http.protocol("a blob without a length")),
+            None => Err(Error::protocol("a blob without a length")),
         }
     }
 
@@ -86,16 +87,16 @@ impl Wire {
     pub(super) async fn part(&self, id: BlobId, part: &Range<u64>) -> Result<Response, Error> {
         let range = format!("bytes={}-{}", part.start, part.end - 1);
         let request = self.request(Method::GET, &format!("/blobs/{id}")).header(RANGE, range);
-        let answer = self.good(self.http.answer(request).await?).await?;
+        let answer = self.good(self.api.answer(request).await?).await?;
         let is_part = answer.status() == StatusCode::PARTIAL_CONTENT
             && answer.content_length() == Some(part.end - part.start);
-        if is_part { Ok(answer) } else { Err(self.http.protocol("another part of a blob")) }
+        if is_part { Ok(answer) } else { Err(Error::protocol("another part of a blob")) }
     }
 
     pub(super) async fn put(&self, id: BlobId, bytes: Bytes) -> Result<Blob, Error> {
         let path = format!("/blobs/{id}");
         let answer = self.ask(|| self.request(Method::PUT, &path).body(bytes.clone())).await?;
-        self.http.read(self.good(answer).await?).await
+        self.api.read(self.good(answer).await?).await
     }
 
     pub(super) async fn remove_blob(&self, id: BlobId) -> Result<bool, Error> {
@@ -111,7 +112,7 @@ impl Wire {
             Err(Error::Refused { code, .. }) if code == "no_such_record" => return Ok(None),
             answer => answer?,
         };
-        let bytes = answer.bytes().await.map_err(|error| self.http.unreachable(error))?;
+        let bytes = answer.bytes().await.map_err(|error| self.api.lost(&error))?;
         // The version is the hash of the bytes, so a damaged answer cannot pass as another version.
         let version = BlobId::of(&bytes);
         Ok(Some((bytes.to_vec(), version)))
@@ -161,7 +162,7 @@ impl Wire {
                 self.request(Method::GET, "/records").query(&query.collect::<Vec<_>>())
             };
             let answer = self.ask(request).await?;
-            let page: Page<RecordName> = self.http.read(self.good(answer).await?).await?;
+            let page: Page<RecordName> = self.api.read(self.good(answer).await?).await?;
             let is_last = page.next.is_none() || page.items.is_empty();
             names.extend(page.items);
             if is_last {
@@ -182,12 +183,13 @@ impl Wire {
     }
 
     pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, path)
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        self.api.request(method, &parts)
     }
 
     /// An answer that is a success.
     pub(super) async fn good(&self, answer: Response) -> Result<Response, Error> {
-        if answer.status().is_success() { Ok(answer) } else { Err(self.http.refusal(answer).await) }
+        self.api.good(answer).await
     }
 
     /// The answer to a request that may be repeated.
@@ -204,9 +206,9 @@ impl Wire {
         mut request: impl FnMut() -> RequestBuilder,
     ) -> Result<Response, Error> {
         loop {
-            let answer = match self.http.answer(request()).await {
-                Ok(answer) if !is_busy(answer.status()) => return Ok(answer),
-                Ok(answer) => self.http.refusal(answer).await,
+            let answer = match self.api.answer(request()).await {
+                Ok(answer) if is_own(&answer) && !is_busy(answer.status()) => return Ok(answer),
+                Ok(answer) => self.api.refusal(answer).await,
                 Err(error) => error,
             };
             patience.bear(answer).await?;
@@ -216,4 +218,9 @@ impl Wire {
 
 fn is_busy(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// Whether the server says that it does not have what was asked for; a proxy cannot know.
+pub(super) fn is_absent(answer: &Response) -> bool {
+    answer.status() == StatusCode::NOT_FOUND && is_own(answer)
 }

@@ -5,7 +5,6 @@
 
 mod node;
 mod run;
-mod watch;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,8 +12,6 @@ use divvy_types::{Dependency, Name, TaskId, TaskSpec, Timestamp, WorkflowId, Wor
 
 pub use node::{Node, Nodes};
 pub use run::{Run, RunSummary, UnfinishedRun};
-pub use watch::RunProgress;
-pub(crate) use watch::tasks_of;
 
 use crate::client::Error;
 use crate::task::{Task, TaskOptions};

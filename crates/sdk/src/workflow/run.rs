@@ -3,13 +3,12 @@
 use std::fmt;
 
 use divvy_types::limits::{BATCH_EDGES_MAX, BATCH_TASKS_MAX};
-use divvy_types::view::{CancelledWorkflow, ResumedWorkflow, TaskSummary};
+use divvy_types::view::{ResumedWorkflow, TaskSummary};
 use divvy_types::{Name, TaskId, TaskSpec, TaskState, WorkflowId};
 use futures_util::stream::{self, Stream};
 
-use super::watch::{RunProgress, Watch, tasks_of};
 use super::{Node, Workflow};
-use crate::client::{Client, Error, TaskHandle};
+use crate::client::{Client, Error, Follow, RunProgress, TaskHandle, tasks_of, was_not_called};
 use crate::task::clock;
 
 /// Payload of one submission; a workflow with more is submitted in pieces.
@@ -56,8 +55,8 @@ impl Run {
 
     /// Waits, and tells `news` of each step on the way.
     pub async fn wait_with(&self, mut news: impl FnMut(RunProgress)) -> Result<RunSummary, Error> {
-        let mut watch = Watch::new(self.client.http().clone(), self.id);
-        while let Some(progress) = watch.next().await? {
+        let mut steps = Steps::new(self);
+        while let Some(progress) = steps.next().await? {
             news(progress);
         }
         self.summary().await
@@ -65,11 +64,10 @@ impl Run {
 
     /// The steps on the way as a stream, which ends when the run is over.
     pub fn progress(&self) -> impl Stream<Item = Result<RunProgress, Error>> + Send + use<> {
-        let watch = Watch::new(self.client.http().clone(), self.id);
-        stream::unfold(Some(watch), |watch| async {
-            let mut watch = watch?;
-            match watch.next().await {
-                Ok(progress) => progress.map(|progress| (Ok(progress), Some(watch))),
+        stream::unfold(Some(Steps::new(self)), |steps| async {
+            let mut steps = steps?;
+            match steps.next().await {
+                Ok(progress) => progress.map(|progress| (Ok(progress), Some(steps))),
                 Err(error) => Some((Err(error), None)),
             }
         })
@@ -77,7 +75,7 @@ impl Run {
 
     /// How the run stands now.
     pub async fn summary(&self) -> Result<RunSummary, Error> {
-        let tasks = tasks_of(self.client.http(), self.id).await?;
+        let tasks = tasks_of(self.client.api(), self.id).await?;
         let called = |task: &TaskSummary| !was_not_called(task);
         let tasks: Vec<TaskSummary> = tasks.into_iter().filter(called).collect();
         let progress = RunProgress::of(tasks.iter().map(|task| task.state));
@@ -90,24 +88,39 @@ impl Run {
 
     /// Cancels every task that has not ended; says how many were cancelled or are being stopped.
     pub async fn cancel(&self) -> Result<u64, Error> {
-        let path = format!("/workflows/{}/cancel", self.id);
-        let body: CancelledWorkflow =
-            self.client.http().post(&path, &serde_json::json!({})).await?;
-        Ok(body.cancelled)
+        self.client.cancel_workflow(self.id, None).await
     }
 
     /// Retries what failed, and continues: dead tasks, and those that were cancelled because of them, are put back and
     /// wait for their dependencies as before. What is done stays done. Tasks that people cancelled stay so.
     pub async fn resume(&self) -> Result<ResumedWorkflow, Error> {
-        let path = format!("/workflows/{}/resume", self.id);
-        self.client.http().post(&path, &serde_json::json!({})).await
+        let path = ["workflows", &self.id.to_string(), "resume"];
+        self.client.api().post(&path, &serde_json::json!({})).await?.parse()
     }
 }
 
-/// Whether a task would have run if the workflow had ended otherwise.
-pub(super) fn was_not_called(task: &TaskSummary) -> bool {
-    let callback = task.workflow.as_ref().is_some_and(|workflow| !workflow.role.is_member());
-    callback && task.state == TaskState::Cancelled
+/// The steps of a run on its way, each told once.
+struct Steps {
+    follow: Follow,
+    told: Option<RunProgress>,
+}
+
+impl Steps {
+    fn new(run: &Run) -> Self {
+        Self { follow: Follow::workflow(run.client.api(), run.id), told: None }
+    }
+
+    /// The next step; nothing after the run was over.
+    async fn next(&mut self) -> Result<Option<RunProgress>, Error> {
+        while self.follow.next().await?.is_some() {
+            let progress = self.follow.progress();
+            if self.told != Some(progress) {
+                self.told = Some(progress);
+                return Ok(self.told);
+            }
+        }
+        Ok(None)
+    }
 }
 
 /// A task that waits for the end of the workflow comes when all others are known: the end must not come between two

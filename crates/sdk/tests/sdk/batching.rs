@@ -91,8 +91,9 @@ async fn connected() -> (Client, Arrivals) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}", listener.local_addr().expect("a bound listener has an address"));
     let (arrivals, queue) = mpsc::channel(16);
-    let server =
-        tonic::transport::Server::builder().add_service(SubmitServer::new(Played { arrivals }));
+    let server = tonic::transport::Server::builder()
+        .accept_http1(true)
+        .add_service(SubmitServer::new(Played { arrivals }));
     tokio::spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
     (Client::connect(url).await.expect("the server listens"), Arrivals(queue))
 }

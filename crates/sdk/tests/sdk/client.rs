@@ -7,7 +7,9 @@ use std::time::Duration;
 use crate::support::TestServer;
 use divvy::prelude::*;
 use divvy::types::{TaskId, TaskState};
-use divvy::{Error, Shutdown, Summary, WaitError, WorkerError};
+use divvy::{Error, Shutdown, Summary, Target, WaitError, WorkerError};
+use divvy_engine::Engine;
+use divvy_server::Unbound;
 use divvy_store::MemoryStore;
 use futures_util::StreamExt;
 use tokio::task::JoinHandle;
@@ -248,7 +250,7 @@ async fn waits_submissions_and_workers_live_through_a_restart_of_the_server() {
 #[tokio::test]
 async fn a_token_is_needed_where_one_is_set() {
     let server = TestServer::start_with_token("secret").await;
-    let client = Client::connect_with_token(server.url(), "secret").await.unwrap();
+    let client = Client::connect(Target::new(server.url()).token("secret")).await.unwrap();
     let handle = client.submit(Double(1)).await.unwrap();
     assert!(handle.detail().await.is_ok());
     let stranger = Client::connect(server.url()).await.unwrap();
@@ -267,4 +269,32 @@ async fn what_cannot_be_is_told_and_not_waited_for() {
     assert!(matches!(&error, WaitError::Client(error) if error.code() == "not_found"), "{error}");
     assert_eq!(client.cancel(TaskId(9), None).await.unwrap_err().code(), "not_found");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_in_this_process_needs_no_port_and_no_token() {
+    let engine = Engine::start(Box::new(MemoryStore::new()), divvy_engine::Options::default());
+    let (handle, engine) = engine.unwrap();
+    // Nobody could bind this address, and no token is known to the client.
+    let mut options = divvy_server::Options::new(SocketAddr::from(([192, 0, 2, 1], 1)));
+    options.token = Some("secret".into());
+    let server = Unbound::new(options, handle).unwrap();
+    let client = Client::in_process(server.service());
+    assert!(client.api().ready().await.unwrap());
+
+    let task = client.submit(Double(4)).await.unwrap();
+    assert_eq!(task.detail().await.unwrap().summary.kind, "double");
+    let waiting = tokio::spawn({
+        let task = task.clone();
+        async move { task.wait().await }
+    });
+    task.cancel().await.unwrap();
+    let ended = within(waiting).await.unwrap();
+    assert!(matches!(ended, Err(WaitError::Cancelled { .. })), "{ended:?}");
+    let error = client.cancel(TaskId(9), None).await.unwrap_err();
+    assert_eq!(error.code(), "not_found", "{error}");
+    let nowhere = client.api().get(&["nothing"], &[]).await.unwrap_err();
+    assert_eq!(nowhere.code(), "no_such_address", "{nowhere}");
+    engine.stopper().stop();
+    engine.join().await.unwrap();
 }

@@ -7,5 +7,6 @@ mod bench;
 mod client;
 mod examples;
 mod objects;
+mod proxies;
 mod schedules;
 mod support;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::support::TestServer;
+use divvy::Client;
 use divvy::objects::{BlobId, ObjectError, Objects, Reach};
 use divvy_objects::{Error as FolderError, Folder};
 use divvy_store::MemoryStore;
@@ -41,7 +42,7 @@ impl Scene {
     fn remote(&self, address: SocketAddr, cache: &str, cache_bytes: u64) -> Objects {
         let cache = self.place.path().join(cache);
         let reach = Reach { folder: None, cache, cache_bytes };
-        Objects::at_server(&format!("http://{address}"), None, reach).unwrap()
+        Objects::at_server(&Client::new(format!("http://{address}")).unwrap(), reach)
     }
 
     fn objects(&self) -> Objects {
@@ -405,7 +406,7 @@ async fn the_folder_of_the_server_is_used_directly_and_any_other_is_not() {
     let at = |folder: PathBuf| {
         let cache = scene.place.path().join("cache");
         let reach = Reach { folder: Some(folder), cache, cache_bytes: CACHE_BYTES };
-        Objects::at_server(&url, None, reach).unwrap()
+        Objects::at_server(&Client::new(&url).unwrap(), reach)
     };
     let direct = at(scene.folder.root().to_owned());
     let path = scene.file("a.bin", b"direct");
@@ -430,7 +431,7 @@ async fn a_server_without_objects_says_so() {
     let place = tempfile::tempdir().unwrap();
     let server = TestServer::start().await;
     let reach = Reach { folder: None, cache: place.path().join("cache"), cache_bytes: 1 };
-    let objects = Objects::at_server(&server.url(), None, reach).unwrap();
+    let objects = Objects::at_server(&Client::new(server.url()).unwrap(), reach);
     let error = objects.record::<u32>("a").await.unwrap_err();
     assert!(error.to_string().contains("keeps no objects"), "{error}");
     server.stop().await;

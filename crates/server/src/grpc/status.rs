@@ -3,7 +3,7 @@
 use divvy_engine::Error;
 use divvy_proto::WireError;
 use divvy_proto::v1::Refusal;
-use divvy_types::SpecError;
+use divvy_types::{REFUSAL_MARK as MARK, SpecError};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -23,7 +23,7 @@ pub(crate) fn status(error: &Error) -> Status {
         _ => Code::Internal,
     };
     let mut metadata = MetadataMap::new();
-    metadata.insert("divvy-code", MetadataValue::from_static(error.code()));
+    metadata.insert(MARK, MetadataValue::from_static(error.code()));
     if let Some(ms) = retry_after_ms(error) {
         metadata.insert("retry-after-ms", MetadataValue::from(ms));
     }

@@ -3,18 +3,23 @@
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use divvy_http::ApiError;
+use divvy_types::REFUSAL_MARK as MARK;
 use http::StatusCode;
-use tonic::Status;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Status};
 
 use crate::guard::is_grpc;
 
 /// A refusal in gRPC's words.
 pub(crate) fn to_grpc(error: &ApiError) -> Status {
-    match error.status() {
-        StatusCode::UNAUTHORIZED => Status::unauthenticated(error.message()),
-        StatusCode::FORBIDDEN => Status::permission_denied(error.message()),
-        _ => Status::invalid_argument(error.message()),
-    }
+    let code = match error.status() {
+        StatusCode::UNAUTHORIZED => Code::Unauthenticated,
+        StatusCode::FORBIDDEN => Code::PermissionDenied,
+        _ => Code::InvalidArgument,
+    };
+    let mut metadata = MetadataMap::new();
+    metadata.insert(MARK, MetadataValue::from_static(error.code()));
+    Status::with_metadata(code, error.message(), metadata)
 }
 
 /// Answers a request for an address that does not exist.

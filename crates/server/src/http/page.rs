@@ -26,8 +26,8 @@ pub(crate) async fn show(State(app): State<App>, Extension(rules): Extension<Rul
     let page = PAGE
         .replace("{{nonce}}", &nonce)
         .replace("{{version}}", VERSION)
-        .replace("{{address}}", &app.address.to_string())
-        .replace("{{pages}}", &app.pages.iter().map(link).collect::<String>())
+        .replace("{{address}}", &app.address())
+        .replace("{{pages}}", &app.pages().iter().map(link).collect::<String>())
         .replace("{{session}}", if rules.wants_token() { SIGN_OUT } else { "" });
     let policy = format!(
         "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"

@@ -29,7 +29,7 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Json<Statistics>, Api
     let counts = app.handle.final_counts().await?;
     Ok(Json(Statistics {
         version: VERSION,
-        address: app.address.to_string(),
+        address: app.address(),
         uptime_ms: u64::try_from(app.started.elapsed().as_millis()).unwrap_or(u64::MAX),
         lease_ms: app.lease_ms,
         engine,

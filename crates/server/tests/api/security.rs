@@ -1,10 +1,10 @@
 //! Who may ask.
 
+use divvy_client::{Channel, Target};
 use divvy_proto::v1::SubmitRequest;
 use divvy_proto::v1::submit_client::SubmitClient;
 use reqwest::Method;
 use tonic::Code;
-use tonic::metadata::MetadataValue;
 
 use crate::world::{World, hello};
 
@@ -76,19 +76,14 @@ async fn a_token_is_needed_everywhere_but_for_health() {
 async fn grpc_needs_the_token_too() {
     let world =
         World::with(|options| options.token = Some("secret-1".into()), Default::default()).await;
-    let channel =
-        tonic::transport::Endpoint::from_shared(world.url("")).unwrap().connect().await.unwrap();
-    let status =
-        SubmitClient::new(channel.clone()).submit(SubmitRequest::default()).await.unwrap_err();
+    let mut stranger = world.submitter().await;
+    let status = stranger.submit(SubmitRequest::default()).await.unwrap_err();
     assert_eq!(status.code(), Code::Unauthenticated, "{status}");
+    assert_eq!(status.metadata().get("divvy-code").unwrap(), "unauthorized");
     let status = world.worker(hello("w", &["a"])).await.err().expect("refused");
     assert_eq!(status.code(), Code::Unauthenticated, "{status}");
-    let token: MetadataValue<_> = "Bearer secret-1".parse().unwrap();
-    let mut client =
-        SubmitClient::with_interceptor(channel, move |mut request: tonic::Request<()>| {
-            request.metadata_mut().insert("authorization", token.clone());
-            Ok(request)
-        });
+    let channel = Channel::to(Target::new(world.url("")).token("secret-1")).unwrap();
+    let mut client = SubmitClient::with_origin(channel.clone(), channel.origin());
     assert_eq!(client.submit(SubmitRequest::default()).await.unwrap().into_inner().accepted, 0);
 }
 

@@ -101,7 +101,7 @@ async fn a_bad_hello_is_refused_with_its_field() {
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().starts_with(field), "{status}");
     }
-    let mut client = v1::work_client::WorkClient::connect(world.url("")).await.unwrap();
+    let mut client = world.workers();
     let first = from_worker(Say::Stopping(v1::Stopping {}));
     let status = client.work(tokio_stream::iter([first])).await.expect_err("refused");
     assert_eq!(status.code(), Code::InvalidArgument);
@@ -247,7 +247,7 @@ async fn a_stopping_server_ends_streams_and_leaves_the_leases_alone() {
 #[tokio::test]
 async fn many_idle_workers_share_a_connection_and_one_task_makes_one_grant() {
     let world = World::start().await;
-    let client = v1::work_client::WorkClient::connect(world.url("")).await.unwrap();
+    let client = world.workers();
     let mut workers = Vec::new();
     for number in 0..300 {
         let hello = v1::Hello { credit: 1, ..hello(&format!("w{number}"), &["noop"]) };

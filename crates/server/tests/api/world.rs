@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use divvy_client::Channel;
 use divvy_engine::{Engine, Handle, Stopper};
 use divvy_proto::v1;
 use divvy_proto::v1::submit_client::SubmitClient;
@@ -16,7 +17,6 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Channel;
 use tonic::{Status, Streaming};
 
 /// How long anything may take before a test is given up.
@@ -129,11 +129,22 @@ impl World {
     }
 
     pub(crate) async fn submitter(&self) -> SubmitClient<Channel> {
-        SubmitClient::connect(self.url("")).await.unwrap()
+        let channel = self.channel();
+        SubmitClient::with_origin(channel.clone(), channel.origin())
     }
 
     pub(crate) async fn worker(&self, hello: v1::Hello) -> Result<Worker, Status> {
-        Worker::connect(WorkClient::connect(self.url("")).await.unwrap(), hello).await
+        Worker::connect(self.workers(), hello).await
+    }
+
+    /// For workers that share a connection.
+    pub(crate) fn workers(&self) -> WorkClient<Channel> {
+        let channel = self.channel();
+        WorkClient::with_origin(channel.clone(), channel.origin())
+    }
+
+    fn channel(&self) -> Channel {
+        Channel::to(self.url("")).unwrap()
     }
 }
 

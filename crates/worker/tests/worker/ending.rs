@@ -77,7 +77,7 @@ async fn a_worker_without_a_server_ends_when_asked() {
     let server = FakeServer::start().await;
     let (registry, _) = registry();
     let mut nowhere = options(&server);
-    nowhere.server = "http://127.0.0.1:1".into();
+    nowhere.target.server = "http://127.0.0.1:1".into();
     let running = start(nowhere, registry);
     running.shutdown.drain();
     assert_eq!(running.ended().await.unwrap(), Default::default());

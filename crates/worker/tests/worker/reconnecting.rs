@@ -1,7 +1,9 @@
 //! What happens when the connection breaks, and when the server does not want the worker.
 
+use divvy_client::MARK;
 use divvy_types::TaskId;
-use tonic::Status;
+use tonic::metadata::{MetadataMap, MetadataValue};
+use tonic::{Code, Status};
 
 use crate::fake_server::{FakeServer, finished, grant, options, registry, start, token_of};
 
@@ -72,25 +74,39 @@ async fn an_attempt_that_was_granted_anew_after_a_reconnect_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_tried_until_it_is_back() {
+async fn what_is_not_the_servers_last_word_is_tried_until_it_is_back() {
     let mut server = FakeServer::start().await;
     let (registry, _) = registry();
     let _running = start(options(&server), registry);
-    for _ in 0..3 {
-        server.accept().await.refuse(Status::unavailable("not yet")).await;
+    server.accept().await.refuse(marked(Code::Unavailable, "not yet")).await;
+    // Without the mark it is something in between that speaks, whatever it says.
+    for code in
+        [Code::Unavailable, Code::Unauthenticated, Code::PermissionDenied, Code::Unimplemented]
+    {
+        server.accept().await.refuse(Status::new(code, "a proxy's word")).await;
     }
     let mut session = server.accept_welcomed().await;
     session.grant(vec![grant(1, "noop", "null")]).await;
     assert_eq!(session.end().await, finished());
 }
 
+/// A refusal as a server gives it.
+fn marked(code: Code, message: &str) -> Status {
+    let mut metadata = MetadataMap::new();
+    metadata.insert(MARK, MetadataValue::from_static("some_code"));
+    Status::with_metadata(code, message, metadata)
+}
+
 #[tokio::test]
 async fn a_refused_hello_is_final_and_says_why() {
     let refusals = [
-        (Status::unauthenticated("token expired"), "token expired; give this worker a valid token"),
-        (Status::invalid_argument("name is too long"), "name is too long"),
-        (Status::failed_precondition("speaks version 9"), "speaks version 9"),
-        (Status::permission_denied("may only read"), "scope `work`"),
+        (
+            marked(Code::Unauthenticated, "token expired"),
+            "token expired; give this worker the token",
+        ),
+        (marked(Code::InvalidArgument, "name is too long"), "name is too long"),
+        (marked(Code::FailedPrecondition, "speaks version 9"), "speaks version 9"),
+        (marked(Code::PermissionDenied, "host `x` is not a name"), "host `x` is not a name"),
     ];
     for (status, words) in refusals {
         let mut server = FakeServer::start().await;

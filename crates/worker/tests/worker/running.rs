@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use divvy_client::Target;
 use divvy_proto::v1;
 use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict, Payload, TaskId, TaskSpec};
 use divvy_worker::{Attempt, Registry, Worker};
@@ -23,7 +24,7 @@ async fn hello_says_what_the_worker_offers() {
     let mut server = FakeServer::start().await;
     let (registry, _) = registry();
     let mut offered = options(&server);
-    offered.token = Some("secret".into());
+    offered.target.token = Some("secret".into());
     offered.queues = vec!["video".into()];
     offered.capabilities = vec!["gpu".into()];
     offered.prefetch = Some(5);
@@ -271,12 +272,13 @@ async fn bad_options_are_refused_with_the_field_named() {
         Worker::new(options, registry().0).unwrap_err().to_string()
     };
     assert!(
-        refused(|o| o.server = "127.0.0.1:7171".into())
+        refused(|o| o.target.server = "127.0.0.1:7171".into())
             .starts_with("worker option server is `127.0.0.1:7171`")
     );
-    assert!(refused(|o| o.server = "https://x".into()).contains("TLS"));
+    let no_authority = refused(|o| o.target = Target::new("https://x").ca("no-such-file.pem"));
+    assert!(no_authority.starts_with("worker option ca "), "{no_authority}");
     assert!(refused(|o| o.name = "".into()).starts_with("worker option name "));
-    assert!(refused(|o| o.token = Some("a\nb".into())).starts_with("worker option token "));
+    assert!(refused(|o| o.target.token = Some("a\nb".into())).starts_with("worker option token "));
     assert!(
         refused(|o| o.slots.async_ = 0)
             .contains("slots of tier async are 0, but kind `fail` runs on it")

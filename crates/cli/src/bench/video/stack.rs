@@ -13,10 +13,11 @@ use divvy_video::plan::Plan;
 use super::super::life::{figure, stats};
 use super::super::process::Process;
 use super::usage::{Look, tree_cpu_s};
-use crate::http::Api;
 use crate::output::Output;
 use crate::video::joints::{self, Reach};
 use crate::video::words;
+use divvy::Client;
+use divvy::api::Api;
 
 /// Between two looks before the first piece is encoded, and after that.
 const LOOK_FIRST: Duration = Duration::from_millis(25);
@@ -55,11 +56,12 @@ impl Run {
     ) -> anyhow::Result<Self> {
         let data = folder.join("data");
         let (server, url) = Process::up(&data, slots, ffmpeg)?;
-        let api = Api::new(&url, None)?;
+        let client = Client::new(&url)?;
+        let api = client.api();
         wait_for_worker(&url).await?;
         let cache = folder.join("cache");
         let reach = Reach { folder: Some(data.join("objects")), cache, cache_bytes: 1 << 40 };
-        let objects = joints::objects(&url, None, reach)?;
+        let objects = joints::objects(&client, reach);
         let source = joints::upload(&objects, clip, |_| {}).await?;
         let new = NewVideo {
             source: Some(source.id),
@@ -73,7 +75,7 @@ impl Run {
         let began = Instant::now();
         let added: Added = api.post(&["videos"], &new).await?.parse()?;
         let mut watch = Watch { began, first_encode_ms: None, looks: Vec::new() };
-        let view = watch.run(&api, &url, &added.video.id.0, server.id(), output).await?;
+        let view = watch.run(api, &url, &added.video.id.0, server.id(), output).await?;
         let wall_s = began.elapsed().as_secs_f64();
         let cpu_s = tree_cpu_s(server.id()) - before;
         if view.video.state != VideoState::Ready {

@@ -13,12 +13,12 @@ use divvy_video::library::{Added, NewVideo};
 use super::{Waits, player, wait_for};
 use crate::args::video::{Add, RecipeFlags};
 use crate::commands::Context;
-use crate::exit::{Code, Failure};
-use crate::http::{Api, Reply};
+use crate::exit::{Code, Failure, explained};
 use crate::output::words::bytes;
 use crate::video::joints::{self, Reach};
 use crate::video::values::Every;
 use crate::video::{bars, words, worker};
+use divvy::api::{Api, Reply};
 
 /// What to add.
 #[derive(Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ pub(super) async fn run(args: &Add, context: &Context, waits: &Waits) -> Result<
             }
             Err(error) if sources.len() == 1 => return Err(error),
             Err(error) => {
-                let failure = named(&source.name(), &error);
+                let failure = named(&source.name(), error);
                 code = failure.code;
                 output.failure(&failure.into());
             }
@@ -174,7 +174,7 @@ pub(crate) fn objects(context: &Context) -> Result<Objects> {
     let settings = &context.settings;
     let cache = settings.video.cache.value.clone().unwrap_or_else(worker::default_cache);
     let reach = Reach { folder: None, cache, cache_bytes: settings.video.cache_size.value.0 };
-    joints::objects(&settings.server.value, settings.token.value.as_deref(), reach)
+    Ok(joints::objects(&context.client()?, reach))
 }
 
 /// Uploads if need be, and adds; the server's answer.
@@ -198,7 +198,7 @@ pub(crate) async fn add(
             new.source = Some(uploaded?.id);
         }
     }
-    api.post(&["videos"], &new).await
+    Ok(api.post(&["videos"], &new).await?)
 }
 
 /// Says what became of one.
@@ -225,7 +225,8 @@ fn tell(added: &Added, reply: &Reply, waits: bool, api: &Api, context: &Context)
 }
 
 /// An error with the source in front of it.
-fn named(name: &str, error: &anyhow::Error) -> Failure {
+fn named(name: &str, error: anyhow::Error) -> Failure {
+    let error = explained(error);
     match error.downcast_ref::<Failure>() {
         Some(failure) => Failure {
             code: failure.code,

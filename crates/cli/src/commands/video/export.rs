@@ -19,9 +19,9 @@ use super::{resolve, show};
 use crate::args::video::Export;
 use crate::commands::Context;
 use crate::exit::{Code, Failure};
-use crate::http::Api;
 use crate::output::words::bytes;
 use crate::video::{bars, words};
+use divvy::api::Api;
 
 /// The file that lists all others.
 const MANIFEST: &str = "manifest.json";
@@ -127,7 +127,7 @@ async fn fetch(id: BlobId, folder: &Path, api: &Api) -> Result<File> {
     let mut response = api.stream(&["blobs", &name], &[]).await?;
     let mut file = tempfile::tempfile_in(folder).context("cannot write a temporary file")?;
     let mut hasher = blake3::Hasher::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| api.unreachable(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| api.lost(&error))? {
         hasher.update(&chunk);
         file.write_all(&chunk).context("cannot write a temporary file")?;
     }

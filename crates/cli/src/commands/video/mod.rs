@@ -19,8 +19,8 @@ use serde_json::Value;
 use super::Context;
 use crate::args::video::{SomeVideos, Video};
 use crate::exit::{Code, Failure};
-use crate::http::{Api, parse_rows};
 use crate::video::{follow, words};
+use divvy::api::{Api, parse_rows};
 
 /// How long a whole id is.
 const ID_LEN: usize = 12;

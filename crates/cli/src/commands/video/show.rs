@@ -10,11 +10,11 @@ use super::{player, resolve};
 use crate::args::video::OneVideo;
 use crate::commands::Context;
 use crate::exit::Code;
-use crate::http::Api;
 use crate::output::Output;
 use crate::output::table::{Cell, Table, folded};
 use crate::output::words::{bytes, now, relative};
 use crate::video::words;
+use divvy::api::Api;
 
 /// Where the values begin.
 const INDENT: usize = 12;

@@ -18,6 +18,7 @@ pub(crate) struct TestServer {
 
 impl TestServer {
     /// Starts a server with an empty store.
+    #[allow(dead_code, reason = "each test binary uses a part of this module")]
     pub(crate) async fn start() -> Self {
         Self::with(MemoryStore::new(), SocketAddr::from(([127, 0, 0, 1], 0)), None).await
     }

@@ -76,7 +76,7 @@ impl World {
     pub(crate) async fn open(&self, token: Option<&str>) {
         let url = self.url("");
         let client = match token {
-            Some(token) => divvy::Client::connect_with_token(&url, token).await,
+            Some(token) => divvy::Client::connect(divvy::Target::new(&url).token(token)).await,
             None => divvy::Client::connect(&url).await,
         };
         self.mount.open(Library::new(client.unwrap(), self.objects.clone()));
@@ -87,7 +87,7 @@ impl World {
         let client = divvy::Client::connect(self.url("")).await.unwrap();
         let cache = self.folder.path().join("cache");
         let reach = Reach { folder: None, cache: cache.clone(), cache_bytes: 1 << 30 };
-        let objects = Objects::at_server(&self.url(""), None, reach).unwrap();
+        let objects = Objects::at_server(&client, reach);
         self.mount.open(Library::new(client, objects));
         cache
     }
