@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::file;
 use crate::output::words;
+use crate::workloads::Workloads;
 
 /// How often the file is looked at for a change.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -28,6 +29,8 @@ pub(crate) struct Follower {
     pub(crate) handle: Handle,
     /// What it said when the server started.
     pub(crate) said: FileSections,
+    /// Whose sections are checked too.
+    pub(crate) workloads: Workloads,
 }
 
 /// What changes when a file is written.
@@ -73,10 +76,10 @@ impl Follower {
             return;
         }
         *seen = stamp;
-        let path = self.path.clone();
-        let read = tokio::task::spawn_blocking(move || file::read(&path)).await;
+        let (path, workloads) = (self.path.clone(), self.workloads.clone());
+        let read = tokio::task::spawn_blocking(move || file::scheduling(&path, &workloads)).await;
         let sections = match read {
-            Ok(Ok(file)) => file.sections(),
+            Ok(Ok(sections)) => sections,
             Ok(Err(error)) => return self.refuse(&error.to_string()),
             Err(_) => return self.refuse("reading it failed"),
         };

@@ -3,23 +3,23 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use divvy::Client;
 use divvy::objects::Objects;
 use divvy_engine::{Engine, Handle, Stopper};
 use divvy_objects::Folder;
 use divvy_server::{FileSections, Server, SettingsFile, Unbound};
 use divvy_store::SqliteStore;
-use divvy_video::library::Library;
+use divvy_workload::ServerContext;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::service::ServerFlags;
+use crate::commands::Context;
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
 use crate::output::words;
 use crate::reload::Follower;
-use crate::video::joints::Mount;
 
 /// Where in the data folder objects are.
 pub(crate) const OBJECTS: &str = "objects";
@@ -80,39 +80,36 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Opens the store, recovers, and listens.
-    pub(crate) async fn start(plan: &Plan) -> Result<Self> {
+    /// Opens the store, recovers, takes in the workloads, and listens.
+    pub(crate) async fn start(plan: &Plan, context: &Context) -> Result<Self> {
         let (handle, engine, objects) = open(plan.clone()).await?;
         let settings_file = follow(plan, &handle).await?;
         let shutdown = CancellationToken::new();
-        let mount = Mount::new(shutdown.clone()).with_sign_out(plan.token.is_some());
         let options = divvy_server::Options {
             token: plan.token.clone(),
             allowed_hosts: plan.allowed_hosts.clone(),
             lease_ms: plan.lease_ms,
             settings_file: settings_file.clone(),
-            objects: Some(objects.clone()),
-            mounted: vec![mount.routes()],
-            pages: Mount::PAGES.to_vec(),
+            objects: Some(objects),
             ..divvy_server::Options::new(plan.listen)
         };
         let stopper = engine.stopper();
-        let (server, library) = match bind(options, handle.clone(), &mount, objects).await {
-            Ok(bound) => bound,
+        let server = match bind(options, handle.clone(), plan, context, &shutdown).await {
+            Ok(server) => server,
             Err(error) => {
+                shutdown.cancel();
                 stopper.stop();
                 // The reason not to start is told; what the engine says to its early end would only hide it.
                 let _ = engine.join().await;
-                return Err(edge_failure(error).into());
+                return Err(error);
             }
         };
         // What is no regular file, such as a pipe, can be read only once.
         if let Some(path) = plan.file.clone().filter(|path| path.is_file()) {
-            let said = plan.scheduling.clone();
-            let follower = Follower { path, shown: settings_file, handle, said };
+            let (said, workloads) = (plan.scheduling.clone(), context.workloads.clone());
+            let follower = Follower { path, shown: settings_file, handle, said, workloads };
             tokio::spawn(follower.run(shutdown.clone()));
         }
-        tokio::spawn(library.sweep_daily(shutdown.clone()));
         Ok(Self {
             address: server.address(),
             edge: Some(tokio::spawn(server.run(shutdown.clone()))),
@@ -159,19 +156,34 @@ impl Service {
     }
 }
 
-/// Opens the library of videos, and takes the port. Videos are tasks like others, so they take the same way as any
-/// client's, but within this process.
+/// Takes in what the workloads bring, and then the port. They speak to the server in this process, as its owner.
 async fn bind(
     options: divvy_server::Options,
     handle: Handle,
-    mount: &Mount,
-    objects: Folder,
-) -> Result<(Server, Library), divvy_server::Error> {
-    let server = Unbound::new(options, handle)?;
-    let client = Client::in_process(server.service());
-    let library = Library::new(client, Objects::in_folder(objects));
-    mount.open(library.clone());
-    Ok((server.bind().await?, library))
+    plan: &Plan,
+    context: &Context,
+    shutdown: &CancellationToken,
+) -> Result<Server> {
+    let folder = options.objects.clone();
+    let mut server = Unbound::new(options, handle).map_err(edge_failure)?;
+    let theirs = ServerContext {
+        client: Client::in_process(server.service()),
+        objects: Objects::in_folder(folder.context("the server has no objects")?),
+        data: plan.data.clone(),
+        sources: context.settings.sources.clone(),
+        has_token: plan.token.is_some(),
+        shutdown: shutdown.clone(),
+    };
+    let mut background = Vec::new();
+    for workload in context.workloads.iter() {
+        let part = workload.serve(&theirs).await?;
+        server.options.mounted.push(part.routes);
+        server.options.pages.extend(part.pages);
+        background.extend(part.background);
+    }
+    let server = server.bind().await.map_err(edge_failure)?;
+    background.into_iter().for_each(|work| drop(tokio::spawn(work)));
+    Ok(server)
 }
 
 /// An address that listens on all interfaces is reached over loopback from here.

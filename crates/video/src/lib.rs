@@ -28,6 +28,10 @@ pub mod tasks;
 pub mod tools;
 pub mod web;
 
+mod bench;
+mod command;
+mod workload;
+
 mod fleet;
 mod fmp4;
 mod hls;
@@ -37,3 +41,4 @@ mod webvtt;
 pub use grid::FrameRate;
 pub use recipe::Recipe;
 pub use studio::{FetchRules, Studio};
+pub use workload::VideoWorkload;

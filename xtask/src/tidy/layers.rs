@@ -13,7 +13,7 @@ const MACHINES: u64 = 2;
 const WORKLOADS: u64 = 5;
 
 /// The edges allowed within a layer. A `*` at the end of a name stands for any rest.
-const NEIGHBOURS: [(&str, &str); 14] = [
+const NEIGHBOURS: [(&str, &str); 17] = [
     ("divvy-store-*", "divvy-store"),
     ("divvy-engine", "divvy-store"),
     ("divvy-sim", "divvy-engine"),
@@ -27,12 +27,15 @@ const NEIGHBOURS: [(&str, &str); 14] = [
     ("divvy-server", "divvy-dash"),
     ("divvy", "divvy-proto"),
     ("divvy", "divvy-worker"),
+    ("divvy-workload", "divvy"),
+    ("divvy-workload", "divvy-console"),
+    ("divvy-workload", "divvy-http"),
     ("divvy-cli", "divvy-lab"),
 ];
 
 /// What a workload may see of us.
-const FOR_WORKLOADS: [&str; 5] =
-    ["divvy", "divvy-http", "divvy-sketch", "divvy-guard", "divvy-placement"];
+const FOR_WORKLOADS: [&str; 6] =
+    ["divvy", "divvy-http", "divvy-workload", "divvy-sketch", "divvy-guard", "divvy-placement"];
 
 /// Checks every edge between our packages, and that each package says its layer and takes the workspace's lints.
 pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
@@ -142,9 +145,10 @@ mod tests {
     }
 
     #[test]
-    fn workloads_see_only_the_sdk_the_http_kit_and_three_policies() {
+    fn workloads_see_only_the_sdk_their_interface_and_policies() {
         assert_eq!(edge(("divvy-video", 5), ("divvy", 4)), [""; 0]);
         assert_eq!(edge(("divvy-video", 5), ("divvy-http", 4)), [""; 0]);
+        assert_eq!(edge(("divvy-video", 5), ("divvy-workload", 4)), [""; 0]);
         assert!(edge(("divvy-video", 5), ("divvy-engine", 3))[0].contains("a workload sees only"));
     }
 

@@ -11,35 +11,124 @@ pub(crate) mod service;
 pub(crate) mod submit;
 pub(crate) mod tasks;
 pub(crate) mod terms;
-pub(crate) mod video;
 pub(crate) mod workflows;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use divvy_workload::Workload;
 
 use crate::bench;
 use crate::config::GlobalFlags;
 use crate::output::Color;
+use crate::workloads::Workloads;
 
-const FIRST_STEPS: &str = "\
+/// The subcommand after which those of the workloads stand in the help.
+const LAST_OF_TASKS: &str = "schedule";
+
+fn first_steps(workloads: &Workloads) -> String {
+    format!(
+        "\
 First steps:
-  divvy up --sample              a server, local workers, and a sample video
-  divvy video add FILE --wait    split a video over all workers
-  divvy submit noop --wait       run one durable task
+  divvy up --sample              a server, local workers, and a sample
+{}  divvy submit noop --wait       run one durable task
   divvy status                   see how it goes
 
 Exit codes: 0 done, 1 the work failed, 2 usage, 3 no server, 4 not found,
-5 refused, 6 timed out, 130 interrupted";
+5 refused, 6 timed out, 130 interrupted",
+        workloads.examples("")
+    )
+}
+
+/// What was typed.
+#[derive(Debug)]
+pub(crate) struct Line {
+    /// Options of every command.
+    pub(crate) global: Global,
+    /// What to do; nothing asks for help.
+    pub(crate) verb: Option<Verb>,
+}
+
+/// What to do.
+pub(crate) enum Verb {
+    /// A command of ours, and what was typed for it: some take flags of workloads too.
+    Ours(Box<Command>, ArgMatches),
+    /// The subcommand of a workload.
+    Theirs(Arc<dyn Workload>, ArgMatches),
+    /// The benchmark of a workload.
+    Bench(Arc<dyn Workload>, ArgMatches),
+}
+
+impl std::fmt::Debug for Verb {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ours(command, _) => command.fmt(f),
+            Self::Theirs(workload, matches) | Self::Bench(workload, matches) => {
+                write!(f, "{} {matches:?}", workload.name())
+            }
+        }
+    }
+}
+
+/// The definition of everything that can be typed.
+pub(crate) fn definition(workloads: &Workloads) -> clap::Command {
+    let examples = |command: &str, ours: &str, rest: &str| {
+        format!("{ours}{}{rest}", workloads.examples(command))
+    };
+    let line = Cli::command()
+        .after_help(first_steps(workloads))
+        .mut_subcommand("up", |up| {
+            up.after_help(examples("up", service::UP_EXAMPLES, service::UP_NOTE))
+        })
+        .mut_subcommand("work", |work| {
+            work.after_help(examples("work", service::WORK_EXAMPLES, ""))
+        });
+    workloads.extend(line, LAST_OF_TASKS)
+}
+
+impl Line {
+    /// Reads what was typed.
+    ///
+    /// # Errors
+    /// If it makes no sense, or asks for help or the version.
+    pub(crate) fn parse(
+        words: impl IntoIterator<Item = OsString>,
+        workloads: &Workloads,
+    ) -> Result<Self, clap::Error> {
+        let mut definition = definition(workloads);
+        let matches = definition.try_get_matches_from_mut(words)?;
+        let verb =
+            Verb::read(&matches, workloads).map_err(|error| error.format(&mut definition))?;
+        Ok(Self { global: Global::from_arg_matches(&matches)?, verb })
+    }
+}
+
+impl Verb {
+    fn read(matches: &ArgMatches, workloads: &Workloads) -> Result<Option<Self>, clap::Error> {
+        let Some((name, inner)) = matches.subcommand() else { return Ok(None) };
+        if let Some(workload) = workloads.of_command(name) {
+            return Ok(Some(Self::Theirs(workload.clone(), inner.clone())));
+        }
+        if name == "bench"
+            && let Some((which, inner)) = inner.subcommand()
+            && let Some(workload) = workloads.of_bench(which)
+        {
+            return Ok(Some(Self::Bench(workload.clone(), inner.clone())));
+        }
+        Ok(Some(Self::Ours(Box::new(Command::from_arg_matches(matches)?), inner.clone())))
+    }
+}
 
 /// Divides work: durable tasks, priorities, workflows and workers in one binary.
 #[derive(Debug, Parser)]
-#[command(name = "divvy", version, after_help = FIRST_STEPS, max_term_width = 80, infer_subcommands = false)]
-pub(crate) struct Cli {
+#[command(name = "divvy", version, max_term_width = 80, infer_subcommands = false)]
+struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    _global: Global,
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    _command: Option<Command>,
 }
 
 /// Options of every command.
@@ -90,13 +179,11 @@ impl Global {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Start a server with local workers
-    #[command(after_help = service::UP_EXAMPLES)]
     Up(service::Up),
     /// Start a server without workers
     #[command(after_help = service::SERVE_EXAMPLES)]
     Serve(service::Serve),
     /// Start a worker
-    #[command(after_help = service::WORK_EXAMPLES)]
     Work(service::Work),
     /// Submit a task
     #[command(after_help = submit::SUBMIT_EXAMPLES)]
@@ -134,9 +221,6 @@ pub(crate) enum Command {
     /// Let tasks come by the calendar
     #[command(alias = "schedules", subcommand, after_help = schedule::SCHEDULE_EXAMPLES)]
     Schedule(schedule::Schedule),
-    /// Add videos, watch how they are made, and get the files
-    #[command(alias = "videos", subcommand, after_help = video::VIDEO_EXAMPLES)]
-    Video(video::Video),
     /// Show the health of the server on one screen
     #[command(after_help = local::STATUS_EXAMPLES)]
     Status,
@@ -171,10 +255,9 @@ pub(crate) enum Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_sound() {
-        Cli::command().debug_assert();
+        definition(&Workloads::new(Vec::new())).debug_assert();
     }
 }

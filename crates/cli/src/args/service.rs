@@ -3,20 +3,19 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use super::video::VideoFlags;
 use crate::values::{Names, Prefetch, Program, SlotCounts, Span, Workers};
 
 pub(crate) const UP_EXAMPLES: &str = "\
 Examples:
   divvy up                                 server and workers, until Ctrl-C
-  divvy up --sample                        also process a sample video
-  divvy up --sample --video film.mp4       also process this one
-  divvy up --sample primes                 a sample that needs no ffmpeg
+  divvy up --sample                        also run a sample
+  divvy up --sample primes                 one that needs no other program
   divvy up --workers 2 --exec hash=sha256sum
   divvy up --listen 127.0.0.1:0 --json     any free port, address as JSON
-
+";
+pub(crate) const UP_NOTE: &str = "
 Ctrl-C drains: running tasks finish first. A second Ctrl-C stops now.";
 
 pub(crate) const SERVE_EXAMPLES: &str = "\
@@ -30,7 +29,7 @@ Examples:
   divvy work --exec resize=./resize.py --caps gpu
   divvy work --exec encode=./encode.sh --slots process=1 --prefetch 0
   divvy work --server http://10.0.0.5:7171 --name encoder-1
-  divvy work --speech whisper --cache /fast/divvy --cache-size 100GB";
+";
 
 /// A server with local workers.
 #[derive(Args, Debug)]
@@ -38,13 +37,9 @@ pub(crate) struct Up {
     /// Local worker processes: auto (cores - 1, from 1 to 8) or a number
     #[arg(long, value_name = "auto|N", env = "DIVVY_WORKERS", hide_env_values = true)]
     pub(crate) workers: Option<Workers>,
-    /// Run a sample: video (a clip that is made here) or primes (processes
-    /// that count) [default: video]
-    #[arg(long, value_name = "WHICH", num_args = 0..=1, default_missing_value = "video", hide_possible_values = true)]
-    pub(crate) sample: Option<Which>,
-    /// Take this video as the sample
-    #[arg(long, value_name = "FILE", requires = "sample")]
-    pub(crate) video: Option<PathBuf>,
+    /// Run a sample; the workloads of the binary say which there are
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, hide_possible_values = true)]
+    pub(crate) sample: Option<String>,
     /// Exit after the sample
     #[arg(long, requires = "sample")]
     pub(crate) once: bool,
@@ -52,15 +47,6 @@ pub(crate) struct Up {
     pub(crate) server: ServerFlags,
     #[command(flatten)]
     pub(crate) worker: WorkerFlags,
-}
-
-/// The samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Which {
-    /// A video, end to end.
-    Video,
-    /// Many processes that count primes.
-    Primes,
 }
 
 /// A server alone.
@@ -131,6 +117,4 @@ pub(crate) struct WorkerFlags {
     /// How long a stop waits for running tasks [default: 30s]
     #[arg(long, value_name = "SPAN", env = "DIVVY_DRAIN_TIMEOUT", hide_env_values = true)]
     pub(crate) drain_timeout: Option<Span>,
-    #[command(flatten)]
-    pub(crate) video: VideoFlags,
 }

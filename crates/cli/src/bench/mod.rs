@@ -10,15 +10,12 @@ mod latency;
 mod life;
 mod lives;
 mod patterns;
-mod process;
 mod recovery;
 mod scheduler;
 mod store_only;
 mod submitter;
-mod video;
 
-use std::path::PathBuf;
-
+use divvy_workload::private::{self as process, Place, rounded};
 use serde::Serialize;
 
 use crate::exit::Code;
@@ -46,9 +43,6 @@ enum Which {
     /// The scheduler alone on one core: task lives per second, over a growing backlog, and memory.
     #[command(after_help = SCHEDULER_EXAMPLES)]
     Scheduler(scheduler::Args),
-    /// A video in pieces against one plain ffmpeg: time, CPU, size, likeness and frames.
-    #[command(after_help = VIDEO_EXAMPLES)]
-    Video(video::Args),
 }
 
 const SCHEDULER_EXAMPLES: &str = "\
@@ -56,31 +50,6 @@ Examples:
   divvy bench scheduler --quick                  a rough answer in seconds
   divvy bench scheduler --json                   all sizes, all figures
   divvy bench scheduler --max-waiting 1000000    with less memory";
-
-const VIDEO_EXAMPLES: &str = "\
-Examples:
-  divvy bench video --json                       150 s of 1080p, some minutes
-  divvy bench video --seconds 30 --slots 2 --skip-quality
-  divvy bench video --chunk 20s --preset medium";
-
-/// Where the temporary store of a benchmark goes.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Place {
-    /// Folder for the temporary store; must be on the disk that is to be measured [default: the system's]
-    #[arg(long, value_name = "DIR")]
-    dir: Option<PathBuf>,
-}
-
-impl Place {
-    fn folder(&self) -> std::io::Result<tempfile::TempDir> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix("divvy-bench-");
-        match &self.dir {
-            Some(dir) => builder.tempdir_in(dir),
-            None => builder.tempdir(),
-        }
-    }
-}
 
 /// Measures, and prints the figures.
 pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
@@ -105,14 +74,6 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
             figures.print(output)?;
             Ok(Code::Done)
         }
-        Which::Video(args) => {
-            let figures = video::run(&args, output).await?;
-            if output.is_json() {
-                return print(output, &figures);
-            }
-            figures.print(output)?;
-            Ok(Code::Done)
-        }
     }
 }
 
@@ -127,10 +88,4 @@ fn print(output: &Output, figures: &impl Serialize) -> anyhow::Result<Code> {
         }
     }
     Ok(Code::Done)
-}
-
-/// A figure with as many decimals as people read.
-fn rounded(value: f64) -> f64 {
-    let scale = if value.abs() < 10.0 { 1_000.0 } else { 1.0 };
-    (value * scale).round() / scale
 }

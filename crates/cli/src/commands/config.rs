@@ -4,15 +4,17 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 
 use anyhow::Result;
+use divvy_workload::{Origin, Row};
 use serde_json::json;
 
 use super::Context;
 use crate::args::local::Config;
 use crate::config::file::FILE_NAME;
-use crate::config::{Origin, template};
+use crate::config::template;
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 use crate::output::table::Table;
+use crate::workloads::Workloads;
 
 /// Shows or checks. That the settings could be read at all is the check.
 pub(super) fn run(args: &Config, context: &Context) -> Result<Code> {
@@ -30,7 +32,7 @@ pub(super) fn run(args: &Config, context: &Context) -> Result<Code> {
             }
             Ok(Code::Done)
         }
-        Config::Init { force } => init(*force, &context.output),
+        Config::Init { force } => init(*force, &context.output, &context.workloads),
     }
 }
 
@@ -38,7 +40,7 @@ fn show(with_origin: bool, context: &Context) -> Result<Code> {
     let output = &context.output;
     let rows = context.settings.rows();
     if output.is_json() {
-        for (key, value, origin) in rows {
+        for Row { key, value, origin } in rows {
             output.object(&json!({ "key": key, "value": value, "origin": origin.to_string() }))?;
         }
         return Ok(Code::Done);
@@ -48,7 +50,7 @@ fn show(with_origin: bool, context: &Context) -> Result<Code> {
     } else {
         Table::new(&["=KEY", "VALUE"])
     };
-    for (key, value, origin) in rows {
+    for Row { key, value, origin } in rows {
         let mut cells = vec![key.into_owned().into(), value.into()];
         if with_origin {
             cells.push(short(&origin).into());
@@ -71,7 +73,7 @@ fn short(origin: &Origin) -> String {
 }
 
 /// Writes the commented file.
-pub(super) fn init(force: bool, output: &Output) -> Result<Code> {
+pub(super) fn init(force: bool, output: &Output, workloads: &Workloads) -> Result<Code> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(!force).create(force).truncate(force);
     let mut file = options.open(FILE_NAME).map_err(|error| match error.kind() {
@@ -80,7 +82,7 @@ pub(super) fn init(force: bool, output: &Output) -> Result<Code> {
         }
         _ => Failure::refused(format!("cannot write {FILE_NAME}: {error}")),
     })?;
-    file.write_all(template::TEXT.as_bytes())?;
+    file.write_all(template::text(workloads).as_bytes())?;
     if output.is_json() {
         output.object(&json!({ "file": FILE_NAME }))?;
     } else {

@@ -7,15 +7,14 @@ use std::time::Instant;
 
 use anyhow::Result;
 use divvy_types::Timestamp;
+use divvy_workload::{Finding, Grade};
 use nix::sys::resource::{Resource, getrlimit};
 use serde_json::{Value, json};
 
 use super::Context;
 use crate::args::local::Doctor;
-use crate::args::video::VideoFlags;
 use crate::exit::{Code, explained};
 use crate::output::words;
-use crate::video::worker::{VideoChoice, offer};
 
 /// Open files that a server with many workers needs at least.
 const FILES_WANTED: u64 = 4_096;
@@ -25,32 +24,6 @@ const SYNC_ROUNDS: usize = 8;
 const SYNC_MS_SLOW: u128 = 50;
 /// No sane clock shows an earlier time than the first release.
 const EARLIEST: &str = "2025-01-01T00:00:00Z";
-
-/// How a check went.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Grade {
-    Good,
-    Note,
-    Fault,
-}
-
-struct Finding {
-    check: &'static str,
-    grade: Grade,
-    text: String,
-    cure: Option<String>,
-}
-
-impl Finding {
-    fn new(check: &'static str, grade: Grade, text: impl Into<String>) -> Self {
-        Self { check, grade, text: text.into(), cure: None }
-    }
-
-    fn cure(mut self, cure: impl Into<String>) -> Self {
-        self.cure = Some(cure.into());
-        self
-    }
-}
 
 /// Checks everything.
 pub(super) async fn run(args: &Doctor, context: &Context) -> Result<Code> {
@@ -62,16 +35,19 @@ pub(super) async fn run(args: &Doctor, context: &Context) -> Result<Code> {
         }
         Err(error) => Err(error),
     };
-    let findings = vec![
+    let mut findings = vec![
         server(&stats, context),
         port(stats.is_ok(), context),
         tokio::task::spawn_blocking(move || disk(&data)).await?,
         clock(),
         files(),
         cores(context),
-        video(context).await,
-        program("python3", "only for workers that are written in it"),
     ];
+    let theirs = context.for_workload();
+    for workload in context.workloads.iter() {
+        findings.extend(workload.check(&theirs).await);
+    }
+    findings.push(program("python3", "only for workers that are written in it"));
     let output = &context.output;
     for finding in &findings {
         let word = match finding.grade {
@@ -205,28 +181,6 @@ fn cores(context: &Context) -> Finding {
     }
     Finding::new("cores", Grade::Note, text)
         .cure("more than the cores can do: lower work.slots.cpu or up.workers")
-}
-
-/// Whether video tasks can run here, and with what.
-async fn video(context: &Context) -> Finding {
-    let choice = VideoChoice::new(&VideoFlags::default(), &context.settings.video);
-    if !choice.enabled {
-        return Finding::new("video", Grade::Note, "is switched off")
-            .cure("set video.enabled to true");
-    }
-    match choice.find().await {
-        Ok(tools) if tools.problems().is_empty() => {
-            Finding::new("video", Grade::Good, offer(&tools))
-        }
-        Ok(tools) => {
-            let text = format!("{}; {}", offer(&tools), tools.problems().join("; "));
-            Finding::new("video", Grade::Note, text)
-                .cure("videos that want it will be degraded: install it, or choose `none`")
-        }
-        Err(error) => Finding::new("video", Grade::Note, format!("no video tasks: {error}")).cure(
-            "install ffmpeg and bubblewrap (Debian: apt-get install ffmpeg bubblewrap), or set video.ffmpeg",
-        ),
-    }
 }
 
 fn program(name: &'static str, use_of_it: &str) -> Finding {

@@ -20,23 +20,24 @@ mod store;
 pub(crate) mod submit;
 mod task;
 mod up;
-pub(crate) mod video;
 mod wait;
 mod work;
 mod worker;
 mod workflow;
 
 use anyhow::{Context as _, Result};
-use clap::CommandFactory;
-use divvy::Client;
+use clap::ArgMatches;
 use divvy::api::Api;
+use divvy::{Client, Target};
+use divvy_workload::Context as WorkloadContext;
 
 use crate::args::local;
 use crate::args::scheduling;
-use crate::args::{Cli, Command};
+use crate::args::{Command, Line, Verb, definition};
 use crate::config::Settings;
-use crate::exit::{Code, Failure};
+use crate::exit::Code;
 use crate::output::Output;
+use crate::workloads::Workloads;
 use crate::{bench, logging, sample};
 
 /// What a command works with.
@@ -47,6 +48,8 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
     /// How often `-v` was given.
     pub(crate) verbose: u8,
+    /// What others bring.
+    pub(crate) workloads: Workloads,
 }
 
 impl Context {
@@ -59,68 +62,114 @@ impl Context {
     pub(crate) fn client(&self) -> Result<Client> {
         Ok(Client::new(self.settings.target())?)
     }
+
+    /// The same for a workload.
+    pub(crate) fn for_workload(&self) -> WorkloadContext {
+        self.for_workload_at(self.settings.target())
+    }
+
+    /// The same for a workload that shall talk to this server.
+    pub(crate) fn for_workload_at(&self, target: Target) -> WorkloadContext {
+        WorkloadContext::new(self.output, self.settings.sources.clone(), target)
+    }
 }
 
 /// Runs what was typed.
-pub(crate) fn run(cli: Cli) -> Result<Code> {
-    let Cli { global, command } = cli;
+pub(crate) fn run(line: Line, workloads: &Workloads) -> Result<Code> {
+    let Line { global, verb } = line;
     let plain = Output::new(global.json, global.quiet, global.color.unwrap_or_default());
-    let command = match command {
+    let verb = match verb {
         None => {
-            plain.bytes(Cli::command().render_help().to_string().as_bytes())?;
+            plain.bytes(definition(workloads).render_help().to_string().as_bytes())?;
             return Ok(Code::Done);
         }
-        Some(Command::Completions(args)) => return completions::run(&args, &plain),
-        Some(Command::SampleStep(step)) => return sample::steps::run(step.step, &plain),
-        Some(Command::LabChild) => return lab::child(&plain),
-        // Must work beside a file that is broken.
-        Some(Command::Config(local::Config::Init { force })) => return config::init(force, &plain),
-        Some(Command::Settings(scheduling::Settings::Check { file })) => {
-            return settings::check(&file, &plain);
-        }
-        Some(command) => command,
-    };
-    let settings = Settings::load(&global.flags())?;
-    let output = Output::new(global.json, global.quiet, settings.color.value);
-    let service = matches!(command, Command::Up(_) | Command::Serve(_) | Command::Work(_));
-    logging::start(service, global.verbose);
-    let context = Context { output, settings, verbose: global.verbose };
-    // Those that say something about Ctrl-C listen for it themselves.
-    let listens = service || matches!(command, Command::Video(_));
-    let runtime = runtime(&command).context("cannot start the async runtime")?;
-    let ended = runtime.block_on(async {
-        if listens {
-            return dispatch(command, context).await;
-        }
-        tokio::select! {
-            ended = dispatch(command, context) => ended,
-            signal = tokio::signal::ctrl_c() => {
-                signal.context("cannot listen for Ctrl-C")?;
-                Err(Failure::new(Code::Interrupted, "interrupted").into())
+        Some(Verb::Ours(command, matches)) => {
+            match without_settings(*command, &plain, workloads)? {
+                Early::Ended(code) => return Ok(code),
+                Early::NotYet(command) => Verb::Ours(command, matches),
             }
         }
-    });
+        Some(verb) => verb,
+    };
+    let settings = Settings::load(&global.flags(), workloads)?;
+    let output = Output::new(global.json, global.quiet, settings.color.value);
+    logging::start(is_service(&verb), global.verbose);
+    let workloads = workloads.clone();
+    let context = Context { output, settings, verbose: global.verbose, workloads };
+    let runtime = runtime(&verb).context("cannot start the async runtime")?;
+    let ended = runtime.block_on(obey(verb, context));
     // Threads that still read or wait for something must not keep the process.
     runtime.shutdown_background();
     ended
 }
 
+/// A command that may have ended without settings.
+enum Early {
+    Ended(Code),
+    NotYet(Box<Command>),
+}
+
+/// Runs a command that reads no settings, or must work beside a file that is broken.
+fn without_settings(command: Command, plain: &Output, workloads: &Workloads) -> Result<Early> {
+    let ended = match command {
+        Command::Completions(args) => completions::run(&args, plain, workloads),
+        Command::SampleStep(step) => sample::steps::run(step.step, plain),
+        Command::LabChild => lab::child(plain),
+        Command::Config(local::Config::Init { force }) => config::init(force, plain, workloads),
+        Command::Settings(scheduling::Settings::Check { file }) => {
+            settings::check(&file, plain, workloads)
+        }
+        command => return Ok(Early::NotYet(Box::new(command))),
+    };
+    ended.map(Early::Ended)
+}
+
+fn serves(verb: &Verb) -> bool {
+    let serves = |command: &Command| matches!(command, Command::Up(_) | Command::Serve(_));
+    matches!(verb, Verb::Ours(command, _) if serves(command))
+}
+
+fn is_service(verb: &Verb) -> bool {
+    serves(verb) || matches!(verb, Verb::Ours(command, _) if matches!(**command, Command::Work(_)))
+}
+
 /// A server gets threads for half of the cores: the engine's loop and the writer have threads of their own, and network
 /// threads beyond that only wake each other.
-fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
+fn runtime(verb: &Verb) -> std::io::Result<tokio::runtime::Runtime> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
-    if matches!(command, Command::Up(_) | Command::Serve(_)) {
+    if serves(verb) {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         builder.worker_threads((cores / 2).max(1));
     }
     builder.enable_all().build()
 }
 
-async fn dispatch(command: Command, context: Context) -> Result<Code> {
+/// Does what is asked until it ends or someone presses Ctrl-C.
+async fn obey(verb: Verb, context: Context) -> Result<Code> {
+    // Those that drain at Ctrl-C listen for it themselves.
+    let drains = is_service(&verb);
+    let theirs = context.for_workload();
+    let work = async {
+        match verb {
+            Verb::Ours(command, matches) => dispatch(*command, &matches, context).await,
+            Verb::Theirs(workload, matches) => workload.run(&matches, &theirs).await,
+            Verb::Bench(workload, matches) => workload.bench(&matches, &theirs).await,
+        }
+    };
+    tokio::select! {
+        ended = work => ended,
+        signal = tokio::signal::ctrl_c(), if !drains => {
+            signal.context("cannot listen for Ctrl-C")?;
+            Err(theirs.interrupted().into())
+        }
+    }
+}
+
+async fn dispatch(command: Command, matches: &ArgMatches, context: Context) -> Result<Code> {
     match command {
-        Command::Up(args) => up::run(args, context).await,
+        Command::Up(args) => up::run(args, matches, context).await,
+        Command::Work(args) => work::run(args, matches, &context).await,
         Command::Serve(args) => serve::run(&args, &context).await,
-        Command::Work(args) => work::run(args, &context).await,
         Command::Submit(args) => submit::run(args, &context).await,
         Command::Run(args) => run::run(&args, &context).await,
         Command::Wait(args) => wait::run(&args, &context).await,
@@ -133,7 +182,6 @@ async fn dispatch(command: Command, context: Context) -> Result<Code> {
         Command::Limit(args) => limit::run(args, &context).await,
         Command::Dead(args) => dead::run(args, &context).await,
         Command::Schedule(args) => schedule::run(args, &context).await,
-        Command::Video(args) => video::run(args, &context).await,
         Command::Status => status::run(&context).await,
         Command::Doctor(args) if args.live => doctor_live::run(&context).await,
         Command::Doctor(args) => doctor::run(&args, &context).await,

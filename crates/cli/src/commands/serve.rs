@@ -52,7 +52,7 @@ pub(super) async fn run(args: &Serve, context: &Context) -> Result<Code> {
     let output = &context.output;
     let mut signals = StopSignals::listen()?;
     let plan = Plan::new(&args.server, &context.settings)?;
-    let mut service = Service::start(&plan).await?;
+    let mut service = Service::start(&plan, context).await?;
     let url = format!("http://{}", service.address());
     if output.is_json() {
         output.object(&json!({

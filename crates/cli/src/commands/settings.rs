@@ -13,12 +13,13 @@ use crate::exit::Code;
 use crate::output::Output;
 use crate::output::table::Table;
 use crate::output::words;
+use crate::workloads::Workloads;
 
 /// Does what is asked.
 pub(super) async fn run(args: &Settings, context: &Context) -> Result<Code> {
     match args {
         Settings::Show => show(context).await,
-        Settings::Check { file } => check(file, &context.output),
+        Settings::Check { file } => check(file, &context.output, &context.workloads),
     }
 }
 
@@ -64,8 +65,8 @@ fn origin(name: &str, section: &Value, view: &SettingsView, defaults: &Value) ->
 }
 
 /// Reads a file as a server would. That it could be read is the check.
-pub(super) fn check(path: &Path, output: &Output) -> Result<Code> {
-    let sections = file::read(path)?.sections().names();
+pub(super) fn check(path: &Path, output: &Output, workloads: &Workloads) -> Result<Code> {
+    let sections = file::scheduling(path, workloads)?.names();
     if output.is_json() {
         output.object(&json!({ "file": path, "valid": true, "sections": sections }))?;
         return Ok(Code::Done);

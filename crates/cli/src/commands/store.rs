@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use divvy_objects::{Copied, back_up};
+use divvy_objects::{Copied, back_up, copy_folder};
 use divvy_store::sqlite::{backup, check, compact};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use serde_json::json;
@@ -66,7 +66,11 @@ async fn run_backup(folder: PathBuf, target: PathBuf, context: &Context) -> Resu
         ProgressBar::hidden()
     };
     let (shown, shared) = (target.clone(), bar.clone());
-    let outcome = tokio::task::spawn_blocking(move || copy(&folder, &target, &shared)).await?;
+    let workloads = context.workloads.iter();
+    let kept: Vec<&str> =
+        workloads.flat_map(|workload| workload.data_folders().kept).copied().collect();
+    let work = move || copy(&folder, &target, &kept, &shared);
+    let outcome = tokio::task::spawn_blocking(work).await?;
     bar.finish_and_clear();
     let copied = outcome?;
     if output.is_json() {
@@ -81,8 +85,8 @@ async fn run_backup(folder: PathBuf, target: PathBuf, context: &Context) -> Resu
     Ok(Code::Done)
 }
 
-/// Copies the tasks, then the objects, so that whatever the copied tasks name is there.
-fn copy(folder: &Path, target: &Path, bar: &ProgressBar) -> Result<Copied> {
+/// Copies the tasks, then the objects and what workloads keep, so that whatever the copied tasks name is there.
+fn copy(folder: &Path, target: &Path, kept: &[&str], bar: &ProgressBar) -> Result<Copied> {
     backup(folder, target, &mut |done, total| {
         bar.set_length(total);
         bar.set_position(done);
@@ -91,7 +95,13 @@ fn copy(folder: &Path, target: &Path, bar: &ProgressBar) -> Result<Copied> {
     let mut tell = |copied: Copied| bar.set_position(copied.files);
     bar.unset_length();
     let objects = back_up(&folder.join(OBJECTS), &target.join(OBJECTS), &mut tell);
-    objects.map_err(object_failure)
+    let mut copied = objects.map_err(object_failure)?;
+    for name in kept {
+        let more = copy_folder(&folder.join(name), &target.join(name), &mut tell);
+        let Copied { files, bytes } = more.map_err(object_failure)?;
+        copied = Copied { files: copied.files + files, bytes: copied.bytes + bytes };
+    }
+    Ok(copied)
 }
 
 /// What went wrong with objects, with its exit code.

@@ -270,14 +270,12 @@ mod tests {
 
     #[test]
     fn every_flag_becomes_its_term_and_none_leaves_the_default() {
-        use clap::Parser as _;
+        use crate::args::{Command, Line, Verb};
         let terms = |words: &str| {
-            let words = words.split(' ').map(String::from);
-            let Some(crate::args::Command::Submit(args)) =
-                crate::args::Cli::try_parse_from(words).unwrap().command
-            else {
-                panic!("it submits")
-            };
+            let words = words.split(' ').map(Into::into);
+            let line = Line::parse(words, &crate::workloads::Workloads::new(Vec::new())).unwrap();
+            let Some(Verb::Ours(command, _)) = line.verb else { panic!("{line:?}") };
+            let Command::Submit(args) = *command else { panic!("{command:?}") };
             let mut spec = described(&args.kind, &args.terms).unwrap();
             give_moments(&mut spec, &args, Timestamp(1_000_000));
             spec.terms

@@ -8,19 +8,20 @@ use std::io::IsTerminal;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use clap::ArgMatches;
+use divvy::Target;
+use divvy_workload::{Prepared, SampleContext, UpContext};
 use serde_json::json;
 
 use super::Context;
 use super::serve::StopSignals;
 use super::work::Choice;
-use crate::args::service::{Up, Which};
-use crate::exit::{Code, Failure};
-use crate::sample::video::Sample;
-use crate::service::{Plan, Service, reachable};
+use crate::args::service::Up;
+use crate::exit::Code;
+use crate::service::{OBJECTS, Plan, Service, reachable};
 use crate::values::{SlotCounts, Span};
-use crate::video::worker::{VideoChoice, offer, scratch_of};
+use crate::workloads::{PRIMES, Workloads};
 use crate::{config, logging, sample, supervise};
-use divvy::{Client, Target};
 
 /// Slots of one local worker of so many.
 fn local_slots(workers: u32, cores: usize) -> SlotCounts {
@@ -30,70 +31,55 @@ fn local_slots(workers: u32, cores: usize) -> SlotCounts {
 }
 
 /// Runs until Ctrl-C, or until the sample is over.
-pub(super) async fn run(args: Up, context: Context) -> Result<Code> {
+pub(super) async fn run(args: Up, matches: &ArgMatches, context: Context) -> Result<Code> {
     let signals = StopSignals::listen()?;
     let plan = Plan::new(&args.server, &context.settings)?;
     // What every worker would stumble over is better told before anything is started.
     let mut choice = Choice::new(&args.worker, &context.settings);
     choice.registry()?;
-    let tools = look_for_tools(&args, &mut choice, &context).await?;
-    let service = Service::start(&plan).await?;
+    let prepared = prepare(&args, matches, &plan, &context).await?;
+    let service = Service::start(&plan, &context).await?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = args.workers.unwrap_or(context.settings.workers.value).count(cores);
     // A sample without anyone to work on it would wait for ever.
     let workers = if args.sample.is_some() { wanted.max(1) } else { wanted };
     choice.slots = choice.slots.or(local_slots(workers, cores));
-    sweep(&plan.data);
+    sweep(&plan.data, &context.workloads);
     let url = format!("http://{}", reachable(service.address()));
-    let worker_plan = worker_plan(&args, &choice, &plan, &context, &url)?;
+    let flags = prepared.iter().flat_map(|(_, prepared)| prepared.worker_arguments.clone());
+    let worker_plan = worker_plan(&args, &choice, &plan, &context, &url, flags)?;
     let supervisor = supervise::Supervisor::start(&worker_plan, workers);
-    let mut stack = Stack { service, supervisor, signals, context, video: choice.video };
-    stack.announce(&plan, &url, workers, tools.as_deref())?;
-    let ended = stack.run(&args, &plan, &url, workers).await;
+    let mut stack = Stack { service, supervisor, signals, context };
+    stack.announce(&plan, &url, workers, &prepared)?;
+    let ended = stack.run(&args, matches, &plan, &url, workers).await;
     stack.stop(ended).await
 }
 
-/// What video tasks can be done with here, in words. Where they cannot, the workers need not look for it again.
-async fn look_for_tools(
+/// Lets each workload look at this machine. Flags for the workers, and what to say.
+async fn prepare(
     args: &Up,
-    choice: &mut Choice,
+    matches: &ArgMatches,
+    plan: &Plan,
     context: &Context,
-) -> Result<Option<String>> {
-    let needed = args.sample == Some(Which::Video);
-    if needed && !choice.video.enabled {
-        return Err(Failure::usage("--sample is a video, and --no-video takes none")
-            .cure("leave one of them out, or take --sample primes")
-            .into());
+) -> Result<Vec<(&'static str, Prepared)>> {
+    let theirs = context.for_workload();
+    let mut all = Vec::new();
+    for workload in context.workloads.iter() {
+        let is_sample = args.sample.as_deref() == Some(workload.name());
+        let up = UpContext { matches, context: &theirs, data: &plan.data, is_sample };
+        all.push((workload.name(), workload.prepare(&up).await?));
     }
-    if needed {
-        // A sample shows all that this machine can do.
-        choice.video.use_installed_providers();
-    }
-    if !choice.video.enabled {
-        return Ok(None);
-    }
-    match choice.video.find().await {
-        Ok(tools) => {
-            for problem in tools.problems() {
-                context.output.note(format_args!("videos will be degraded: {problem}"));
-            }
-            Ok(Some(offer(&tools)))
-        }
-        Err(error) if needed => Err(Failure::new(Code::Failed, error.to_string())
-            .cure("without it there is: divvy up --sample primes")
-            .into()),
-        Err(error) => {
-            context.output.note(format_args!("no video tasks here: {error}"));
-            choice.video.enabled = false;
-            Ok(None)
-        }
-    }
+    Ok(all)
 }
 
 /// Removes what workers that were killed left behind. None runs now: the data folder is ours.
-fn sweep(data: &Path) {
-    let folder = scratch_of(data);
-    if let Err(error) = std::fs::remove_dir_all(&folder)
+fn sweep(data: &Path, workloads: &Workloads) {
+    let folders = workloads.iter().flat_map(|workload| workload.data_folders().scratch);
+    folders.for_each(|folder| empty(&data.join(folder)));
+}
+
+fn empty(folder: &Path) {
+    if let Err(error) = std::fs::remove_dir_all(folder)
         && error.kind() != std::io::ErrorKind::NotFound
     {
         tracing::warn!("cannot empty {}: {error}", folder.display());
@@ -106,18 +92,26 @@ struct Stack {
     supervisor: supervise::Supervisor,
     signals: StopSignals,
     context: Context,
-    /// What the workers do about videos.
-    video: VideoChoice,
 }
 
 impl Stack {
-    fn announce(&self, plan: &Plan, url: &str, workers: u32, tools: Option<&str>) -> Result<()> {
+    fn announce(
+        &self,
+        plan: &Plan,
+        url: &str,
+        workers: u32,
+        prepared: &[(&'static str, Prepared)],
+    ) -> Result<()> {
         let output = &self.context.output;
         if output.is_json() {
-            return output.object(&json!({
+            let mut said = json!({
                 "url": url, "address": self.service.address().to_string(), "data": plan.data, "workers": workers,
-                "pid": std::process::id(), "version": env!("CARGO_PKG_VERSION"), "video": tools,
-            }));
+                "pid": std::process::id(), "version": env!("CARGO_PKG_VERSION"),
+            });
+            for (name, prepared) in prepared {
+                said[*name] = prepared.json.clone();
+            }
+            return output.object(&said);
         }
         let server = if url.ends_with(config::LISTEN_DEFAULT) {
             String::new()
@@ -128,9 +122,13 @@ impl Stack {
         output.data(format_args!("divvy {} is up: {url}", env!("CARGO_PKG_VERSION")))?;
         output.data(format_args!("  data     {}", plan.data.display()))?;
         output.data(format_args!("  workers  {workers} {processes}"))?;
-        if let Some(tools) = tools {
-            output.data(format_args!("  video    {tools}"))?;
-            output.data(format_args!("  library  {url}/videos"))?;
+        for (_, prepared) in prepared {
+            for (word, text) in &prepared.lines {
+                output.data(format_args!("  {word:<8} {text}"))?;
+            }
+            for (word, path) in &prepared.pages {
+                output.data(format_args!("  {word:<8} {url}{path}"))?;
+            }
         }
         output.data(format_args!("  try      divvy{server} submit sleep --arg ms:=500 --wait"))?;
         output.note("Ctrl-C drains and stops; a second Ctrl-C stops now");
@@ -138,20 +136,24 @@ impl Stack {
     }
 
     /// Runs the sample if asked, then until a signal; what the end is if nothing goes wrong at the stop.
-    async fn run(&mut self, args: &Up, plan: &Plan, url: &str, workers: u32) -> Result<Code> {
-        if let Some(which) = args.sample {
-            let token = self.context.settings.token.value.clone();
-            let client = Client::new(Target { token, ..Target::new(url) })?;
-            let (context, video) = (&self.context, &self.video);
+    async fn run(
+        &mut self,
+        args: &Up,
+        matches: &ArgMatches,
+        plan: &Plan,
+        url: &str,
+        workers: u32,
+    ) -> Result<Code> {
+        if let Some(which) = &args.sample {
+            let context = &self.context;
+            let token = context.settings.token.value.clone();
+            let theirs = context.for_workload_at(Target { token, ..Target::new(url) });
+            let api = theirs.api()?;
+            let shown = SampleContext { matches, context: &theirs, data: &plan.data };
             let sample = async {
-                match which {
-                    Which::Primes => {
-                        sample::primes::run(client.api(), &context.output, workers).await
-                    }
-                    Which::Video => {
-                        let (data, file) = (plan.data.as_path(), args.video.as_deref());
-                        Sample { client: &client, context, video, data, file }.run().await
-                    }
+                match context.workloads.of_sample(which) {
+                    Some(workload) => workload.sample(&shown).await,
+                    None => sample::primes::run(&api, &context.output, workers).await,
                 }
             };
             let outcome = tokio::select! {
@@ -209,10 +211,11 @@ fn worker_plan(
     plan: &Plan,
     context: &Context,
     url: &str,
+    flags: impl Iterator<Item = String>,
 ) -> Result<supervise::Plan> {
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let mut programs = choice.programs.clone();
-    if args.sample == Some(Which::Primes) {
+    if args.sample.as_deref() == Some(PRIMES) {
         programs.extend(sample::primes::programs(&program.to_string_lossy()));
     }
     let mut arguments: Vec<String> =
@@ -232,13 +235,16 @@ fn worker_plan(
     if choice.allow_private {
         arguments.push("--allow-private".to_owned());
     }
-    arguments.extend(choice.video.arguments(&plan.data));
+    let objects = plan.data.join(OBJECTS).display().to_string();
+    arguments.extend(["--objects".to_owned(), objects]);
+    arguments.extend(flags);
     arguments.extend(["--drain-timeout".to_owned(), Span(choice.drain_timeout).to_string()]);
     arguments.extend((0..context.verbose).map(|_| "-v".to_owned()));
     let said = context.verbose > 0 || std::env::var_os(logging::VARIABLE).is_some();
     Ok(supervise::Plan {
         program,
         arguments,
+        hidden: context.settings.sources.variables(),
         token: context.settings.token.value.clone(),
         log: (!said).then_some("warn"),
     })

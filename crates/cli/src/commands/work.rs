@@ -4,11 +4,11 @@ use std::io::Read;
 use std::time::Duration;
 
 use anyhow::Result;
-use divvy::{Client, Target};
+use clap::ArgMatches;
 use divvy_types::Name;
-use divvy_video::Studio;
 use divvy_worker::builtin::{Builtins, ExecProgram, register};
 use divvy_worker::{Options, Registry, Shutdown, Slots, Worker};
+use divvy_workload::WorkerContext;
 use serde_json::json;
 
 use super::Context;
@@ -16,14 +16,9 @@ use crate::args::service::{Work, WorkerFlags};
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
 use crate::values::{Prefetch, Program, SlotCounts};
-use crate::video::joints;
-use crate::video::worker::{VideoChoice, offer};
-
-/// Between two tries to reach a server that is not there yet.
-const CONNECT_AGAIN: Duration = Duration::from_millis(500);
 
 /// Works until a signal, or until the server or the parent ends it.
-pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
+pub(super) async fn run(args: Work, matches: &ArgMatches, context: &Context) -> Result<Code> {
     let shutdown = Shutdown::on_signals().map_err(failure)?;
     let settings = &context.settings;
     let choice = Choice::new(&args.worker, settings);
@@ -38,9 +33,19 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     if args.stop_with_stdin {
         stop_with_stdin(shutdown.clone());
     }
-    if let Some(studio) = studio(&choice, &args, settings, &shutdown).await? {
-        options.capabilities.extend(studio.tools().capabilities().into_iter().map(Name::from));
-        registry.merge(joints::registry(studio)?);
+    let theirs = WorkerContext {
+        matches,
+        sources: &settings.sources,
+        target: settings.target(),
+        objects: args.objects.clone(),
+        allow_private: choice.allow_private,
+        shutdown: &shutdown,
+    };
+    for workload in context.workloads.iter() {
+        if let Some(part) = workload.worker(&theirs).await? {
+            options.capabilities.extend(part.capabilities.into_iter().map(Name::from));
+            registry.merge(part.registry);
+        }
     }
     tracing::info!("worker {name} works for {}", settings.server.value);
     let worker = Worker::new(options, registry).map_err(failure)?;
@@ -59,50 +64,6 @@ pub(super) async fn run(args: Work, context: &Context) -> Result<Code> {
     Ok(Code::Done)
 }
 
-/// What video tasks need, if this worker takes any and the tools are there.
-async fn studio(
-    choice: &Choice,
-    args: &Work,
-    settings: &Settings,
-    shutdown: &Shutdown,
-) -> Result<Option<Studio>> {
-    if !choice.video.enabled {
-        return Ok(None);
-    }
-    let tools = match choice.video.find().await {
-        Ok(tools) => tools,
-        Err(error) => {
-            tracing::warn!("takes no video tasks: {error}; --no-video is silent about it");
-            return Ok(None);
-        }
-    };
-    tracing::info!("takes video tasks: {}", offer(&tools));
-    for problem in tools.problems() {
-        tracing::warn!("videos will be degraded: {problem}");
-    }
-    let Some(client) = connect(settings.target(), shutdown).await? else { return Ok(None) };
-    let (folder, fetch_private) = (args.objects.clone(), choice.allow_private);
-    Ok(Some(choice.video.studio(tools, client, folder, fetch_private)?))
-}
-
-/// A client of the server, which may come later than its workers. Nothing if the worker is asked to stop before.
-async fn connect(target: Target, shutdown: &Shutdown) -> Result<Option<Client>> {
-    let mut told = false;
-    while !shutdown.is_asked() {
-        match Client::connect(target.clone()).await {
-            Ok(client) => return Ok(Some(client)),
-            Err(error) if error.is_temporary() => {
-                if !std::mem::replace(&mut told, true) {
-                    tracing::warn!("waits for the server: {error}");
-                }
-                tokio::time::sleep(CONNECT_AGAIN).await;
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(None)
-}
-
 /// What a worker shall be, flags over settings.
 pub(super) struct Choice {
     pub(super) queues: Vec<Name>,
@@ -112,7 +73,6 @@ pub(super) struct Choice {
     pub(super) programs: Vec<Program>,
     pub(super) allow_private: bool,
     pub(super) drain_timeout: Duration,
-    pub(super) video: VideoChoice,
 }
 
 impl Choice {
@@ -140,7 +100,6 @@ impl Choice {
             programs,
             allow_private: flags.allow_private || settings.allow_private.value,
             drain_timeout: flags.drain_timeout.unwrap_or(settings.drain_timeout.value).0,
-            video: VideoChoice::new(&flags.video, &settings.video),
         }
     }
 }

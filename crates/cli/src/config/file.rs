@@ -10,12 +10,13 @@ use divvy_types::Name;
 use divvy_types::settings::{
     KindSettings, Limit, LoadBalancing, Ordering, PoisonAfter, QueueSettings,
 };
+use divvy_workload::Sources;
 use serde::Deserialize;
 
-use super::video::Video;
 use crate::exit::Failure;
 use crate::output::Color;
 use crate::values::{Names, Prefetch, Programs, SlotCounts, Span, Workers};
+use crate::workloads::Workloads;
 use crate::yaml;
 
 /// The name that is looked for in the current folder and those above it.
@@ -41,8 +42,6 @@ pub(crate) struct ConfigFile {
     pub(crate) up: Up,
     /// Workers.
     pub(crate) work: Work,
-    /// Videos on workers.
-    pub(crate) video: Video,
     /// How tasks get to workers and move between them. Read again while the server runs, like all that follow.
     pub(crate) load_balancing: Option<LoadBalancing>,
     /// Whose turn it is.
@@ -114,42 +113,39 @@ pub(crate) fn find(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().map(|folder| folder.join(FILE_NAME)).find(|path| path.is_file())
 }
 
-/// The file at `path`. Its relative paths are made relative to its folder.
-pub(crate) fn read(path: &Path) -> Result<ConfigFile> {
-    let text = yaml::read_text(path, FILE_BYTES_MAX)?;
-    let mut file = parse(path, &text)?;
-    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+/// The text of the file at `path`.
+pub(crate) fn text(path: &Path) -> Result<String> {
+    yaml::read_text(path, FILE_BYTES_MAX)
+}
+
+/// What the file says, without the sections of workloads. Its relative paths are made relative to its folder.
+pub(crate) fn read(sources: &Sources, workloads: &Workloads) -> Result<ConfigFile> {
+    let mut file: ConfigFile = sources.beside(&workloads.names())?;
+    check(&file, sources)?;
     for path in [&mut file.serve.data, &mut file.ca].into_iter().flatten() {
-        *path = folder.join(&*path);
+        *path = sources.beside_file(path);
     }
-    file.video.settle(folder);
     for program in file.work.exec.iter_mut().flat_map(|programs| &mut programs.0) {
-        // A bare name is looked up in PATH; only a path depends on where one stands.
-        if program.words[0].contains('/') {
-            program.words[0] = folder.join(&program.words[0]).to_string_lossy().into_owned();
-        }
+        let path = sources.program_beside_file(Path::new(&program.words[0]));
+        program.words[0] = path.to_string_lossy().into_owned();
     }
     Ok(file)
 }
 
-/// The fields in `text`.
-pub(crate) fn parse(path: &Path, text: &str) -> Result<ConfigFile> {
-    if yaml::is_blank(text) {
-        return Ok(ConfigFile::default());
-    }
-    let name = path.display().to_string();
-    let file: ConfigFile =
-        serde_saphyr::from_str(text).map_err(|error| yaml::failure(&name, text, &error, &[]))?;
-    check(&file, &name, text)?;
-    Ok(file)
+/// What the file at `path` says about scheduling. Sections of workloads are checked too.
+pub(crate) fn scheduling(path: &Path, workloads: &Workloads) -> Result<FileSections> {
+    let sources = Sources::of_process(Some((path.to_owned(), text(path)?)));
+    workloads.settings(&sources)?;
+    Ok(read(&sources, workloads)?.sections())
 }
 
 /// Refuses settings of scheduling that are well-formed and make no sense, with their place.
-fn check(file: &ConfigFile, name: &str, text: &str) -> Result<(), Failure> {
+fn check(file: &ConfigFile, sources: &Sources) -> Result<(), Failure> {
     let mut settings = divvy_types::Settings::default();
     file.clone().sections().lay_over(&mut settings);
+    let place = |path: &str| sources.place(path).map(|place| format!("{place}: "));
     settings.check().map_err(|error| {
-        Failure::usage(format!("{}: {error}", yaml::place(name, text, &error.path)))
+        Failure::usage(format!("{}{error}", place(&error.path).unwrap_or_default()))
     })
 }
 
@@ -157,8 +153,13 @@ fn check(file: &ConfigFile, name: &str, text: &str) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
+    fn parse(yaml: &str) -> Result<ConfigFile> {
+        let sources = Sources::new(Some(("divvy.yaml".into(), yaml.to_owned())), |_| None);
+        read(&sources, &Workloads::new(Vec::new()))
+    }
+
     fn error(yaml: &str) -> Failure {
-        parse(Path::new("divvy.yaml"), yaml).unwrap_err().downcast().unwrap()
+        parse(yaml).unwrap_err().downcast().unwrap()
     }
 
     #[test]
@@ -180,9 +181,6 @@ mod tests {
             ("work:\n  prefetch: 70000\n", 2, "expected 0 to 65536"),
             ("work:\n  exec:\n    resize: \"'open\"\n", 3, "quote"),
             ("up: {workers: [1]}\n", 1, ""),
-            ("video:\n  cache_size: 20\n", 2, "20GB"),
-            ("video:\n  speech: 'exec:'\n", 2, "no provider"),
-            ("video:\n  scaner: none\n", 2, "did you mean `scanner`?"),
             ("load_balancing:\n  strategy: hybird\n", 2, "did you mean `hybrid`?"),
             ("load_balancing:\n  thresholds:\n    busy_treshold: 3\n", 3, "`busy_threshold`"),
             (
@@ -208,21 +206,21 @@ mod tests {
     #[test]
     fn an_empty_file_and_a_commented_one_say_nothing() {
         for yaml in ["", "# server: http://a:1\n"] {
-            assert!(parse(Path::new("x"), yaml).unwrap().server.is_none());
+            assert!(parse(yaml).unwrap().server.is_none());
         }
     }
 
     #[test]
     fn the_file_of_config_init_is_valid_with_and_without_its_comments() {
-        let template = super::super::template::TEXT;
-        assert!(parse(Path::new("x"), template).is_ok());
+        let template = super::super::template::text(&Workloads::new(Vec::new()));
+        assert!(parse(&template).is_ok());
         let bare: String = template
             .lines()
             .filter(|line| !line.starts_with("# ") || line.starts_with("#  "))
             .map(|line| line.strip_prefix('#').unwrap_or(line))
             .map(|line| format!("{line}\n"))
             .collect();
-        let file = parse(Path::new("x"), &bare).unwrap();
+        let file = parse(&bare).unwrap();
         assert_eq!(file.server.as_deref(), Some("http://127.0.0.1:7171"));
         assert!(
             file.serve.listen.is_some() && file.serve.data.is_some() && file.serve.lease.is_some()
@@ -237,15 +235,6 @@ mod tests {
                 && file.work.prefetch.is_some()
                 && file.up.workers.is_some()
                 && file.work.drain_timeout.is_some()
-        );
-        let video = &file.video;
-        assert!(
-            video.enabled.is_some()
-                && video.cache.is_some()
-                && video.cache_size.is_some()
-                && video.speech.is_some()
-                && video.scanner.is_some()
-                && video.allow_unconfined.is_some()
         );
     }
 }

@@ -4,63 +4,27 @@
 
 pub(crate) mod file;
 pub(crate) mod template;
-pub(crate) mod video;
 
-use std::borrow::Cow;
-use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::Result;
 use divvy::Target;
 use divvy_server::FileSections;
+use divvy_workload::settings::{Origin, Row, Setting, Sources};
 use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::output::Color;
 use crate::values::{Names, Prefetch, Programs, SlotCounts, Span, Workers};
+use crate::workloads::Workloads;
 use file::ConfigFile;
-use video::VideoSettings;
 
 /// Where a server listens unless told otherwise.
 pub(crate) const LISTEN_DEFAULT: &str = "127.0.0.1:7171";
 /// Where a server keeps its data unless told otherwise: beside the work, as a folder that can be seen.
 pub(crate) const DATA_DEFAULT: &str = "divvy-data";
-
-/// Where a value comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// A flag on the command line.
-    Flag(&'static str),
-    /// A variable of the environment.
-    Environment(&'static str),
-    /// The file.
-    File(PathBuf),
-    /// Nobody said anything.
-    Default,
-}
-
-impl Display for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Flag(flag) => f.write_str(flag),
-            Self::Environment(name) => f.write_str(name),
-            Self::File(path) => write!(f, "{}", path.display()),
-            Self::Default => f.write_str("default"),
-        }
-    }
-}
-
-/// A value and its origin.
-#[derive(Clone, Debug)]
-pub(crate) struct Setting<T> {
-    /// The value.
-    pub(crate) value: T,
-    /// Where it comes from.
-    pub(crate) origin: Origin,
-}
 
 /// The flags that every command has, and whether the environment gave them.
 #[derive(Clone, Debug, Default)]
@@ -99,49 +63,48 @@ pub(crate) struct Settings {
     pub(crate) exec: Setting<Programs>,
     pub(crate) allow_private: Setting<bool>,
     pub(crate) drain_timeout: Setting<Span>,
-    /// What workers do about videos.
-    pub(crate) video: VideoSettings,
     /// What the file says about scheduling.
     pub(crate) scheduling: FileSections,
+    /// The settings of the workloads, as text.
+    theirs: Vec<Row>,
+    /// Where settings come from, for those who read their own.
+    pub(crate) sources: Sources,
 }
-
-/// A setting as text: key, value, origin.
-pub(crate) type Row = (Cow<'static, str>, String, Origin);
 
 impl Settings {
     /// The settings of this run.
-    pub(crate) fn load(flags: &GlobalFlags) -> Result<Self> {
-        let environment = |name: &str| std::env::var(name).ok();
+    pub(crate) fn load(flags: &GlobalFlags, workloads: &Workloads) -> Result<Self> {
         let current = std::env::current_dir()
             .map_err(|e| Failure::usage(format!("the current folder is gone: {e}")))?;
         let path = match &flags.config {
             Some(path) => Some(path.clone()),
             None => file::find(&current),
         };
-        let file = path.as_deref().map(file::read).transpose()?.unwrap_or_default();
-        Self::resolve(flags, &environment, path, file)
+        let text =
+            path.map(|path| Ok::<_, anyhow::Error>((file::text(&path)?, path))).transpose()?;
+        let sources = Sources::of_process(text.map(|(text, path)| (path, text)));
+        Self::resolve(flags, sources, workloads)
     }
 
-    /// The settings from these layers.
-    fn resolve(
-        flags: &GlobalFlags,
-        environment: &dyn Fn(&str) -> Option<String>,
-        path: Option<PathBuf>,
-        file: ConfigFile,
-    ) -> Result<Self> {
-        let from = Layers { environment, path: path.as_deref() };
+    /// The settings from these sources.
+    fn resolve(flags: &GlobalFlags, from: Sources, workloads: &Workloads) -> Result<Self> {
+        let file = file::read(&from, workloads)?;
         let scheduling = file.clone().sections();
-        let ConfigFile { server, token, ca, color, serve, up, work, video, .. } = file;
+        let ConfigFile { server, token, ca, color, serve, up, work, .. } = file;
         let listen_default = LISTEN_DEFAULT.parse().expect("the default address is an address");
         let settings = Self {
-            server: from
-                .pick("DIVVY_SERVER", server, format!("http://{LISTEN_DEFAULT}"))?
-                .over("--server", flags.server.clone()),
-            token: from
-                .pick_option("DIVVY_TOKEN", token)?
-                .over("--token", flags.token.clone().map(Some)),
-            ca: from.pick_option("DIVVY_CA", ca)?.over("--ca", flags.ca.clone().map(Some)),
-            color: from.pick("DIVVY_COLOR", color, Color::Auto)?.over("--color", flags.color),
+            server: over(
+                from.pick("DIVVY_SERVER", server, format!("http://{LISTEN_DEFAULT}"))?,
+                "--server",
+                flags.server.clone(),
+            ),
+            token: over(
+                from.pick_option("DIVVY_TOKEN", token)?,
+                "--token",
+                flags.token.clone().map(Some),
+            ),
+            ca: over(from.pick_option("DIVVY_CA", ca)?, "--ca", flags.ca.clone().map(Some)),
+            color: over(from.pick("DIVVY_COLOR", color, Color::Auto)?, "--color", flags.color),
             listen: from.pick("DIVVY_LISTEN", serve.listen, listen_default)?,
             data: from.pick("DIVVY_DATA", serve.data, PathBuf::from(DATA_DEFAULT))?,
             allowed_hosts: from.pick(
@@ -163,9 +126,10 @@ impl Settings {
                 work.drain_timeout,
                 Span(Duration::from_secs(30)),
             )?,
-            video: VideoSettings::resolve(&from, video)?,
-            file: path.clone(),
+            theirs: workloads.settings(&from)?,
+            file: from.path().map(ToOwned::to_owned),
             scheduling,
+            sources: from,
         };
         Ok(settings)
     }
@@ -184,27 +148,25 @@ impl Settings {
         let ahead =
             |prefetch: &Option<Prefetch>| prefetch.map_or_else(String::new, |n| n.to_string());
         let mut rows = vec![
-            row("server", &self.server, Clone::clone),
-            row("token", &self.token, shown),
-            row("ca", &self.ca, |file| {
-                file.as_ref().map_or_else(String::new, |file| file.display().to_string())
-            }),
-            row("color", &self.color, Color::to_string),
-            row("serve.listen", &self.listen, SocketAddr::to_string),
-            row("serve.data", &self.data, |path| path.display().to_string()),
-            row("serve.allowed_hosts", &self.allowed_hosts, Names::to_string),
-            row("serve.lease", &self.lease, Span::to_string),
-            row("serve.retention_days", &self.retention_days, u32::to_string),
-            row("up.workers", &self.workers, Workers::to_string),
-            row("work.queues", &self.queues, Names::to_string),
-            row("work.capabilities", &self.capabilities, Names::to_string),
-            row("work.slots", &self.slots, SlotCounts::to_string),
-            row("work.prefetch", &self.prefetch, ahead),
-            row("work.exec", &self.exec, Programs::to_string),
-            row("work.allow_private", &self.allow_private, bool::to_string),
-            row("work.drain_timeout", &self.drain_timeout, Span::to_string),
+            Row::new("server", &self.server, Clone::clone),
+            Row::new("token", &self.token, shown),
+            Row::path("ca", &self.ca),
+            Row::new("color", &self.color, Color::to_string),
+            Row::new("serve.listen", &self.listen, SocketAddr::to_string),
+            Row::new("serve.data", &self.data, |path| path.display().to_string()),
+            Row::new("serve.allowed_hosts", &self.allowed_hosts, Names::to_string),
+            Row::new("serve.lease", &self.lease, Span::to_string),
+            Row::new("serve.retention_days", &self.retention_days, u32::to_string),
+            Row::new("up.workers", &self.workers, Workers::to_string),
+            Row::new("work.queues", &self.queues, Names::to_string),
+            Row::new("work.capabilities", &self.capabilities, Names::to_string),
+            Row::new("work.slots", &self.slots, SlotCounts::to_string),
+            Row::new("work.prefetch", &self.prefetch, ahead),
+            Row::new("work.exec", &self.exec, Programs::to_string),
+            Row::new("work.allow_private", &self.allow_private, bool::to_string),
+            Row::new("work.drain_timeout", &self.drain_timeout, Span::to_string),
         ];
-        rows.extend(self.video.rows());
+        rows.extend(self.theirs.iter().cloned());
         rows.extend(self.scheduling_rows());
         rows
     }
@@ -224,15 +186,11 @@ impl Settings {
                 _ => Origin::Default,
             };
             leaves(name, section, &mut |key, value| {
-                rows.push((key.to_owned().into(), value, origin.clone()));
+                rows.push(Row { key: key.to_owned().into(), value, origin: origin.clone() });
             });
         }
         rows
     }
-}
-
-fn row<T>(key: &'static str, setting: &Setting<T>, text: impl Fn(&T) -> String) -> Row {
-    (key.into(), text(&setting.value), setting.origin.clone())
 }
 
 /// Every value below `value` with its path. A list is one value.
@@ -255,16 +213,14 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)
 }
 
-impl<T> Setting<T> {
-    /// This, unless a flag says otherwise. A flag whose value came from its variable keeps that origin.
-    fn over(self, flag: &'static str, value: Option<T>) -> Self {
-        match (value, &self.origin) {
-            (Some(value), Origin::Environment(_)) if !was_typed(flag) => {
-                Self { value, origin: self.origin }
-            }
-            (Some(value), _) => Self { value, origin: Origin::Flag(flag) },
-            (None, _) => self,
+/// A setting, unless a flag says otherwise. A flag whose value came from its variable keeps that origin.
+fn over<T>(setting: Setting<T>, flag: &'static str, value: Option<T>) -> Setting<T> {
+    match (value, &setting.origin) {
+        (Some(value), Origin::Environment(_)) if !was_typed(flag) => {
+            Setting { value, origin: setting.origin }
         }
+        (Some(value), _) => Setting { value, origin: Origin::Flag(flag) },
+        (None, _) => setting,
     }
 }
 
@@ -274,53 +230,19 @@ fn was_typed(flag: &str) -> bool {
     std::env::args().any(|word| word == flag || word.starts_with(&with_value))
 }
 
-struct Layers<'a> {
-    environment: &'a dyn Fn(&str) -> Option<String>,
-    path: Option<&'a std::path::Path>,
-}
-
-impl Layers<'_> {
-    fn pick<T>(&self, name: &'static str, file: Option<T>, default: T) -> Result<Setting<T>>
-    where
-        T: FromStr,
-        T::Err: Display,
-    {
-        let picked = self.pick_option(name, file)?;
-        Ok(Setting { value: picked.value.unwrap_or(default), origin: picked.origin })
-    }
-
-    fn pick_option<T>(&self, name: &'static str, file: Option<T>) -> Result<Setting<Option<T>>>
-    where
-        T: FromStr,
-        T::Err: Display,
-    {
-        if let Some(text) = (self.environment)(name).filter(|text| !text.is_empty()) {
-            let value = text.parse().map_err(|e| {
-                Failure::usage(format!("{name}: {e}"))
-                    .cure(format!("correct the variable, or remove it: unset {name}"))
-            })?;
-            return Ok(Setting { value: Some(value), origin: Origin::Environment(name) });
-        }
-        match (file, self.path) {
-            (Some(value), Some(path)) => {
-                Ok(Setting { value: Some(value), origin: Origin::File(path.to_owned()) })
-            }
-            _ => Ok(Setting { value: None, origin: Origin::Default }),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn resolve(flags: &GlobalFlags, variables: &[(&str, &str)], yaml: &str) -> Result<Settings> {
-        let environment = |name: &str| {
-            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        let variables: Vec<(String, String)> =
+            variables.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let environment = move |name: &str| {
+            variables.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone())
         };
-        let path = PathBuf::from("/project/divvy.yaml");
-        let file = file::parse(&path, yaml)?;
-        Settings::resolve(flags, &environment, Some(path), file)
+        let file = Some(("/project/divvy.yaml".into(), yaml.to_owned()));
+        let none = Workloads::new(Vec::new());
+        Settings::resolve(flags, Sources::new(file, environment), &none)
     }
 
     #[test]
@@ -353,8 +275,8 @@ mod tests {
         let settings = resolve(&GlobalFlags::default(), &[], yaml).unwrap();
         let rows = settings.rows();
         let row = |key: &str| {
-            let (_, value, origin) = rows.iter().find(|(name, ..)| name == key).unwrap();
-            (value.as_str(), origin.clone())
+            let row = rows.iter().find(|row| row.key == key).unwrap();
+            (row.value.as_str(), row.origin.clone())
         };
         let file = Origin::File("/project/divvy.yaml".into());
         assert_eq!(row("limits.api.rate"), ("10/s", file.clone()));
@@ -366,6 +288,6 @@ mod tests {
     #[test]
     fn a_token_is_not_shown() {
         let settings = resolve(&GlobalFlags::default(), &[("DIVVY_TOKEN", "secret")], "").unwrap();
-        assert!(settings.rows().iter().all(|(_, value, _)| !value.contains("secret")));
+        assert!(settings.rows().iter().all(|row| !row.value.contains("secret")));
     }
 }

@@ -1,8 +1,16 @@
 //! What `divvy config init` writes: every field with its meaning and its default, all commented out. A setting has its
 //! `#` right before it, a sentence has a space between, so that a test can switch all settings on.
 
+use crate::workloads::Workloads;
+
 /// The text of the file.
-pub(crate) const TEXT: &str = "\
+pub(crate) fn text(workloads: &Workloads) -> String {
+    let theirs = workloads.iter().map(|workload| format!("{}\n", workload.template()));
+    [BEGINNING.to_owned(), theirs.collect(), END.to_owned()].concat()
+}
+
+/// What comes before the sections of the workloads.
+const BEGINNING: &str = "\
 # Settings of divvy. Flags and DIVVY_* variables come before this file; what is
 # not set here has the value shown. See them all: divvy config show --origin
 
@@ -54,24 +62,10 @@ pub(crate) const TEXT: &str = "\
 # How long a stopping worker waits for its tasks.
 #  drain_timeout: 30s
 
-# Videos on workers (divvy up, divvy work).
-#video:
-# Whether workers take video tasks.
-#  enabled: true
-# The ffmpeg to use, and a folder for work in progress. Without these: the first
-# ffmpeg in PATH, and a folder beside the data or the system's.
-#  ffmpeg: /usr/bin/ffmpeg
-#  scratch: divvy-scratch
-# Copies of sources that are not on this machine, and how large they may become.
-#  cache: divvy-cache
-#  cache_size: 20GB
-# Who writes subtitles and who scans frames: none, the name of an installed
-# provider (divvy video provider list), or exec:PROGRAM.
-#  speech: none
-#  scanner: none
-# Whether ffmpeg may run on a machine where it cannot be confined.
-#  allow_unconfined: false
+";
 
+/// What follows those of the workloads.
+const END: &str = "\
 # The sections below are read again while the server runs: when this file
 # changes, and on SIGHUP. A section that is here is exactly what it says here;
 # one that is not can be set with `divvy limit`, `divvy queue set` and the API.

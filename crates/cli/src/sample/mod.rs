@@ -2,4 +2,3 @@
 
 pub(crate) mod primes;
 pub(crate) mod steps;
-pub(crate) mod video;

@@ -22,31 +22,6 @@ use restarts::Restarts;
 
 /// Time for a worker that was told to stop now, before it is killed.
 const NOW_GRACE: Duration = Duration::from_secs(5);
-/// Variables that would change what the parent decided for its workers.
-const HIDDEN_VARIABLES: [&str; 21] = [
-    "DIVVY_SERVER",
-    "DIVVY_COLOR",
-    "DIVVY_CONFIG",
-    "DIVVY_LISTEN",
-    "DIVVY_DATA",
-    "DIVVY_WORKERS",
-    "DIVVY_QUEUES",
-    "DIVVY_CAPS",
-    "DIVVY_SLOTS",
-    "DIVVY_PREFETCH",
-    "DIVVY_EXEC",
-    "DIVVY_ALLOW_PRIVATE",
-    "DIVVY_DRAIN_TIMEOUT",
-    "DIVVY_VIDEO",
-    "DIVVY_FFMPEG",
-    "DIVVY_SCRATCH",
-    "DIVVY_CACHE",
-    "DIVVY_CACHE_SIZE",
-    "DIVVY_SPEECH",
-    "DIVVY_SCANNER",
-    "DIVVY_ALLOW_UNCONFINED",
-];
-
 /// How the workers are started.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -54,6 +29,8 @@ pub(crate) struct Plan {
     pub(crate) program: PathBuf,
     /// Arguments after `work`, without the name.
     pub(crate) arguments: Vec<String>,
+    /// Variables that would change what the parent decided for its workers.
+    pub(crate) hidden: Vec<&'static str>,
     /// The token, which does not belong on a command line that others can read.
     pub(crate) token: Option<String>,
     /// The log filter, unless the user has set one.
@@ -176,7 +153,7 @@ impl Guard {
             .arg("work")
             .args(["--name", &self.name, "--stop-with-stdin"])
             .args(&self.plan.arguments);
-        for variable in HIDDEN_VARIABLES {
+        for variable in self.plan.hidden.iter().chain(&["DIVVY_CONFIG"]) {
             command.env_remove(variable);
         }
         if let Some(token) = &self.plan.token {

@@ -1,0 +1,103 @@
+//! Progress of a video: one bar per stage on a terminal, otherwise a line every few seconds. Always on stderr.
+//!
+//! Stages are added as they come to be: before the plan nobody knows how many pieces there are.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use crate::library::VideoView;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::words;
+use divvy_workload::console::output::Output;
+
+/// Between two lines when nobody watches.
+const LINE_EVERY: Duration = Duration::from_secs(3);
+/// Parts of a bar.
+const STEPS: u64 = 1_000;
+
+/// Shows a video until it is dropped.
+pub(crate) struct Bars {
+    output: Output,
+    drawn: Option<MultiProgress>,
+    stages: HashMap<String, ProgressBar>,
+    last_line: Instant,
+    last_text: String,
+}
+
+impl Bars {
+    /// Starts to show.
+    pub(crate) fn new(output: &Output) -> Self {
+        let draw = || MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        Self {
+            output: *output,
+            drawn: output.is_live().then(draw),
+            stages: HashMap::new(),
+            last_line: Instant::now(),
+            last_text: String::new(),
+        }
+    }
+
+    /// Shows the video as it is now.
+    pub(crate) fn update(&mut self, view: &VideoView) {
+        let Some(all) = &self.drawn else { return self.line(view, LINE_EVERY) };
+        for stage in view.stages.iter().filter(|stage| stage.total > 0) {
+            let bar = self.stages.entry(stage.name.clone()).or_insert_with(|| {
+                let bar = all.add(ProgressBar::new(STEPS).with_style(style()));
+                bar.set_prefix(stage.name.clone());
+                bar
+            });
+            bar.set_position((stage.progress.clamp(0.0, 1.0) * STEPS as f64) as u64);
+            bar.set_message(words::counts(stage));
+        }
+    }
+
+    /// Shows the last state for good.
+    pub(crate) fn finish(mut self, view: &VideoView) {
+        self.update(view);
+        if self.drawn.take().is_some() {
+            self.stages.values().for_each(ProgressBar::abandon);
+        } else {
+            self.line(view, Duration::ZERO);
+        }
+    }
+
+    fn line(&mut self, view: &VideoView, every: Duration) {
+        let text = format!("{} {}", view.video.id.0, words::line(view));
+        if self.last_line.elapsed() >= every && text != self.last_text {
+            self.output.note(&text);
+            (self.last_line, self.last_text) = (Instant::now(), text);
+        }
+    }
+}
+
+impl Drop for Bars {
+    fn drop(&mut self) {
+        if let Some(all) = &self.drawn {
+            // Another text follows; a half drawn bar above it would only confuse. A failed clear changes nothing.
+            let _ = all.clear();
+        }
+    }
+}
+
+/// A bar of bytes, for an upload. Hidden where nobody watches.
+pub(crate) fn upload(output: &Output, name: &str, bytes: u64) -> ProgressBar {
+    if !output.is_live() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template(
+        "{prefix:>16.16} {bar:24} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+    )
+    .expect("the template is constant and valid")
+    .progress_chars("=> ");
+    let bar = ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr());
+    bar.set_style(style);
+    bar.set_prefix(name.to_owned());
+    bar
+}
+
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{prefix:>12} {bar:40} {msg}")
+        .expect("the template is constant and valid")
+        .progress_chars("=> ")
+}

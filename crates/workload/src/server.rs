@@ -1,0 +1,50 @@
+//! What a server gives to a workload, and what it gets: addresses, pages, work in the background, metrics.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use divvy::Client;
+use divvy::objects::Objects;
+use divvy_http::Mounted;
+use tokio_util::sync::CancellationToken;
+
+use crate::settings::Sources;
+use crate::workload::BoxFuture;
+
+/// What a server that starts gives.
+#[derive(Clone, Debug)]
+pub struct ServerContext {
+    /// Speaks to this very server, without sockets.
+    pub client: Client,
+    /// The server's objects.
+    pub objects: Objects,
+    /// The data folder.
+    pub data: PathBuf,
+    /// Where settings come from.
+    pub sources: Sources,
+    /// Whether callers need a token, so that people have a session that they can end.
+    pub has_token: bool,
+    /// Cancelled when the server stops; streams and work in the background end then.
+    pub shutdown: CancellationToken,
+}
+
+/// What a workload brings to a server.
+#[derive(Default)]
+pub struct ServerPart {
+    /// Its addresses.
+    pub routes: Mounted,
+    /// Titles and paths of its pages for people, as they stand in HTML. The server's own page links to them.
+    pub pages: Vec<(&'static str, &'static str)>,
+    /// Work in the background. It ends by itself when the server stops.
+    pub background: Vec<BoxFuture<'static, ()>>,
+}
+
+impl fmt::Debug for ServerPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerPart")
+            .field("routes", &self.routes)
+            .field("pages", &self.pages)
+            .field("background", &self.background.len())
+            .finish()
+    }
+}

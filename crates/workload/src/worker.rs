@@ -1,0 +1,62 @@
+//! What a worker gives to a workload, and what it gets: the kinds that it can serve on this machine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::ArgMatches;
+use divvy::{Client, Registry, Shutdown, Target};
+
+use crate::settings::Sources;
+
+/// Between two tries to reach a server that is not there yet.
+const CONNECT_AGAIN: Duration = Duration::from_millis(500);
+
+/// What a worker that starts knows.
+#[derive(Debug)]
+pub struct WorkerContext<'a> {
+    /// What was typed, with the flags of [`Workload::worker_flags`](crate::Workload::worker_flags).
+    pub matches: &'a ArgMatches,
+    /// Where settings come from.
+    pub sources: &'a Sources,
+    /// The server that it works for.
+    pub target: Target,
+    /// The server's own folder of objects, if it is on this machine.
+    pub objects: Option<PathBuf>,
+    /// Whether tasks may call private addresses.
+    pub allow_private: bool,
+    /// Asked when the worker shall stop.
+    pub shutdown: &'a Shutdown,
+}
+
+impl WorkerContext<'_> {
+    /// A client of the server, which may come later than its workers. Nothing if the worker is asked to stop before.
+    ///
+    /// # Errors
+    /// If trying again would not help, such as for a wrong address.
+    pub async fn connect(&self) -> Result<Option<Client>> {
+        let mut told = false;
+        while !self.shutdown.is_asked() {
+            match Client::connect(self.target.clone()).await {
+                Ok(client) => return Ok(Some(client)),
+                Err(error) if error.is_temporary() => {
+                    if !std::mem::replace(&mut told, true) {
+                        tracing::warn!("waits for the server: {error}");
+                    }
+                    tokio::time::sleep(CONNECT_AGAIN).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// What a workload brings to a worker.
+#[derive(Default)]
+pub struct WorkerPart {
+    /// The kinds that it serves.
+    pub registry: Registry,
+    /// What tasks may ask for, such as `ffmpeg=7.1`.
+    pub capabilities: Vec<String>,
+}

@@ -1,0 +1,134 @@
+//! Addresses: two of the API, and two for people.
+
+use anyhow::Result;
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use divvy::Client;
+use divvy::objects::{BlobId, Objects};
+use divvy_workload::http::{ApiError, JsonBody, PathText, Routes, get, pages, post};
+use divvy_workload::{ServerContext, ServerPart};
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use serde::{Deserialize, Serialize};
+
+use crate::settings::Settings;
+use crate::tasks::{RECORDS, Scale, Thumbnail};
+
+/// What the handlers share.
+#[derive(Clone, Debug)]
+pub(crate) struct Gallery {
+    client: Client,
+    objects: Objects,
+    width: u32,
+}
+
+/// A picture that was stored as a blob and wants a thumbnail.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewPicture {
+    /// What people call it.
+    pub(crate) name: String,
+    /// The name of its blob.
+    pub(crate) picture: BlobId,
+}
+
+/// The task that makes a thumbnail.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Added {
+    /// Its id.
+    pub(crate) task: String,
+}
+
+/// A thumbnail that is there.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Shown {
+    /// What people call the picture.
+    pub(crate) name: String,
+    /// Where the thumbnail is.
+    pub(crate) path: String,
+}
+
+impl Gallery {
+    /// A gallery on this server.
+    pub(crate) fn new(context: &ServerContext) -> Result<Self> {
+        Ok(Self {
+            client: context.client.clone(),
+            objects: context.objects.clone(),
+            width: Settings::read(&context.sources)?.width.value,
+        })
+    }
+
+    /// What it brings to the server.
+    pub(crate) fn part(self) -> ServerPart {
+        let routes = Routes::new([
+            get("/api/v1/thumbnails", list),
+            post("/api/v1/thumbnails", add),
+            get("/thumbnails", page),
+            get("/thumbnails/{picture}", image),
+        ])
+        .with_state(self);
+        ServerPart { routes, pages: vec![("Thumbnails", "/thumbnails")], ..ServerPart::default() }
+    }
+
+    async fn all(&self) -> Result<Vec<Thumbnail>, ApiError> {
+        let mut found = Vec::new();
+        for name in self.objects.record_names(RECORDS).await.map_err(broken)? {
+            let record = self.objects.record::<Thumbnail>(name.as_str()).await.map_err(broken)?;
+            found.extend(record.map(|record| record.value));
+        }
+        Ok(found)
+    }
+}
+
+async fn list(State(gallery): State<Gallery>) -> Result<Json<Vec<Shown>>, ApiError> {
+    let shown = |made: Thumbnail| Shown { path: path(&made), name: made.name };
+    Ok(Json(gallery.all().await?.into_iter().map(shown).collect()))
+}
+
+async fn add(
+    State(gallery): State<Gallery>,
+    JsonBody(new): JsonBody<NewPicture>,
+) -> Result<Json<Added>, ApiError> {
+    if gallery.objects.blob(new.picture).await.map_err(broken)?.is_none() {
+        return Err(ApiError::field("picture", "names no blob of this server; store it first"));
+    }
+    let task = Scale { name: new.name, picture: new.picture, width: gallery.width };
+    let handle = gallery.client.submit(task).await.map_err(broken)?;
+    Ok(Json(Added { task: handle.id().to_string() }))
+}
+
+async fn page(State(gallery): State<Gallery>) -> Result<Response, ApiError> {
+    let mut figures = String::new();
+    for made in gallery.all().await? {
+        let (name, image) = (pages::escape(&made.name), path(&made));
+        figures.push_str(&format!(
+            "<figure><img src=\"{image}\" alt=\"\"><figcaption>{name}</figcaption></figure>"
+        ));
+    }
+    let text = format!("<!doctype html><title>Thumbnails</title><h1>Thumbnails</h1>{figures}");
+    let policy = "default-src 'none'; img-src 'self'; frame-ancestors 'none'".to_owned();
+    Ok(pages::page(StatusCode::OK, policy, text))
+}
+
+async fn image(
+    State(gallery): State<Gallery>,
+    PathText(picture): PathText,
+) -> Result<Response, ApiError> {
+    let name = format!("{RECORDS}{picture}");
+    let made = gallery.objects.record::<Thumbnail>(&name).await.map_err(broken)?;
+    let Some(made) = made else {
+        let message = "there is no such thumbnail; it was never added, or is being made";
+        return Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", message));
+    };
+    let bytes = gallery.objects.get(made.value.thumbnail).await.map_err(broken)?;
+    Ok(([(CONTENT_TYPE, "image/png")], bytes).into_response())
+}
+
+fn path(made: &Thumbnail) -> String {
+    format!("/thumbnails/{}", made.picture)
+}
+
+fn broken(error: impl std::fmt::Display) -> ApiError {
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "thumbnails", error.to_string())
+}
