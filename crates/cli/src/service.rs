@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use divvy::Client;
@@ -11,6 +12,7 @@ use divvy_objects::Folder;
 use divvy_server::{FileSections, Server, SettingsFile, Unbound};
 use divvy_store::SqliteStore;
 use divvy_workload::ServerContext;
+use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -174,13 +176,17 @@ async fn bind(
         has_token: plan.token.is_some(),
         shutdown: shutdown.clone(),
     };
-    let mut background = Vec::new();
+    let (mut background, mut metrics) = (Vec::new(), Registry::default());
     for workload in context.workloads.iter() {
         let part = workload.serve(&theirs).await?;
         server.options.mounted.push(part.routes);
         server.options.pages.extend(part.pages);
         background.extend(part.background);
+        if let Some(register) = part.metrics {
+            register(metrics.sub_registry_with_prefix(workload.name()));
+        }
     }
+    server.options.metrics = Arc::new(metrics);
     let server = server.bind().await.map_err(edge_failure)?;
     background.into_iter().for_each(|work| drop(tokio::spawn(work)));
     Ok(server)

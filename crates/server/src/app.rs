@@ -49,8 +49,8 @@ pub(crate) struct Shared {
     pub(crate) settings_file: SettingsFile,
     /// The latest changes of tasks.
     pub(crate) changes: Changes,
-    /// Figures for monitors that are kept while the server runs: the engine's, then the extension's.
-    pub(crate) metrics: [Arc<Registry>; 2],
+    /// The engine's figures for monitors, kept while the server runs.
+    metrics: Registry,
     /// The objects, if this server keeps any.
     objects: Option<Stored>,
 }
@@ -59,6 +59,7 @@ pub(crate) struct Shared {
 struct Bound {
     address: SocketAddr,
     pages: Vec<(&'static str, &'static str)>,
+    metrics: Arc<Registry>,
 }
 
 impl App {
@@ -76,15 +77,21 @@ impl App {
             samples: Samples::default(),
             settings_file: options.settings_file.clone(),
             changes: Changes::default(),
-            metrics: [Arc::new(metrics), Arc::clone(&options.metrics)],
+            metrics,
             objects,
         }))
     }
 
     /// The server has its port.
-    pub(crate) fn bind(&self, address: SocketAddr, pages: &[(&'static str, &'static str)]) {
+    pub(crate) fn bind(&self, address: SocketAddr, options: &Options) {
+        let (pages, metrics) = (options.pages.clone(), Arc::clone(&options.metrics));
         // A server is bound once.
-        let _ = self.bound.set(Bound { address, pages: pages.to_vec() });
+        let _ = self.bound.set(Bound { address, pages, metrics });
+    }
+
+    /// Figures for monitors that are kept while the server runs: the engine's, then the extension's.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = &Registry> {
+        std::iter::once(&self.metrics).chain(self.bound.get().map(|bound| bound.metrics.as_ref()))
     }
 
     /// Where the server listens, for people.

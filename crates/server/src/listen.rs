@@ -99,7 +99,7 @@ impl Unbound {
             _ => Error::Listen { address, source },
         })?;
         let address = listener.local_addr().map_err(|source| Error::Listen { address, source })?;
-        app.bind(address, &options.pages);
+        app.bind(address, &options);
         Ok(Server { options, app, objects, listener, address })
     }
 }

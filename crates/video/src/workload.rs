@@ -148,6 +148,7 @@ impl Workload for VideoWorkload {
                 routes: mount.routes(),
                 pages: Mount::PAGES.to_vec(),
                 background: vec![Box::pin(library.sweep_daily(context.shutdown.clone()))],
+                metrics: None,
             })
         })
     }

@@ -31,7 +31,7 @@ pub use context::Context;
 pub use divvy_console as console;
 pub use divvy_http as http;
 pub use finding::{Finding, Grade};
-pub use server::{ServerContext, ServerPart};
+pub use server::{RegisterMetrics, ServerContext, ServerPart};
 pub use settings::{Origin, Row, Setting, Sources};
 pub use up::{Prepared, SampleContext, UpContext};
 pub use worker::{WorkerContext, WorkerPart};

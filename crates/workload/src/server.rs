@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use divvy::Client;
 use divvy::objects::Objects;
 use divvy_http::Mounted;
+use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::Sources;
@@ -37,7 +38,12 @@ pub struct ServerPart {
     pub pages: Vec<(&'static str, &'static str)>,
     /// Work in the background. It ends by itself when the server stops.
     pub background: Vec<BoxFuture<'static, ()>>,
+    /// Registers what it measures, told beside the server's own figures.
+    pub metrics: Option<RegisterMetrics>,
 }
+
+/// Registers metrics once, at the start of a server.
+pub type RegisterMetrics = Box<dyn FnOnce(&mut Registry) + Send>;
 
 impl fmt::Debug for ServerPart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,6 +51,7 @@ impl fmt::Debug for ServerPart {
             .field("routes", &self.routes)
             .field("pages", &self.pages)
             .field("background", &self.background.len())
+            .field("metrics", &self.metrics.is_some())
             .finish()
     }
 }

@@ -10,6 +10,7 @@ use divvy_workload::http::{ApiError, JsonBody, PathText, Routes, get, pages, pos
 use divvy_workload::{ServerContext, ServerPart};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
+use prometheus_client::metrics::counter::Counter;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
@@ -21,6 +22,7 @@ pub(crate) struct Gallery {
     client: Client,
     objects: Objects,
     width: u32,
+    added: Counter,
 }
 
 /// A picture that was stored as a blob and wants a thumbnail.
@@ -56,11 +58,13 @@ impl Gallery {
             client: context.client.clone(),
             objects: context.objects.clone(),
             width: Settings::read(&context.sources)?.width.value,
+            added: Counter::default(),
         })
     }
 
     /// What it brings to the server.
     pub(crate) fn part(self) -> ServerPart {
+        let added = self.added.clone();
         let routes = Routes::new([
             get("/api/v1/thumbnails", list),
             post("/api/v1/thumbnails", add),
@@ -68,7 +72,14 @@ impl Gallery {
             get("/thumbnails/{picture}", image),
         ])
         .with_state(self);
-        ServerPart { routes, pages: vec![("Thumbnails", "/thumbnails")], ..ServerPart::default() }
+        ServerPart {
+            routes,
+            pages: vec![("Thumbnails", "/thumbnails")],
+            metrics: Some(Box::new(|figures| {
+                figures.register("added", "Pictures that were added", added);
+            })),
+            ..ServerPart::default()
+        }
     }
 
     async fn all(&self) -> Result<Vec<Thumbnail>, ApiError> {
@@ -95,6 +106,7 @@ async fn add(
     }
     let task = Scale { name: new.name, picture: new.picture, width: gallery.width };
     let handle = gallery.client.submit(task).await.map_err(broken)?;
+    gallery.added.inc();
     Ok(Json(Added { task: handle.id().to_string() }))
 }
 

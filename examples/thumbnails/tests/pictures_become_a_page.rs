@@ -114,6 +114,8 @@ fn a_folder_of_pictures_becomes_a_page_of_thumbnails() {
     }
     let home = String::from_utf8(server.get("/")).unwrap();
     assert!(home.contains("href=\"/thumbnails\""), "{home}");
+    let figures = String::from_utf8(server.get("/metrics")).unwrap();
+    assert!(figures.lines().any(|line| line == "thumbnails_added_total 3"), "{figures}");
 }
 
 #[test]

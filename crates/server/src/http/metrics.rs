@@ -34,7 +34,7 @@ pub(crate) async fn show(State(app): State<App>) -> Result<Response, ApiError> {
     let moment = Moment::of(&app).await?;
     let mut asked = Registry::with_prefix(PREFIX);
     asked.register_collector(Box::new(moment));
-    let text = written(app.metrics.iter().map(AsRef::as_ref).chain([&asked]));
+    let text = written(app.metrics().chain([&asked]));
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }
 
