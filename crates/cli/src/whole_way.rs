@@ -63,7 +63,8 @@ fn a_workflow_file_can_set_every_field_but_those_that_the_workflow_gives() {
     let timeout = entry.remove("timeout_ms").unwrap();
     entry.insert("timeout".to_owned(), json!(format!("{timeout}ms")));
     entry.insert("after".to_owned(), json!({"first": "optional"}));
-    let yaml = json!({"tasks": {"first": {"kind": "noop"}, "whole": entry}}).to_string();
+    let yaml =
+        json!({"tasks": {"first": {"kind": "noop", "group": "parts"}, "whole": entry}}).to_string();
     let parsed = workflow::parse("w.yaml", &yaml, None).unwrap();
     let (first, whole) = (&parsed.tasks[0].1, &parsed.tasks[1].1);
     let sample = sample();

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use divvy_scheduler::input::{Parent, ParentState, Submission};
-use divvy_scheduler::{Newcomer, admit};
+use divvy_scheduler::{Joining, Newcomer, admit};
 use divvy_store::TaskRecord;
 use divvy_types::view::Late;
 use divvy_types::{Conflict, Seq, SpecError, TaskId, TaskSpec, TaskState};
@@ -81,7 +81,6 @@ impl Core {
         let mut new: Vec<usize> = Vec::with_capacity(specs.len());
         let mut numbers: HashMap<TaskId, Seq, BuildHasherDefault<IdHasher>> = HashMap::default();
         let mut claims = Claims::new(finishing);
-        let with_edges = specs.iter().any(|spec| !spec.after.is_empty());
         let mut seq = self.last_seq;
         let mut last_ordered = self.last_ordered_id;
         for (index, spec) in specs.iter().enumerate() {
@@ -117,16 +116,11 @@ impl Core {
             numbers.insert(spec.id, seq);
             new.push(index);
         }
-        let mut parents: Vec<Vec<Parent>> = Vec::new();
-        if with_edges {
-            for index in &new {
-                match self.parents(&specs[*index], &numbers, &claims)? {
-                    Ok(found) => parents.push(found),
-                    Err(None) => return Ok(Err(Unresolved::Departing(specs))),
-                    Err(Some(error)) => return Ok(Err(Unresolved::Refused(error))),
-                }
-            }
-        }
+        let parents = match self.batch_parents(&specs, &new, &numbers, &claims)? {
+            Ok(parents) => parents,
+            Err(None) => return Ok(Err(Unresolved::Departing(specs))),
+            Err(Some(error)) => return Ok(Err(Unresolved::Refused(error))),
+        };
         let settings = self.scheduler.settings();
         if let Some(error) =
             new.iter().find_map(|index| settings::complete(&mut specs[*index], settings).err())
@@ -140,6 +134,55 @@ impl Core {
         let tasks = self.take_in(specs, &new, parents, last_ordered);
         let Claims { conflicts, replaced, .. } = claims;
         Ok(Ok(Resolved { tasks, known, conflicts, replaced, late }))
+    }
+
+    /// The dependencies of the new tasks of a batch; nothing if none of the batch has any. `Err(None)`: one of them is
+    /// between memory and store.
+    fn batch_parents(
+        &mut self,
+        specs: &[TaskSpec],
+        new: &[usize],
+        numbers: &HashMap<TaskId, Seq, BuildHasherDefault<IdHasher>>,
+        claims: &Claims,
+    ) -> Result<Result<Vec<Vec<Parent>>, Option<SpecError>>, Error> {
+        let mut parents: Vec<Vec<Parent>> = Vec::new();
+        if specs.iter().any(|spec| !spec.after.is_empty()) {
+            for index in new {
+                match self.parents(&specs[*index], numbers, claims)? {
+                    Ok(found) => parents.push(found),
+                    Err(problem) => return Ok(Err(problem)),
+                }
+            }
+        }
+        Ok(match self.group_circle(specs, new, numbers, &parents) {
+            Some(error) => Err(Some(error)),
+            None => Ok(parents),
+        })
+    }
+
+    /// Whether a new task would wait for one that waits for its group.
+    fn group_circle(
+        &self,
+        specs: &[TaskSpec],
+        new: &[usize],
+        numbers: &HashMap<TaskId, Seq, BuildHasherDefault<IdHasher>>,
+        parents: &[Vec<Parent>],
+    ) -> Option<SpecError> {
+        // Members that wait for nothing cannot close a circle; those batches cost nothing.
+        let waits = new.iter().any(|index| {
+            let spec = &specs[*index];
+            !spec.after.is_empty() || !spec.after_groups.is_empty()
+        });
+        if !waits || new.iter().all(|index| specs[*index].group.is_none()) {
+            return None;
+        }
+        let joining = new.iter().enumerate().map(|(place, index)| Joining {
+            seq: numbers[&specs[*index].id],
+            spec: &specs[*index],
+            parents: parents.get(place).map_or(&[], Vec::as_slice),
+        });
+        let (task, group) = self.scheduler.circle_of(&joining.collect::<Vec<_>>())?;
+        Some(SpecError::GroupCycle { task, group })
     }
 
     /// Which of the new tasks of a batch will presumably miss their deadlines; refuses the first if that is asked for.
@@ -227,6 +270,9 @@ impl Core {
         }
         if let Err(error) = admit::check_batch(&spawned) {
             return Ok(Err(Unresolved::Refused(error)));
+        }
+        if self.waits_for_workflow_facts(&spawned, true) {
+            return Ok(Err(Unresolved::Departing(spawned)));
         }
         self.resolve_batch(spawned, Some(parent), Deadlines::Ignore)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use divvy_scheduler::{Input, Options as SchedulerOptions, Scheduler};
 use divvy_store::{OpenTask, Recovered, SpilledLane, Store};
-use divvy_types::{Fact, Name, Seq, Settings, Timestamp, WorkflowId};
+use divvy_types::{Fact, Member, Name, Seq, Settings, Timestamp};
 
 use crate::core::{Core, Known};
 use crate::locate::SETTLED_LOOK_MAX;
@@ -14,7 +14,6 @@ use crate::runner::Options;
 use crate::settings;
 use crate::stats::Stats;
 use crate::unique::Holder;
-use crate::workflows::membership;
 
 #[derive(Default)]
 struct Found {
@@ -23,7 +22,7 @@ struct Found {
     keys: Vec<(Name, Holder)>,
     open: Vec<OpenTask>,
     lanes: Vec<SpilledLane>,
-    members: Vec<(WorkflowId, u64)>,
+    members: Vec<(Member, u64)>,
 }
 
 impl Core {
@@ -59,7 +58,7 @@ impl Core {
             }
             Recovered::Open(task) => found.open.push(task),
             Recovered::Spilled(lane) => found.lanes.push(lane),
-            Recovered::SpilledMembers { workflow, count } => found.members.push((workflow, count)),
+            Recovered::SpilledMembers { member, count } => found.members.push((member, count)),
             Recovered::End { last_seq, last_ordered_id } => {
                 core.last_seq = last_seq;
                 core.last_ordered_id = last_ordered_id.unwrap_or(core.last_ordered_id);
@@ -133,8 +132,8 @@ impl Core {
                     let failed =
                         family.iter().any(|member| member.spawned && member.state.is_failure());
                     let (task, spawned_by) = (record.spec.id, record.spawned_by);
-                    let workflow = membership(&record.spec);
-                    self.feed(Input::SettlingRecovered { seq, task, failed, spawned_by, workflow });
+                    let member = record.spec.member();
+                    self.feed(Input::SettlingRecovered { seq, task, failed, spawned_by, member });
                 }
             }
         }

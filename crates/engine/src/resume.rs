@@ -16,12 +16,13 @@ use divvy_scheduler::Input;
 use divvy_scheduler::input::{RecoveredTask, Spawner};
 use divvy_store::{MemberRecord, Members, TaskRecord};
 use divvy_types::view::ResumedWorkflow;
-use divvy_types::{Dependency, OpenTask, Seq, TaskId, TaskState, WorkflowId};
+use divvy_types::{
+    Dependency, GroupDependency, Name, OpenTask, Seq, TaskId, TaskState, WorkflowId,
+};
 
 use crate::core::{Core, Known};
 use crate::locate::SETTLED_LOOK_MAX;
 use crate::request::{Error, Reply, Request};
-use crate::workflows::membership;
 
 /// Members that one resume puts back; a larger workflow is resumed by several.
 const RESUME_MAX: usize = 100_000;
@@ -34,6 +35,7 @@ const WORKFLOW_FAILED: &str = "the workflow failed";
 struct Candidate {
     seq: Seq,
     after: Vec<Dependency>,
+    after_groups: Vec<GroupDependency>,
     spawned_by: Option<Seq>,
     dead: bool,
 }
@@ -43,6 +45,8 @@ struct Candidate {
 struct Failed {
     members: BTreeMap<TaskId, Candidate>,
     callbacks: BTreeMap<TaskId, Candidate>,
+    /// Failed members of each group, those included that stay so.
+    groups: BTreeMap<Name, Vec<TaskId>>,
     /// Failed members in all.
     count: u64,
     departing: bool,
@@ -70,7 +74,8 @@ impl Core {
             self.deferred.push(Request::ResumeWorkflow { id, include_cancelled, reply });
             return Ok(());
         }
-        if !failed.callbacks.is_empty() {
+        let mut members = failed.members.values();
+        if !failed.callbacks.is_empty() || members.any(|member| !member.after_groups.is_empty()) {
             self.look_up_workflow(id)?;
         }
         let (members, callbacks) = (in_order(&failed.members), in_order(&failed.callbacks));
@@ -122,6 +127,14 @@ impl Core {
         failed.departing |=
             failed.callbacks.values().any(|callback| callback.after.iter().any(departing));
         for (task, candidate) in &failed.members {
+            let required = candidate.after_groups.iter().filter(|edge| !edge.optional);
+            for failure in required.filter_map(|edge| failed.groups.get(&edge.group)).flatten() {
+                if failed.members.contains_key(failure) {
+                    needed_by.entry(*failure).or_default().push(*task);
+                } else {
+                    hopeless.push(*task);
+                }
+            }
             for edge in candidate.after.iter().filter(|edge| !edge.optional) {
                 let failures = match ends.entry(edge.task) {
                     Entry::Occupied(known) => known.into_mut(),
@@ -208,7 +221,7 @@ impl Core {
                     task: record.spec.id,
                     failed: self.stays_failed(seq, members)?,
                     spawned_by: record.spawned_by,
-                    workflow: membership(&record.spec),
+                    member: record.spec.member(),
                 };
                 found.insert(seq, spawner);
             }
@@ -252,11 +265,14 @@ impl Failed {
         let reason = end.error.map(|error| error.message).unwrap_or_default();
         let MemberRecord { seq, spec, spawned_by, .. } = record;
         let id = spec.id;
-        let member = membership(&spec).is_some();
-        let after = spec.terms.after.clone();
-        let candidate = Candidate { seq, after, spawned_by, dead };
-        if member {
+        let member = spec.member();
+        let (after, after_groups) = (spec.after.clone(), spec.after_groups.clone());
+        let candidate = Candidate { seq, after, after_groups, spawned_by, dead };
+        if let Some(member) = member {
             self.count += 1;
+            if let Some(group) = member.group {
+                self.groups.entry(group).or_default().push(id);
+            }
             if dead || all || reason.starts_with(DEPENDENCY_FAILED) {
                 self.members.insert(id, candidate);
             }

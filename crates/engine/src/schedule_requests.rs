@@ -173,7 +173,7 @@ impl Core {
             Ok(batch) => {
                 // None if the id is known, because the tick has fired before, or if its unique key is taken.
                 if !batch.tasks.is_empty() {
-                    self.look_up_workflows(&batch.tasks)?;
+                    self.look_up_workflows(&batch.tasks, false)?;
                     self.feed(Input::TasksSubmitted(batch.tasks));
                 }
                 self.cancel_replaced(batch.replaced)?;

@@ -28,14 +28,14 @@ impl Core {
             let _ = reply.send(Err(Error::DiskFull));
             return Ok(());
         }
-        if self.waits_for_workflow_facts(&specs) {
+        if self.waits_for_workflow_facts(&specs, false) {
             self.deferred.push(Request::Submit { specs, options, reply });
             return Ok(());
         }
         let deadlines = if options.strict { Deadlines::Enforce } else { Deadlines::Tell };
         match self.resolve_batch(specs, None, deadlines)? {
             Ok(Resolved { tasks, known, conflicts, replaced, mut late }) => {
-                self.look_up_workflows(&tasks)?;
+                self.look_up_workflows(&tasks, false)?;
                 let late_total = late.len() as u32;
                 late.truncate(LATE_LISTED_MAX);
                 let accepted = tasks.len() as u32;

@@ -83,6 +83,7 @@ impl Core {
             AttemptOutcome::Finished { result, spawned } => {
                 match self.resolve_spawned(seq, spawned)? {
                     Ok(children) => {
+                        self.look_up_workflows(&children.tasks, true)?;
                         replaced = children.replaced;
                         AttemptEnd::Finished { result, spawned: children.tasks }
                     }

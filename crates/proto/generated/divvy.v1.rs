@@ -103,6 +103,12 @@ pub struct TaskSpec {
     /// Labels to find it by.
     #[prost(string, repeated, tag = "20")]
     pub tags: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// A group of the workflow that it belongs to.
+    #[prost(string, tag = "21")]
+    pub group: ::prost::alloc::string::String,
+    /// Groups of its workflow of which every task must settle first.
+    #[prost(message, repeated, tag = "22")]
+    pub after_groups: ::prost::alloc::vec::Vec<GroupDependency>,
 }
 /// Only one such task at a time.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -119,6 +125,13 @@ pub struct Unique {
 pub struct Dependency {
     #[prost(bytes = "bytes", tag = "1")]
     pub task: ::prost::bytes::Bytes,
+    #[prost(bool, tag = "2")]
+    pub optional: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct GroupDependency {
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
     #[prost(bool, tag = "2")]
     pub optional: bool,
 }

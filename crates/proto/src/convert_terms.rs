@@ -5,8 +5,8 @@
 
 use bytes::Bytes;
 use divvy_types::{
-    Dependency, Matching, Name, OnConflict, RetryPolicy, RetryRule, Terms, Timestamp, Unique,
-    Workflow, WorkflowId, WorkflowRole,
+    Dependency, GroupDependency, Matching, Name, OnConflict, RetryPolicy, RetryRule, Terms,
+    Timestamp, Unique, Workflow, WorkflowId, WorkflowRole,
 };
 
 use crate::convert::{WireError, task_id};
@@ -18,6 +18,9 @@ pub(crate) fn terms_from_wire(wire: &mut v1::TaskSpec) -> Result<Terms, WireErro
     let after = wire.after.iter().map(|edge| {
         Ok(Dependency { task: task_id("after.task", &edge.task)?, optional: edge.optional })
     });
+    let groups = std::mem::take(&mut wire.after_groups).into_iter();
+    let groups =
+        groups.map(|edge| GroupDependency { group: edge.group.into(), optional: edge.optional });
     Ok(Terms {
         needs: names(std::mem::take(&mut wire.needs)),
         matching: matching_from_wire(wire.matching)?,
@@ -33,6 +36,8 @@ pub(crate) fn terms_from_wire(wire: &mut v1::TaskSpec) -> Result<Terms, WireErro
         affinity: name(std::mem::take(&mut wire.affinity)),
         cost_hint: wire.cost_hint,
         tags: names(std::mem::take(&mut wire.tags)),
+        group: name(std::mem::take(&mut wire.group)),
+        after_groups: groups.collect(),
     })
 }
 
@@ -58,6 +63,8 @@ pub(crate) fn terms_to_wire(terms: &Terms, wire: &mut v1::TaskSpec) {
         affinity,
         cost_hint,
         tags,
+        group,
+        after_groups,
     } = terms;
     wire.needs = texts(needs);
     wire.matching = matching.map_or(v1::Matching::Default, matching_to_wire).into();
@@ -73,6 +80,12 @@ pub(crate) fn terms_to_wire(terms: &Terms, wire: &mut v1::TaskSpec) {
     wire.affinity = text(affinity);
     wire.cost_hint = *cost_hint;
     wire.tags = texts(tags);
+    wire.group = text(group);
+    let edge = |edge: &GroupDependency| v1::GroupDependency {
+        group: edge.group.to_string(),
+        optional: edge.optional,
+    };
+    wire.after_groups = after_groups.iter().map(edge).collect();
 }
 
 fn texts(names: &[Name]) -> Vec<String> {

@@ -177,6 +177,7 @@ impl Scheduler {
             let spec = newcomer.spec;
             let waits = newcomer.blocked
                 || spec.run_at.is_some_and(|due| due > now)
+                || self.open_group(spec).is_some()
                 || called_back_by(spec, None).is_some();
             if waits {
                 seats.push(None);

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use divvy_types::limits::{BATCH_EDGES_MAX, BATCH_TASKS_MAX};
-use divvy_types::{SpecError, TaskId, TaskSpec, WorkflowId};
+use divvy_types::{Name, SpecError, TaskId, TaskSpec, WorkflowId};
 
 /// Checks a batch. The same spec twice is allowed and means one task; the same id with two specs is not.
 pub fn check_batch(specs: &[TaskSpec]) -> Result<(), SpecError> {
@@ -16,13 +16,13 @@ pub fn check_batch(specs: &[TaskSpec]) -> Result<(), SpecError> {
     for spec in specs {
         spec.validate()?;
     }
-    let edges = specs.iter().map(|spec| spec.after.len()).sum();
+    let edges = specs.iter().map(|spec| spec.edges()).sum();
     if edges > BATCH_EDGES_MAX {
         return Err(SpecError::TooManyEdges { count: edges, max: BATCH_EDGES_MAX });
     }
     // Ids of one client come in order as a rule: then nothing can be named twice, and no map is needed.
     let rising = specs.windows(2).all(|pair| pair[0].id < pair[1].id);
-    // Without edges, not even a task that waits for the end of a workflow can be on a cycle.
+    // Without edges, not even a task that waits for the end of a workflow or a group can be on a cycle.
     if rising && edges == 0 {
         return Ok(());
     }
@@ -38,22 +38,32 @@ pub fn check_batch(specs: &[TaskSpec]) -> Result<(), SpecError> {
     if edges == 0 { Ok(()) } else { check_cycles(specs, &places) }
 }
 
-/// What waits for what in a batch. Besides the tasks, the end of each workflow is a node: it waits for the members of
-/// the workflow, and tasks that run when the workflow has ended wait for it.
+/// What waits for what in a batch. Besides the tasks, the end of each workflow and of each group of it is a node: it
+/// waits for the members, and tasks that wait for the end wait for it.
 fn waits(specs: &[TaskSpec], places: &BTreeMap<TaskId, usize>) -> Vec<Vec<usize>> {
     let mut waits: Vec<Vec<usize>> = vec![Vec::new(); specs.len()];
-    let mut ends: BTreeMap<WorkflowId, usize> = BTreeMap::new();
+    let mut ends: BTreeMap<(WorkflowId, Option<&Name>), usize> = BTreeMap::new();
     for place in places.values().copied() {
         let spec = &specs[place];
-        waits[place] =
-            spec.after.iter().filter_map(|edge| places.get(&edge.task)).copied().collect();
+        let parents = spec.after.iter().filter_map(|edge| places.get(&edge.task));
+        waits[place].extend(parents);
         let Some(workflow) = &spec.workflow else { continue };
-        let end = *ends.entry(workflow.id).or_insert(waits.len());
-        if end == waits.len() {
-            waits.push(Vec::new());
-        }
-        let (from, to) = if workflow.role.is_member() { (end, place) } else { (place, end) };
+        let mut end = |group| {
+            let end = *ends.entry((workflow.id, group)).or_insert(waits.len());
+            if end == waits.len() {
+                waits.push(Vec::new());
+            }
+            end
+        };
+        let (whole, group) = (end(None), spec.group.as_ref().map(|group| end(Some(group))));
+        let awaited: Vec<usize> =
+            spec.after_groups.iter().map(|edge| end(Some(&edge.group))).collect();
+        let (from, to) = if workflow.role.is_member() { (whole, place) } else { (place, whole) };
         waits[from].push(to);
+        if let Some(group) = group {
+            waits[group].push(place);
+        }
+        waits[place].extend(awaited);
     }
     waits
 }
@@ -90,7 +100,7 @@ fn name_cycle(specs: &[TaskSpec], waits: &[Vec<usize>], missing: &[usize]) -> Sp
     while !std::mem::replace(&mut seen[place], true) {
         place = parent_that_stayed(place);
     }
-    // The end of a workflow is no task; whoever it waits for is.
+    // The end of a workflow or a group is no task; whoever it waits for is.
     if place >= specs.len() {
         place = parent_that_stayed(place);
     }
@@ -160,6 +170,30 @@ mod tests {
         assert!(cycle(&[callback(), spec(2, &[1]), member(3, &[2])]), "by way of another task");
         assert!(!cycle(&[callback(), member(2, &[]), spec(3, &[1])]));
         assert!(!cycle(&[callback(), labelled(2, &[1], 8, WorkflowRole::Member)]));
+    }
+
+    #[test]
+    fn tasks_of_two_groups_cannot_wait_for_each_other() {
+        use divvy_types::{GroupDependency, Workflow};
+        let task = |id, after: &[u128], group: Option<&str>, awaited: Option<&str>| {
+            let mut spec = spec(id, after);
+            let label =
+                Workflow { id: WorkflowId(7), name: Name::default(), role: Default::default() };
+            spec.workflow = Some(Box::new(label));
+            spec.group = group.map(Name::from);
+            let edge = |name| GroupDependency { group: Name::from(name), optional: true };
+            spec.after_groups = awaited.map(edge).into_iter().collect();
+            spec
+        };
+        let waiter = || task(1, &[], None, Some("a"));
+        let cycle = |batch: &[TaskSpec]| matches!(check_batch(batch), Err(SpecError::Cycle { task, other }) if task != other);
+        assert!(cycle(&[waiter(), task(2, &[1], Some("a"), None)]), "by way of a member");
+        assert!(!cycle(&[waiter(), task(2, &[1], Some("b"), None), task(3, &[], Some("a"), None)]));
+        let both = [task(1, &[], Some("a"), Some("b")), task(2, &[], Some("b"), Some("a"))];
+        assert!(cycle(&both), "without any other dependency");
+        let mut elsewhere = task(2, &[1], Some("a"), None);
+        elsewhere.workflow.as_mut().unwrap().id = WorkflowId(8);
+        assert!(!cycle(&[waiter(), elsewhere]), "a group of the same name in another workflow");
     }
 
     #[test]

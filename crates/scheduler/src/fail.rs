@@ -16,7 +16,7 @@ use crate::learn::{Seen, is_fault};
 use crate::settle::{Ended, cause};
 use crate::spread::spread;
 use crate::table::{NOBODY, Row};
-use crate::workflows::membership;
+use crate::workflows;
 
 /// When the next attempt comes.
 enum Next {
@@ -226,9 +226,9 @@ impl Scheduler {
         let worker = self.end_lease(row);
         let task = self.remove(row);
         let (seq, token) = (task.seq, task.token);
-        self.member_ended(seq, membership(&task.spec), true, true);
         let links = task.links.map(|links| *links).unwrap_or_default();
         let why = cause(Some(task.spec.id), "failed", &error.to_string());
+        self.member_ended(seq, task.spec.member(), workflows::End::Failed(&why), true);
         self.record(Fact::Dead {
             seq,
             token,

@@ -11,7 +11,7 @@ use crate::learn::Seen;
 use crate::settle::{Ended, Settling};
 use crate::submit::Batch;
 use crate::table::{NOBODY, Row};
-use crate::workflows::membership;
+use crate::workflows::End;
 use crate::{Action, AttemptEnd, AttemptEnded, ReportAnswer, Scheduler, Submission};
 
 impl Scheduler {
@@ -98,7 +98,7 @@ impl Scheduler {
             self.answer(key, seq, token, ReportAnswer::Recorded, ran_us);
             self.announce(now, &task.spec, TaskState::Done, Some(worker), None);
             self.forget(seq, &task.spec);
-            self.member_ended(seq, membership(&task.spec), false, true);
+            self.member_ended(seq, task.spec.member(), End::Well, true);
             if !dependents.is_empty() || spawned_by.is_some() {
                 self.ended.push(Ended { dependents, spawned_by, cause: None });
             }
@@ -106,6 +106,8 @@ impl Scheduler {
         }
         let (id, open_children) = (Some(task.spec.id), spawned.len() as u32);
         let children = spawned.iter().map(|child| child.seq).collect();
+        let member = task.spec.member();
+        self.may_wait(seq, member.as_ref());
         let settling = Settling {
             id,
             since: now,
@@ -114,7 +116,7 @@ impl Scheduler {
             children,
             dependents,
             cause: None,
-            workflow: membership(&task.spec),
+            member,
         };
         self.settling.insert(seq, settling);
         let mut batch = Batch::default();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use divvy_types::fact::Replay;
 use divvy_types::{
-    AttemptOutcome, Lane, Name, OpenTask, Payload, Seq, Settings, TaskId, TaskSpec, Token,
+    AttemptOutcome, Lane, Member, Name, OpenTask, Payload, Seq, Settings, TaskId, TaskSpec, Token,
     WorkerHello, WorkerKey, WorkflowId,
 };
 
@@ -36,18 +36,23 @@ pub enum Input {
         failed: bool,
         /// The task that spawned it.
         spawned_by: Option<Seq>,
-        /// The workflow that it is a member of.
-        workflow: Option<WorkflowId>,
+        /// What it is a member of.
+        member: Option<Member>,
+    },
+    /// At start: open members of a workflow wait in the store.
+    MembersRecovered {
+        /// The workflow, and their group.
+        member: Member,
+        /// How many.
+        count: u64,
     },
     /// What the store knows of a workflow: at start, or before a task is submitted or put back that runs when the
-    /// workflow has ended.
+    /// workflow has ended or waits for a group of it.
     WorkflowLookedUp {
         /// The workflow.
         workflow: WorkflowId,
-        /// Open members that wait in the store and were not counted yet.
-        spilled: u64,
-        /// Members that are dead or cancelled, if they were asked for.
-        failed: Option<Vec<Seq>>,
+        /// Members that are dead or cancelled.
+        failed: Vec<FailedMember>,
     },
     /// At start: all of the above was said; work may begin.
     RecoveryEnded,
@@ -69,8 +74,8 @@ pub enum Input {
         task: TaskId,
         /// Where it waits.
         lane: Lane,
-        /// The workflow that it is a member of.
-        workflow: Option<WorkflowId>,
+        /// What it is a member of.
+        member: Option<Member>,
         /// Why, in words for people.
         reason: Name,
     },
@@ -188,8 +193,17 @@ pub struct RecoveredTask {
     pub parents: Vec<Parent>,
 }
 
+/// A member of a workflow that is dead or cancelled.
+#[derive(Clone, Debug)]
+pub struct FailedMember {
+    /// Its number.
+    pub seq: Seq,
+    /// The groups that have failed with it, and the number of the member of each: itself, or a task that spawned it.
+    pub groups: Vec<(Name, Seq)>,
+}
+
 /// A task that is done and has a child, or the child of a child, that is put back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Spawner {
     /// The finished task.
     pub seq: Seq,
@@ -199,8 +213,8 @@ pub struct Spawner {
     pub failed: bool,
     /// The task that spawned it.
     pub spawned_by: Option<Seq>,
-    /// The workflow that it is a member of.
-    pub workflow: Option<WorkflowId>,
+    /// What it is a member of.
+    pub member: Option<Member>,
 }
 
 /// The end of an attempt.

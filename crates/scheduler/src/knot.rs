@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 use divvy_types::{Seq, TaskState, Timestamp};
 
 use crate::Scheduler;
+use crate::circles::{Node, Ties};
 use crate::table::Edge;
 
 impl Scheduler {
@@ -68,16 +69,25 @@ impl Scheduler {
         edge.optional && put_back && dependent.is_some() && dependent < parent
     }
 
-    /// All that a task waits for, over any number of dependencies and children, except over waits that were cut.
+    /// All that a task waits for, over any number of dependencies, groups and children, except over waits that were
+    /// cut.
     fn awaited_by(&self, start: Seq, cut: &BTreeSet<(Seq, Seq)>) -> BTreeSet<Seq> {
-        let mut seen = BTreeSet::new();
-        let mut open = vec![start];
-        while let Some(seq) = open.pop() {
-            if seen.insert(seq) {
-                let waits = self.waits_of(seq);
-                open.extend(waits.into_iter().filter(|parent| !cut.contains(&(seq, *parent))));
+        let is_cut = |from: &Node, to: &Node| match (from, to) {
+            (Node::Task(from), Node::Task(to)) => cut.contains(&(*from, *to)),
+            _ => false,
+        };
+        let (mut tasks, mut groups) = (BTreeSet::new(), BTreeSet::new());
+        let mut open = vec![Node::Task(start)];
+        while let Some(node) = open.pop() {
+            let new = match &node {
+                Node::Task(seq) => tasks.insert(*seq),
+                Node::Group(..) => groups.insert(node.clone()),
+            };
+            if new {
+                let waits = self.waits_of(&node, Ties::Now);
+                open.extend(waits.into_iter().filter(|next| !is_cut(&node, next)));
             }
         }
-        seen
+        tasks
     }
 }

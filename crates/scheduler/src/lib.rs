@@ -4,8 +4,8 @@
 //! in the next.
 //!
 //! Reading order: [`input`] and [`action`] (the contract), `scheduler` (the state and its parts); `submit`, `finish`,
-//! `fail` and `budgets`, `settle`, `cancel`, `lease`, `spill`, `recover`, `replay`, `knot`, `workflows`, `checkpoint`,
-//! `reload` (one file per transition); `table` and `pages` (tasks by row and by number), `classes`, `streams`, `bands`,
+//! `fail` and `budgets`, `settle`, `cancel`, `lease`, `spill`, `recover`, `replay`, `workflows`, `groups`, `circles`,
+//! `knot`, `checkpoint`, `reload` (one file per transition); `table` and `pages` (tasks by row and by number), `classes`, `streams`, `bands`,
 //! `lanes` (where ready tasks are), `pick`, `shares`, `limits` (whose turn it is, and the rules of order); about workers:
 //! `profile` and `matching` (who may), `score` and `placed` (who gets, and why), `learn`, `runtimes` and `bench` (who does
 //! well), `elsewhere` and `lengths` (who does not get), `places`, `steal` and `rebalance` (what waits where, and moves);
@@ -34,11 +34,13 @@ mod bits;
 mod budgets;
 mod cancel;
 mod checkpoint;
+mod circles;
 mod classes;
 mod elsewhere;
 mod explain;
 mod fail;
 mod finish;
+mod groups;
 mod health;
 mod knot;
 mod lanes;
@@ -75,8 +77,10 @@ mod workflows;
 
 pub use action::{Action, Grant, ReportAnswer};
 pub use admission::Newcomer;
+pub use circles::Joining;
 pub use input::{
-    AttemptEnd, AttemptEnded, Input, Parent, ParentState, RecoveredTask, Spawner, Submission,
+    AttemptEnd, AttemptEnded, FailedMember, Input, Parent, ParentState, RecoveredTask, Spawner,
+    Submission,
 };
 pub use options::Options;
 pub use scheduler::Scheduler;

@@ -4,14 +4,14 @@
 //! to nobody, until its worker announces it or a lease time has passed.
 
 use divvy_types::{
-    Lane, Name, OpenTask, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkflowId,
+    Lane, Member, Name, OpenTask, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token,
 };
 
 use crate::settle::cause;
 use crate::submit::{Batch, Standing, links_of};
 use crate::table::{NOBODY, Task};
 use crate::timers::Timer;
-use crate::workflows::{called_back_by, membership};
+use crate::workflows::called_back_by;
 use crate::{ParentState, RecoveredTask, Scheduler};
 
 impl Scheduler {
@@ -26,7 +26,7 @@ impl Scheduler {
         if let Some(spawner) = open.spawned_by {
             self.add_child(spawner, seq);
         }
-        self.member_opened(seq, membership(&open.spec));
+        self.member_opened(seq, open.spec.member().as_ref());
         if open.attempts > 0 {
             // It has run, so it waits for nothing that is open again.
             parents.iter_mut().for_each(|parent| parent.state = ParentState::Done);
@@ -49,16 +49,21 @@ impl Scheduler {
         (seq, id): (Seq, TaskId),
         failed: bool,
         spawned_by: Option<Seq>,
-        workflow: Option<WorkflowId>,
+        member: Option<Member>,
     ) {
-        self.member_opened(seq, workflow);
+        self.member_opened(seq, member.as_ref());
+        self.may_wait(seq, member.as_ref());
+        let cause = failed.then(|| cause(Some(id), "failed", "one of its children failed"));
+        if let (Some(Member { workflow, group: Some(group) }), Some(cause)) = (&member, &cause) {
+            self.group_failed(seq, *workflow, group, cause);
+        }
         let waiting = self.absent.remove(&seq);
         let settling = self.settling.entry(seq).or_default();
         settling.id = Some(id);
         settling.since = now;
-        settling.cause = failed.then(|| cause(Some(id), "failed", "one of its children failed"));
+        settling.cause = cause;
         settling.spawned_by = spawned_by;
-        settling.workflow = workflow;
+        settling.member = member;
         settling.dependents.extend(waiting.into_iter().flatten());
         if let Some(spawner) = spawned_by {
             self.add_child(spawner, seq);
@@ -116,7 +121,15 @@ impl Scheduler {
         // A callback that has failed before was called, and one that was put back alone does not wait.
         let workflow = called_back_by(&spec, spawned_by)
             .filter(|_| held.is_none() && attempts == 0 && !open.replayed);
-        let standing = self.standing(&spec, &parents, spawned_by, batch);
+        // The same goes for one that waits for groups.
+        let tied = !spec.after_groups.is_empty() && attempts == 0 && !open.replayed;
+        let mut standing = self.standing(&spec, &parents, spawned_by, batch);
+        if !self.recovering && !open.replayed {
+            let obstacle = if tied { self.group_obstacle(&spec, spawned_by, batch) } else { None };
+            if let Some(cause) = obstacle.or_else(|| self.own_group_obstacle(&spec, &parents)) {
+                standing = Standing::Failed(cause);
+            }
+        }
         if let (Standing::Failed(cause), false) = (&standing, self.recovering) {
             // It was put back to wait for something that has failed, or that waits for it: it cannot run.
             let cause = cause.clone();
@@ -128,7 +141,7 @@ impl Scheduler {
         let state = match (&held, &standing) {
             (Some(_), _) => TaskState::Leased,
             (None, Standing::Unmet(_)) => TaskState::Blocked,
-            (None, _) if workflow.is_some() => TaskState::Blocked,
+            (None, _) if workflow.is_some() || tied => TaskState::Blocked,
             (None, _) if due > now => TaskState::Scheduled,
             (None, _) => TaskState::Ready,
         };
@@ -164,9 +177,7 @@ impl Scheduler {
         if let (TaskState::Blocked, Standing::Unmet(unmet)) = (state, standing) {
             self.wait_for(row, &unmet);
         }
-        if let Some(workflow) = workflow {
-            self.await_workflow(row, workflow);
-        }
+        self.await_ends(row, workflow, tied);
     }
 
     /// The attempt that ran when the server stopped may still run.

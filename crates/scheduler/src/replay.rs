@@ -12,7 +12,6 @@ use divvy_types::fact::Replay;
 use divvy_types::{Fact, Timestamp};
 
 use crate::submit::Batch;
-use crate::workflows::membership;
 use crate::{RecoveredTask, Scheduler, Spawner};
 
 impl Scheduler {
@@ -33,7 +32,11 @@ impl Scheduler {
         tasks: Vec<RecoveredTask>,
     ) {
         for spawner in &spawners {
-            self.reopen_spawner(now, *spawner);
+            self.reopen_spawner(now, spawner.clone());
+        }
+        // Those that require a group wait for what is put back of it, in whichever order that comes.
+        for RecoveredTask { open, .. } in &tasks {
+            self.not_failed_any_more(open.seq, open.spec.member().as_ref());
         }
         let mut batch = Batch::default();
         for task in tasks {
@@ -54,16 +57,18 @@ impl Scheduler {
     /// A finished task is settling again, or still. Its tie to its own spawner may have been cut when it was put back
     /// alone.
     fn reopen_spawner(&mut self, now: Timestamp, spawner: Spawner) {
-        let Spawner { seq, task, failed, spawned_by, workflow } = spawner;
+        let Spawner { seq, task, failed, spawned_by, member } = spawner;
         let above = spawned_by.filter(|seq| self.settling.contains_key(seq));
         let Some(settling) = self.settling.get_mut(&seq) else {
-            return self.settling_recovered(now, (seq, task), failed, above, workflow);
+            return self.settling_recovered(now, (seq, task), failed, above, member);
         };
+        let tie = above.filter(|_| settling.spawned_by.is_none());
+        settling.spawned_by = settling.spawned_by.or(above);
         if !failed {
             settling.cause = None;
+            self.not_failed_any_more(seq, member.as_ref());
         }
-        if let (None, Some(above)) = (settling.spawned_by, above) {
-            settling.spawned_by = Some(above);
+        if let Some(above) = tie {
             self.add_child(above, seq);
         }
     }
@@ -98,7 +103,7 @@ impl Scheduler {
         }
         if let Some(row) = self.tasks.row_of(seq) {
             self.tasks[row].recovered = false;
-            self.member_opened(seq, membership(&spec));
+            self.member_opened(seq, spec.member().as_ref());
             self.announce(now, &spec, self.tasks[row].state, None, None);
         }
     }

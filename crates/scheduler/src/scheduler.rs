@@ -24,7 +24,7 @@ use crate::shares::Shares;
 use crate::spill::Spill;
 use crate::steal::Recalls;
 use crate::streams::Streams;
-use crate::table::{Edge, Row, Task, Tasks};
+use crate::table::{Awaits, Edge, Row, Task, Tasks};
 use crate::timers::{Timer, Timers};
 use crate::workers::{Order, Workers};
 use crate::workflows::Flow;
@@ -92,6 +92,8 @@ pub struct Scheduler {
     pub(crate) ended: Vec<Ended>,
     /// Workflows to be looked at before the step ends.
     pub(crate) ended_workflows: Vec<WorkflowId>,
+    /// Tasks that wait for groups, to be looked at before the step ends.
+    pub(crate) due: Vec<Seq>,
     pub(crate) actions: VecDeque<Action>,
 }
 
@@ -138,6 +140,7 @@ impl Scheduler {
             dirty_workers: Vec::new(),
             ended: Vec::new(),
             ended_workflows: Vec::new(),
+            due: Vec::new(),
             actions: VecDeque::new(),
         };
         scheduler.workers.set_crowd_limit(scheduler.crowd_limit());
@@ -196,6 +199,9 @@ impl Scheduler {
         let class = self.classes.get_mut(task.class);
         class.uses -= 1;
         self.queues.subtract(class.queue, task.state);
+        if task.links.as_ref().is_some_and(|links| links.groups != Awaits::Nothing) {
+            self.leave_groups(&task);
+        }
         task
     }
 
@@ -251,18 +257,19 @@ impl Machine for Scheduler {
             Input::LaneRecovered { lane, count, sample } => {
                 self.lane_recovered(now, lane, count, &sample)
             }
-            Input::SettlingRecovered { seq, task, failed, spawned_by, workflow } => {
-                self.settling_recovered(now, (seq, task), failed, spawned_by, workflow)
+            Input::SettlingRecovered { seq, task, failed, spawned_by, member } => {
+                self.settling_recovered(now, (seq, task), failed, spawned_by, member)
             }
-            Input::WorkflowLookedUp { workflow, spilled, failed } => {
-                self.workflow_looked_up(workflow, spilled, failed);
+            Input::MembersRecovered { member, count } => self.members_recovered(&member, count),
+            Input::WorkflowLookedUp { workflow, failed } => {
+                self.workflow_looked_up(workflow, failed);
             }
             Input::RecoveryEnded => self.recovery_ended(now),
             Input::SpilledLoaded { lane, tasks, exhausted } => {
                 self.spilled_loaded(now, lane, tasks, exhausted)
             }
-            Input::SpilledCancelled { seq, task, lane, workflow, reason } => {
-                self.spilled_cancelled(now, (seq, task), lane, workflow, reason);
+            Input::SpilledCancelled { seq, task, lane, member, reason } => {
+                self.spilled_cancelled(now, (seq, task), lane, member, reason);
             }
             Input::WorkerJoined(worker, hello) => self.worker_joined(now, worker, hello),
             Input::WorkerDraining { worker } => self.worker_draining(worker),

@@ -5,13 +5,11 @@
 //! and transitively; over optional edges it only counts as settled. The failure of a child is a failure of its
 //! spawner. The work is a list, not a recursion, so a chain of any length is fine.
 
-use divvy_types::{
-    ErrorClass, Fact, Name, Seq, TaskError, TaskId, TaskState, Timestamp, WorkflowId,
-};
+use divvy_types::{ErrorClass, Fact, Member, Name, Seq, TaskError, TaskId, TaskState, Timestamp};
 
 use crate::lanes::End;
-use crate::table::{Edge, Row};
-use crate::workflows::membership;
+use crate::table::{Awaits, Edge, Row};
+use crate::workflows;
 use crate::{Action, Scheduler};
 
 /// Characters of the cause that dependents are told.
@@ -32,8 +30,8 @@ pub(crate) struct Settling {
     pub(crate) dependents: Vec<Edge>,
     /// Which child failed, and why.
     pub(crate) cause: Option<Name>,
-    /// The workflow that it is a member of.
-    pub(crate) workflow: Option<WorkflowId>,
+    /// What it is a member of.
+    pub(crate) member: Option<Member>,
 }
 
 /// A task that has settled.
@@ -75,9 +73,10 @@ impl Scheduler {
                 }
             }
             if !self.call_back(now) {
-                return;
+                break;
             }
         }
+        self.let_go(now);
     }
 
     pub(crate) fn parent_settled(&mut self, now: Timestamp, edge: Edge, cause: Option<&Name>) {
@@ -94,10 +93,11 @@ impl Scheduler {
         }
         let links = self.tasks[row].links();
         links.missing -= 1;
-        match (links.missing, links.callback) {
-            (0, false) => self.unblock(now, row),
-            (0, true) => self.look_at_workflow_of(row),
-            _ => {}
+        match (links.missing, links.callback, links.groups) {
+            (1.., ..) => {}
+            (0, true, _) => self.look_at_workflow_of(row),
+            (0, false, Awaits::Now) => self.due.push(edge.seq),
+            (0, false, _) => self.unblock(now, row),
         }
     }
 
@@ -129,15 +129,18 @@ impl Scheduler {
         if let Some(task) = settling.id {
             self.actions.push_back(Action::Forget { seq, task });
         }
-        let Settling { dependents, spawned_by, cause, workflow, .. } = settling;
-        self.member_ended(seq, workflow, false, true);
+        let Settling { dependents, spawned_by, cause, member, .. } = settling;
+        let end = cause.as_ref().map_or(workflows::End::Well, workflows::End::ChildFailed);
+        self.member_ended(seq, member, end, true);
         self.ended.push(Ended { dependents, spawned_by, cause });
     }
 
     /// Marks the spawner, and whoever spawned it, as failed, and cancels who required them.
     fn child_failed(&mut self, now: Timestamp, spawner: Seq, cause_of_child: Name) {
         let (mut next, mut cause_below) = (Some(spawner), cause_of_child);
-        while let Some(settling) = next.and_then(|seq| self.settling.get_mut(&seq)) {
+        while let Some(seq) = next
+            && let Some(settling) = self.settling.get_mut(&seq)
+        {
             if settling.cause.is_some() {
                 return;
             }
@@ -148,6 +151,10 @@ impl Scheduler {
                 settling.dependents.drain(..).partition(|edge| edge.optional);
             settling.dependents = optional;
             let required: Vec<Edge> = required;
+            let member = settling.member.clone();
+            if let Some(Member { workflow, group: Some(group) }) = member {
+                self.group_failed(seq, workflow, &group, &cause);
+            }
             for edge in required {
                 self.parent_settled(now, edge, Some(&cause));
             }
@@ -159,7 +166,7 @@ impl Scheduler {
     pub(crate) fn cancel(&mut self, now: Timestamp, row: Row, reason: Name, cause: Name) {
         let task = self.remove(row);
         self.stop_awaiting(&task);
-        self.member_ended(task.seq, membership(&task.spec), true, true);
+        self.member_ended(task.seq, task.spec.member(), workflows::End::Failed(&cause), true);
         let links = task.links.map(|links| *links).unwrap_or_default();
         self.record(Fact::Cancelled {
             seq: task.seq,

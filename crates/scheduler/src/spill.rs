@@ -12,11 +12,11 @@ use std::collections::BTreeSet;
 
 use divvy_types::view::TaskChange;
 use divvy_types::{
-    ErrorClass, Fact, Lane, Name, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp,
-    WorkflowId,
+    ErrorClass, Fact, Lane, Member, Name, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp,
 };
 
 use crate::settle::{Ended, cause};
+use crate::workflows::End;
 use crate::{Action, RecoveredTask, Scheduler};
 
 /// A lane with tasks in the store.
@@ -169,7 +169,7 @@ impl Scheduler {
         now: Timestamp,
         (seq, task): (Seq, TaskId),
         lane: Lane,
-        workflow: Option<WorkflowId>,
+        member: Option<Member>,
         reason: Name,
     ) {
         if self.tasks.row_of(seq).is_some() {
@@ -190,7 +190,7 @@ impl Scheduler {
                 state: TaskState::Cancelled,
                 at: now,
                 worker: None,
-                workflow,
+                workflow: member.as_ref().map(|member| member.workflow),
                 error,
             };
             if self.watched {
@@ -198,9 +198,9 @@ impl Scheduler {
             }
             self.set_spilled(lane, count);
         }
-        self.member_ended(seq, workflow, true, true);
+        let cause = cause(Some(task), "was cancelled", &reason);
+        self.member_ended(seq, member, End::Failed(&cause), true);
         let dependents = self.absent.remove(&seq).unwrap_or_default();
-        let cause = Some(cause(Some(task), "was cancelled", &reason));
-        self.ended.push(Ended { dependents, spawned_by: None, cause });
+        self.ended.push(Ended { dependents, spawned_by: None, cause: Some(cause) });
     }
 }

@@ -8,14 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use divvy_types::{
-    ErrorClass, Fact, Lane, Name, Seq, TaskError, TaskSpec, TaskState, Timestamp, Token,
+    ErrorClass, Fact, Lane, Name, Seq, TaskError, TaskSpec, TaskState, Timestamp, Token, WorkflowId,
 };
 
+use crate::circles::{Node, Ties, groups_of};
 use crate::lanes::End;
 use crate::settle::{Ended, add_dependent, cause};
 use crate::table::{Edge, Links, NOBODY, Row, Task};
 use crate::timers::Timer;
-use crate::workflows::{called_back_by, membership};
+use crate::workflows::{self, called_back_by};
 use crate::{Parent, ParentState, Scheduler, Submission};
 
 /// What is learnt while one batch is taken in.
@@ -23,8 +24,8 @@ use crate::{Parent, ParentState, Scheduler, Submission};
 pub(crate) struct Batch {
     /// Tasks that were cancelled on arrival, and the cause.
     buried: BTreeMap<Seq, Name>,
-    /// Tasks that do not wait for the spawner of the batch.
-    harmless: BTreeSet<Seq>,
+    /// Tasks and groups that do not wait for the spawner of the batch.
+    harmless: BTreeSet<Node>,
 }
 
 impl Batch {
@@ -71,9 +72,13 @@ impl Scheduler {
         batch: &mut Batch,
     ) {
         let Submission { seq, spec, parents } = submission;
-        let standing = self.standing(&spec, &parents, spawned_by, batch);
+        let mut standing = self.standing(&spec, &parents, spawned_by, batch);
         let workflow = called_back_by(&spec, spawned_by);
-        let met = matches!(standing, Standing::Met) && workflow.is_none();
+        let tied = !spec.after_groups.is_empty();
+        if tied && let Some(cause) = self.group_obstacle(&spec, spawned_by, batch) {
+            standing = Standing::Failed(cause);
+        }
+        let met = matches!(standing, Standing::Met) && workflow.is_none() && !tied;
         let ready = met && spec.run_at.is_none_or(|due| due <= now);
         let class = self.class_of(&spec);
         // The children of a settling task are counted, and a count of those in the store would not survive a restart.
@@ -88,7 +93,7 @@ impl Scheduler {
             true if ready => TaskState::Ready,
             true => TaskState::Scheduled,
         };
-        self.member_opened(seq, membership(&spec));
+        self.member_opened(seq, spec.member().as_ref());
         self.announce(now, &spec, state, None, None);
         if let Some(lane) = spilled {
             self.forget(seq, &spec);
@@ -121,8 +126,21 @@ impl Scheduler {
         if let Standing::Unmet(unmet) = standing {
             self.wait_for(row, &unmet);
         }
+        self.await_ends(row, workflow, tied);
+    }
+
+    /// Lets a task wait for the end of a workflow or of groups, and notes that it may wait for something.
+    pub(crate) fn await_ends(&mut self, row: Row, workflow: Option<WorkflowId>, tied: bool) {
         if let Some(workflow) = workflow {
             self.await_workflow(row, workflow);
+        }
+        if tied {
+            self.await_groups(row);
+        }
+        let task = &self.tasks[row];
+        if tied || task.state == TaskState::Blocked {
+            let (seq, member) = (task.seq, task.spec.member());
+            self.may_wait(seq, member.as_ref());
         }
     }
 
@@ -190,7 +208,7 @@ impl Scheduler {
             }
             if spawned_by.is_some()
                 && !self.recovering
-                && self.waits_for_spawner(parent.seq, spawned_by, batch)
+                && self.waits_for_spawner(Node::Task(parent.seq), spawned_by, batch)
             {
                 let why = "it waits for the task that spawned this one";
                 return Standing::Failed(cause(named(index), "cannot be waited for", why));
@@ -211,7 +229,8 @@ impl Scheduler {
         }
         let awaited = task.spec.workflow.as_ref().map(|workflow| workflow.id);
         while let Some(settling) = spawner.and_then(|seq| self.settling.get(&seq)) {
-            if settling.workflow.is_some() && settling.workflow == awaited {
+            let workflow = settling.member.as_ref().map(|member| member.workflow);
+            if workflow.is_some() && workflow == awaited {
                 return true;
             }
             spawner = settling.spawned_by;
@@ -219,7 +238,34 @@ impl Scheduler {
         false
     }
 
-    fn descends_from(&self, mut spawner: Option<Seq>, ancestor: Seq) -> bool {
+    /// Why a task cannot wait for the groups that it names: one that it requires has failed, or one waits for the task.
+    pub(crate) fn group_obstacle(
+        &self,
+        spec: &TaskSpec,
+        spawned_by: Option<Seq>,
+        batch: &mut Batch,
+    ) -> Option<Name> {
+        if let Some(cause) = self.failed_group(spec) {
+            return Some(cause);
+        }
+        spawned_by?;
+        let group = groups_of(spec).find(|group| {
+            self.spawned_in(spawned_by, group)
+                || self.waits_for_spawner(group.clone(), spawned_by, batch)
+        });
+        let Node::Group(_, name) = group? else { return None };
+        let what = format!("group `{name}` cannot be waited for");
+        Some(cause(None, &what, "it waits for the task that spawned this one"))
+    }
+
+    /// Why a task that is put back cannot wait for its dependencies: one of them waits for the group of the task.
+    pub(crate) fn own_group_obstacle(&self, spec: &TaskSpec, parents: &[Parent]) -> Option<Name> {
+        let group = self.own_group_behind(spec, parents)?;
+        let why = format!("one of them waits for `{group}`, the group of this task");
+        Some(cause(None, "what it depends on cannot be waited for", &why))
+    }
+
+    pub(crate) fn descends_from(&self, mut spawner: Option<Seq>, ancestor: Seq) -> bool {
         while let Some(seq) = spawner {
             if seq == ancestor {
                 return true;
@@ -230,35 +276,23 @@ impl Scheduler {
     }
 
     /// Whether a task waits, over any number of dependencies and children, for the spawner or one of its spawners.
-    fn waits_for_spawner(&self, start: Seq, spawner: Option<Seq>, batch: &mut Batch) -> bool {
+    fn waits_for_spawner(&self, start: Node, spawner: Option<Seq>, batch: &mut Batch) -> bool {
         let mut seen = BTreeSet::new();
         let mut open = vec![start];
-        while let Some(seq) = open.pop() {
-            if batch.harmless.contains(&seq) || !seen.insert(seq) {
+        while let Some(node) = open.pop() {
+            if batch.harmless.contains(&node) || !seen.insert(node.clone()) {
                 continue;
             }
-            if self.settling.contains_key(&seq) && self.descends_from(spawner, seq) {
+            if let Node::Task(seq) = node
+                && self.settling.contains_key(&seq)
+                && self.descends_from(spawner, seq)
+            {
                 return true;
             }
-            open.extend(self.waits_of(seq));
+            open.extend(self.waits_of(&node, Ties::Ever));
         }
         batch.harmless.append(&mut seen);
         false
-    }
-
-    /// What a task waits for: its children if it is done, its dependencies if it is blocked.
-    pub(crate) fn waits_of(&self, seq: Seq) -> Vec<Seq> {
-        if let Some(settling) = self.settling.get(&seq) {
-            return settling.children.clone();
-        }
-        let Some(Task { state: TaskState::Blocked, links: Some(links), .. }) = self.tasks.find(seq)
-        else {
-            return Vec::new();
-        };
-        // Its edges to its own spawners count as met.
-        let edges =
-            links.parents.iter().filter(|edge| !self.descends_from(links.spawned_by, edge.seq));
-        edges.map(|edge| edge.seq).collect()
     }
 
     /// Ties a blocked task to the dependencies that it waits for.
@@ -303,7 +337,7 @@ impl Scheduler {
             Some(TaskError::new(ErrorClass::Cancelled, &reason)),
         );
         self.forget(seq, spec);
-        self.member_ended(seq, membership(spec), true, false);
+        self.member_ended(seq, spec.member(), workflows::End::Failed(&cause), false);
         self.ended_workflows.extend(called_back_by(spec, spawned_by));
         batch.buried.insert(seq, cause.clone());
         let dependents = self.absent.remove(&seq).unwrap_or_default();

@@ -73,12 +73,26 @@ pub(crate) struct Links {
     pub(crate) holder: Option<Name>,
     /// Whether it waits for the end of its workflow.
     pub(crate) callback: bool,
+    /// Whether it waits for groups of its workflow.
+    pub(crate) groups: Awaits,
     /// Whether the retries of its kind were spent when its last attempt failed.
     pub(crate) over_budget: bool,
     /// Until when it is kept from the worker that it failed on, while it is ready; zero if it is not.
     pub(crate) kept_until: Timestamp,
     /// Workers that went away while they held it, since this server start.
     pub(crate) lost_workers: Vec<Name>,
+}
+
+/// Whether a task waits for groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// For none.
+    #[default]
+    Nothing,
+    /// It is blocked until all of them have settled.
+    Now,
+    /// It was let go.
+    Before,
 }
 
 /// A dependency, seen from either end.

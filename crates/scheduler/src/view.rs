@@ -9,7 +9,7 @@ use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, Token, WaitReason, 
 
 use crate::Scheduler;
 use crate::streams::NONE;
-use crate::table::{NOBODY, Task, band_of};
+use crate::table::{Awaits, NOBODY, Task, band_of};
 use crate::workers::{Group, Worker};
 
 /// Tasks that are looked at to find the position of one.
@@ -221,7 +221,9 @@ impl Scheduler {
     fn wait_reason(&self, task: &Task) -> Option<WaitReason> {
         match task.state {
             TaskState::Blocked => Some(
-                self.wait_for_workflow(task).unwrap_or_else(|| self.missing_dependencies(task)),
+                self.wait_for_workflow(task)
+                    .or_else(|| self.wait_for_group(task))
+                    .unwrap_or_else(|| self.missing_dependencies(task)),
             ),
             TaskState::Scheduled if task.retried => Some(WaitReason::Backoff {
                 until: task.ready_at,
@@ -239,6 +241,13 @@ impl Scheduler {
         task.links.as_ref().filter(|links| links.callback && links.missing == 0)?;
         let workflow = task.spec.workflow.as_ref()?;
         Some(WaitReason::WorkflowOpen { open: self.open_members(workflow.id) })
+    }
+
+    /// Why a task waits whose dependencies are met, if it waits for a group.
+    fn wait_for_group(&self, task: &Task) -> Option<WaitReason> {
+        task.links.as_ref().filter(|links| links.groups == Awaits::Now && links.missing == 0)?;
+        let (group, open) = self.open_group(&task.spec)?;
+        Some(WaitReason::GroupOpen { group: group.clone(), open })
     }
 
     fn missing_dependencies(&self, task: &Task) -> WaitReason {

@@ -10,17 +10,18 @@
 //! Counted is each member once when it comes to be open and once when it settles, wherever it waits. What ended before
 //! the scheduler heard of a workflow is in the store: the engine looks it up before a callback comes
 //! ([`crate::Input::WorkflowLookedUp`]). All of this is looked at when a step ends, so the order in a batch is of no
-//! matter.
+//! matter. The groups of a workflow are counted along; what becomes of who waits for one is decided in `groups`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use divvy_types::{Name, Seq, TaskSpec, Timestamp, WorkflowId, WorkflowRole};
+use divvy_types::{Member, Name, Seq, TaskSpec, Timestamp, WorkflowId, WorkflowRole};
 
+use crate::groups::Group;
 use crate::settle::cause;
 use crate::table::{Row, Task};
-use crate::{Action, Scheduler};
+use crate::{Action, FailedMember, Scheduler};
 
-/// Failed members of one workflow that are remembered. Beyond, the workflow has failed whatever is put back.
+/// Failed members of one workflow or group that are remembered. Beyond, it has failed whatever is put back.
 const FAILED_MAX: usize = 100_000;
 
 /// A workflow with open members or waiting callbacks.
@@ -36,16 +37,52 @@ pub(crate) struct Flow {
 /// What few workflows have.
 #[derive(Debug, Default)]
 struct Rare {
-    failed: BTreeSet<Seq>,
-    /// Whether more have failed than are remembered.
-    more_failed: bool,
+    failed: Failed,
     /// Tasks that wait for the end.
     callbacks: BTreeSet<Seq>,
+    groups: BTreeMap<Name, Group>,
+}
+
+/// Members that have failed.
+#[derive(Debug, Default)]
+pub(crate) struct Failed {
+    known: BTreeSet<Seq>,
+    /// Whether more have failed than are remembered.
+    more: bool,
+}
+
+impl Failed {
+    pub(crate) fn any(&self) -> bool {
+        self.more || !self.known.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, seq: Seq) {
+        if self.known.len() < FAILED_MAX {
+            self.known.insert(seq);
+        } else {
+            self.more = true;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, seq: Seq) {
+        self.known.remove(&seq);
+    }
+}
+
+/// How a member ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End<'a> {
+    /// It is done, and so are the children that it spawned.
+    Well,
+    /// It is dead or was cancelled: this is what happened.
+    Failed(&'a Name),
+    /// It is done, but a child of it has failed. That is a failure of its group, not of its workflow.
+    ChildFailed(&'a Name),
 }
 
 impl Flow {
     fn has_failed(&self) -> bool {
-        self.rare.as_ref().is_some_and(|rare| rare.more_failed || !rare.failed.is_empty())
+        self.rare.as_ref().is_some_and(|rare| rare.failed.any())
     }
 
     fn has_callbacks(&self) -> bool {
@@ -53,18 +90,24 @@ impl Flow {
     }
 
     fn fail(&mut self, seq: Seq) {
-        let rare = self.rare.get_or_insert_default();
-        if rare.failed.len() < FAILED_MAX {
-            rare.failed.insert(seq);
-        } else {
-            rare.more_failed = true;
-        }
+        self.rare.get_or_insert_default().failed.add(seq);
     }
-}
 
-/// The workflow that a task is a member of.
-pub(crate) fn membership(spec: &TaskSpec) -> Option<WorkflowId> {
-    spec.workflow.as_ref().filter(|workflow| workflow.role.is_member()).map(|workflow| workflow.id)
+    pub(crate) fn groups(&self) -> Option<&BTreeMap<Name, Group>> {
+        self.rare.as_ref().map(|rare| &rare.groups)
+    }
+
+    pub(crate) fn groups_mut(&mut self) -> Option<&mut BTreeMap<Name, Group>> {
+        self.rare.as_mut().map(|rare| &mut rare.groups)
+    }
+
+    pub(crate) fn group(&mut self, name: &Name) -> &mut Group {
+        let groups = &mut self.rare.get_or_insert_default().groups;
+        if !groups.contains_key(name) {
+            groups.insert(name.clone(), Group::default());
+        }
+        groups.get_mut(name).expect("a group that was made if it was missing")
+    }
 }
 
 /// The workflow whose end a task is to wait for. A child of a callback runs because that does.
@@ -91,33 +134,49 @@ impl Scheduler {
         self.workflows.range(range).map(|(id, _)| *id)
     }
 
-    pub(crate) fn workflow_looked_up(
-        &mut self,
-        workflow: WorkflowId,
-        spilled: u64,
-        failed: Option<Vec<Seq>>,
-    ) {
-        let open: Vec<bool> = failed
-            .iter()
-            .flatten()
-            .map(|seq| self.tasks.row_of(*seq).is_some() || self.settling.contains_key(seq))
-            .collect();
-        let flow = self.workflows.entry(workflow).or_default();
-        flow.open += spilled;
-        flow.looked_up |= failed.is_some();
+    /// At start: open members wait in the store.
+    pub(crate) fn members_recovered(&mut self, Member { workflow, group }: &Member, count: u64) {
+        let flow = self.workflows.entry(*workflow).or_default();
+        flow.open += count;
+        if let Some(group) = group {
+            flow.group(group).open += count;
+        }
+    }
+
+    pub(crate) fn workflow_looked_up(&mut self, workflow: WorkflowId, failed: Vec<FailedMember>) {
+        let open = |seq: Seq| self.tasks.row_of(seq).is_some() || self.settling.contains_key(&seq);
         // One that is open was put back, and the store has not heard of that yet.
-        for (seq, _) in failed.into_iter().flatten().zip(open).filter(|(_, open)| !open) {
+        let failed: Vec<FailedMember> =
+            failed.into_iter().filter(|member| !open(member.seq)).collect();
+        let flow = self.workflows.entry(workflow).or_default();
+        flow.looked_up = true;
+        for FailedMember { seq, groups } in failed {
             flow.fail(seq);
+            for (group, member) in groups {
+                flow.group(&group).failed.add(member);
+            }
         }
     }
 
     /// A member came to be open.
-    pub(crate) fn member_opened(&mut self, seq: Seq, workflow: Option<WorkflowId>) {
-        let Some(workflow) = workflow else { return };
-        let flow = self.workflows.entry(workflow).or_default();
+    pub(crate) fn member_opened(&mut self, seq: Seq, member: Option<&Member>) {
+        let Some(Member { workflow, group }) = member else { return };
+        let flow = self.workflows.entry(*workflow).or_default();
         flow.open += 1;
-        if let Some(rare) = &mut flow.rare {
-            rare.failed.remove(&seq);
+        if let Some(group) = group {
+            flow.group(group).open += 1;
+        }
+        self.not_failed_any_more(seq, member);
+    }
+
+    /// A failed member is put back, or about to be.
+    pub(crate) fn not_failed_any_more(&mut self, seq: Seq, member: Option<&Member>) {
+        let Some(Member { workflow, group }) = member else { return };
+        let flow = self.workflows.get_mut(workflow);
+        let Some(rare) = flow.and_then(|flow| flow.rare.as_mut()) else { return };
+        rare.failed.remove(seq);
+        if let Some(group) = group.as_ref().and_then(|group| rare.groups.get_mut(group)) {
+            group.failed.remove(seq);
         }
     }
 
@@ -125,18 +184,35 @@ impl Scheduler {
     pub(crate) fn member_ended(
         &mut self,
         seq: Seq,
-        workflow: Option<WorkflowId>,
-        failed: bool,
+        member: Option<Member>,
+        end: End<'_>,
         was_open: bool,
     ) {
-        let Some(workflow) = workflow else { return };
+        let Some(Member { workflow, group }) = member else { return };
         let flow = self.workflows.entry(workflow).or_default();
         flow.open = flow.open.saturating_sub(u64::from(was_open));
-        if failed {
+        if let End::Failed(_) = end {
             flow.fail(seq);
         }
         if flow.open == 0 {
             self.ended_workflows.push(workflow);
+        }
+        let Some(name) = group else { return };
+        let group = flow.group(&name);
+        if was_open {
+            group.ended(seq);
+        }
+        if group.open == 0 {
+            self.due.extend(group.waiters());
+        }
+        match end {
+            End::Failed(why) | End::ChildFailed(why) => {
+                self.group_failed(seq, workflow, &name, why);
+            }
+            End::Well if group.is_idle() => {
+                flow.groups_mut().map(|groups| groups.remove(&name));
+            }
+            End::Well => {}
         }
     }
 
@@ -190,7 +266,8 @@ impl Scheduler {
         true
     }
 
-    /// After recovery, workflows may have ended without anyone having been called back.
+    /// After recovery, workflows may have ended without anyone having been called back. Tasks that wait for groups are
+    /// looked at as they come.
     pub(crate) fn look_at_all_workflows(&mut self) {
         let waiting =
             self.workflows.iter().filter(|(_, flow)| flow.open == 0 || flow.has_callbacks());

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use divvy_types::{
-    Dependency, Matching, Name, OnConflict, Payload, RetryPolicy, RetryRule, SpecError, TaskId,
-    TaskSpec, Terms, Timestamp, Unique,
+    Dependency, GroupDependency, Matching, Name, OnConflict, Payload, RetryPolicy, RetryRule,
+    SpecError, TaskId, TaskSpec, Terms, Timestamp, Unique, Workflow,
 };
 
 use crate::client::Error;
@@ -222,6 +222,37 @@ impl TaskOptions {
         self
     }
 
+    /// Puts it into a group of its workflow, for others to wait for as a whole: [`TaskOptions::after_group`]. A task
+    /// outside of any workflow has no group.
+    pub fn group(mut self, group: impl Into<Name>) -> Self {
+        self.terms.group = Some(group.into());
+        self
+    }
+
+    /// Runs when every task of this group of its workflow is done, with all that they spawned, however many there are;
+    /// is cancelled if one of them fails for good. Tasks that join the group while it waits count too, and a group
+    /// without tasks keeps nobody waiting. Their results are not handed on: let them write what is needed where it can
+    /// be found.
+    pub fn after_group(self, group: impl Into<Name>) -> Self {
+        self.wait_for_group(group.into(), false)
+    }
+
+    /// Runs when every task of this group has ended, in whichever way.
+    pub fn after_group_optional(self, group: impl Into<Name>) -> Self {
+        self.wait_for_group(group.into(), true)
+    }
+
+    fn wait_for_group(mut self, group: Name, optional: bool) -> Self {
+        self.terms.after_groups.push(GroupDependency { group, optional });
+        self
+    }
+
+    /// Makes it a part of this workflow, if there is one.
+    pub(crate) fn labelled(mut self, workflow: Option<Box<Workflow>>) -> Self {
+        self.terms.workflow = workflow.or(self.terms.workflow);
+        self
+    }
+
     /// The spec of `task` under these options, submitted at `now`.
     pub(crate) fn spec<T: Task>(self, task: &T, now: Timestamp) -> Result<TaskSpec, Error> {
         let payload = serde_json::to_vec(task)
@@ -300,6 +331,8 @@ mod tests {
             base_ms: Some(9),
             ..RetryRule::default()
         };
+        let id = divvy_types::WorkflowId(1);
+        let label = Box::new(Workflow { id, name: "clip".into(), role: Default::default() });
         let options = TaskOptions::new()
             .needs(["gpu>=2", "region=eu"])
             .matching(Matching::Fallback)
@@ -318,7 +351,11 @@ mod tests {
             .fair_key("acme")
             .affinity("clip-42")
             .cost_hint(0)
-            .tags(["nightly"]);
+            .tags(["nightly"])
+            .labelled(Some(label.clone()))
+            .group("films")
+            .after_group("parts")
+            .after_group_optional("sound");
         let give_up =
             RetryRule { contains: Some("404".into()), limit: Some(0), ..RetryRule::default() };
         let (key, on_conflict) = ("report".into(), OnConflict::Replace);
@@ -334,7 +371,12 @@ mod tests {
             deadline: Some(Timestamp(1_001)),
             timeout_ms: Some(1_000),
             retry: RetryPolicy { limit: 7, rules: vec![give_up, rule], ..RetryPolicy::default() },
-            workflow: None,
+            workflow: Some(label),
+            group: Some("films".into()),
+            after_groups: vec![
+                GroupDependency { group: "parts".into(), optional: false },
+                GroupDependency { group: "sound".into(), optional: true },
+            ],
             unique: Some(Unique { key, window_ms: Some(3_000), on_conflict }),
             limits: vec!["api/acme".into(), "disk".into()],
             fair_key: Some("acme".into()),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use divvy_types::view::Upstream;
 use divvy_types::{
-    Fact, Lane, Name, OpenTask, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp,
-    Token, Verdict, WorkflowId,
+    Fact, Lane, Member, Name, OpenTask, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState,
+    Timestamp, Token, Verdict, WorkflowId,
 };
 
 use crate::members::{MemberRecord, Members};
@@ -170,10 +170,10 @@ pub enum Recovered {
     Open(OpenTask),
     /// A lane with tasks that wait in the store.
     Spilled(SpilledLane),
-    /// How many members of a workflow wait in the store.
+    /// How many members of a workflow, or of a group of it, wait in the store.
     SpilledMembers {
-        /// The workflow.
-        workflow: WorkflowId,
+        /// The workflow, and the group.
+        member: Member,
         /// How many.
         count: u64,
     },

@@ -46,7 +46,9 @@ pub use report::{AttemptOutcome, ErrorClass, Failure, FailureVerdict, TaskError}
 pub use retry::{RetryPolicy, RetryRule, RetryTerms};
 pub use schedule::{Schedule, ScheduleView};
 pub use settings::Settings;
-pub use spec::{Dependency, NewTask, SpecError, TaskSpec, Workflow, WorkflowRole};
+pub use spec::{
+    Dependency, GroupDependency, Member, NewTask, SpecError, TaskSpec, Workflow, WorkflowRole,
+};
 pub use state::TaskState;
 pub use submitted::{Conflict, Submitted};
 pub use terms::{Matching, OnConflict, Terms, Unique};

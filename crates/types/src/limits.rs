@@ -33,6 +33,10 @@ pub const RULE_TEXT_LEN_MAX: usize = 256;
 pub const CHECKPOINT_BYTES_MAX: usize = 256 << 10;
 /// Dependencies of one task.
 pub const AFTER_MAX: usize = 1_000;
+/// Characters of the name of a group.
+pub const GROUP_LEN_MAX: usize = 128;
+/// Groups that one task may wait for.
+pub const AFTER_GROUPS_MAX: usize = 100;
 /// Dependencies of all tasks of one batch together.
 pub const BATCH_EDGES_MAX: usize = 100_000;
 /// Tasks of one batch that are named as expected to be late; more are only counted.

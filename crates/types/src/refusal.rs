@@ -47,6 +47,7 @@ impl Refusal for SpecError {
             Self::BatchTooLarge { .. } => Some("tasks"),
             Self::SelfDependency { .. }
             | Self::Cycle { .. }
+            | Self::GroupCycle { .. }
             | Self::UnknownDependency { .. }
             | Self::TooManyEdges { .. }
             | Self::SkippedDependency { .. } => Some("after"),

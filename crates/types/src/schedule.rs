@@ -151,6 +151,8 @@ impl Template {
             run_at: None,
             deadline: None,
             workflow: None,
+            group: None,
+            after_groups: Vec::new(),
             unique: None,
             ..terms.into_inner()
         };
@@ -159,12 +161,15 @@ impl Template {
 
     /// Checks every field against its limit.
     pub fn validate(&self) -> Result<(), SpecError> {
-        let Terms { after, run_at, deadline, workflow, unique, .. } = &*self.terms;
+        let Terms { after, run_at, deadline, workflow, group, after_groups, unique, .. } =
+            &*self.terms;
         for (term, given) in [
             ("after", !after.is_empty()),
             ("run_at", run_at.is_some()),
             ("deadline", deadline.is_some()),
             ("workflow", workflow.is_some()),
+            ("group", group.is_some()),
+            ("after_groups", !after_groups.is_empty()),
             ("unique", unique.is_some()),
         ] {
             if given {
@@ -203,7 +208,7 @@ struct Head {
     deadline_ms: Option<u64>,
 }
 crate::beside_terms!(Head { kind, queue, payload, priority, deadline_ms }
-    without { after, run_at, deadline, workflow, unique });
+    without { after, run_at, deadline, workflow, group, after_groups, unique });
 
 impl<'de> Deserialize<'de> for Template {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

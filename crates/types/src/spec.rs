@@ -187,6 +187,52 @@ impl From<DependencyForm> for Dependency {
     }
 }
 
+/// What a task is a member of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Member {
+    /// The workflow.
+    pub workflow: WorkflowId,
+    /// The group of it, if it is in one.
+    pub group: Option<Name>,
+}
+
+/// An edge to all tasks of a group, whenever they come: while one of them has not settled, this one does not run.
+///
+/// In JSON either the name of the group, or an object with `group` and `optional`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "GroupForm")]
+pub struct GroupDependency {
+    /// The group of the task's own workflow.
+    pub group: Name,
+    /// Whether to run even if tasks of the group fail. A failed one cancels whoever requires the group.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a group, or an object with `group` and `optional`")]
+enum GroupForm {
+    Name(Name),
+    Full(GroupFields),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupFields {
+    group: Name,
+    #[serde(default)]
+    optional: bool,
+}
+
+impl From<GroupForm> for GroupDependency {
+    fn from(form: GroupForm) -> Self {
+        match form {
+            GroupForm::Name(group) => Self { group, optional: false },
+            GroupForm::Full(fields) => Self { group: fields.group, optional: fields.optional },
+        }
+    }
+}
+
 /// A label that ties tasks together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -255,6 +301,16 @@ pub enum SpecError {
         /// The one it waits for.
         other: TaskId,
     },
+    /// A task waits for one that waits for the group of the task.
+    #[error(
+        "after: task {task} would wait for itself, because what it depends on waits for its group `{group}`; use another group"
+    )]
+    GroupCycle {
+        /// The task.
+        task: TaskId,
+        /// Its group.
+        group: Name,
+    },
     /// A dependency that is neither in the batch nor known.
     #[error(
         "after: task {task} depends on {missing}, which is not known; submit it first or in the same batch"
@@ -266,7 +322,9 @@ pub enum SpecError {
         missing: TaskId,
     },
     /// More dependencies than allowed.
-    #[error("after: {count} dependencies, at most {max}; join them through intermediate tasks")]
+    #[error(
+        "after: {count} dependencies, at most {max}; put the tasks into a group and wait for that"
+    )]
     TooManyEdges {
         /// How many there are.
         count: usize,
@@ -335,7 +393,7 @@ impl SpecError {
             Self::Field { .. } => "invalid_field",
             Self::PayloadTooLarge { .. } => "payload_too_large",
             Self::SelfDependency { .. } => "self_dependency",
-            Self::Cycle { .. } => "dependency_cycle",
+            Self::Cycle { .. } | Self::GroupCycle { .. } => "dependency_cycle",
             Self::UnknownDependency { .. } => "unknown_dependency",
             Self::TooManyEdges { .. } => "too_many_dependencies",
             Self::BatchTooLarge { .. } => "batch_too_large",
@@ -386,6 +444,14 @@ mod tests {
         TaskSpec::new(TaskId(7), "noop")
     }
 
+    fn labelled(role: WorkflowRole) -> Option<Box<Workflow>> {
+        Some(Box::new(Workflow { id: WorkflowId(1), name: Name::default(), role }))
+    }
+
+    fn group(name: &str) -> GroupDependency {
+        GroupDependency { group: name.into(), optional: false }
+    }
+
     type Spoil = Box<dyn Fn(&mut TaskSpec)>;
 
     #[test]
@@ -415,7 +481,7 @@ mod tests {
                 Box::new(|s| s.retry.jitter_percent = 101),
             ),
             (
-                "after: 1001 dependencies, at most 1000; join them through intermediate tasks",
+                "after: 1001 dependencies, at most 1000; put the tasks into a group and wait for that",
                 Box::new(|s| s.after = vec![Dependency { task: TaskId(1), optional: false }; 1001]),
             ),
             (
@@ -423,12 +489,52 @@ mod tests {
                 Box::new(|s| s.after = vec![Dependency { task: TaskId(7), optional: false }]),
             ),
         ];
+        check_all(cases);
+        assert_eq!(spec().validate(), Ok(()));
+    }
+
+    fn check_all(cases: Vec<(&str, Spoil)>) {
         for (expected, spoil) in cases {
             let mut bad = spec();
             spoil(&mut bad);
             assert_eq!(bad.validate().unwrap_err().to_string(), expected);
         }
-        assert_eq!(spec().validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_group_is_a_part_of_a_workflow_and_no_task_waits_for_its_own() {
+        check_all(vec![
+            (
+                "group needs a workflow whose member the task is",
+                Box::new(|s| s.group = Some("a".into())),
+            ),
+            (
+                "group needs a workflow whose member the task is",
+                Box::new(|s| {
+                    s.workflow = labelled(WorkflowRole::OnSuccess);
+                    s.group = Some("a".into());
+                }),
+            ),
+            (
+                "after_groups needs a workflow whose member the task is",
+                Box::new(|s| s.after_groups = vec![group("a")]),
+            ),
+            (
+                "after_groups names `a`, the group of the task itself",
+                Box::new(|s| {
+                    s.workflow = labelled(WorkflowRole::Member);
+                    s.group = Some("a".into());
+                    s.after_groups = vec![group("b"), group("a")];
+                }),
+            ),
+            (
+                "after_groups names `a` twice",
+                Box::new(|s| {
+                    s.workflow = labelled(WorkflowRole::Member);
+                    s.after_groups = vec![group("a"), group("a")];
+                }),
+            ),
+        ]);
     }
 
     #[test]
@@ -445,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dependency_is_an_id_or_an_object() {
+    fn a_dependency_is_a_name_or_an_object() {
         let id = "00000000-0000-0000-0000-000000000009";
         let short: Dependency = serde_json::from_str(&format!("\"{id}\"")).unwrap();
         let full: Dependency =
@@ -453,5 +559,9 @@ mod tests {
         assert_eq!((short.task, short.optional), (TaskId(9), false));
         assert!(full.optional);
         assert!(serde_json::from_str::<Dependency>(r#"{"task":"x"}"#).is_err());
+        let short: GroupDependency = serde_json::from_str(r#""a""#).unwrap();
+        let full: GroupDependency =
+            serde_json::from_str(r#"{"group":"a","optional":true}"#).unwrap();
+        assert_eq!((short, full.optional), (group("a"), true));
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::*;
 use crate::need::Need;
-use crate::spec::{Dependency, SpecError, Workflow, check_name};
+use crate::spec::{Dependency, GroupDependency, Member, SpecError, Workflow, check_name};
 use crate::{Name, RetryPolicy, Timestamp};
 
 /// What may be said about a task besides what it is. Read as fields of [`crate::TaskSpec`].
@@ -44,6 +44,12 @@ pub struct Terms {
     /// The workflow that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workflow: Option<Box<Workflow>>,
+    /// The group of that workflow that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<Name>,
+    /// Groups of its workflow of which every task must settle first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub after_groups: Vec<GroupDependency>,
     /// Only one such task at a time, or within a window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
@@ -123,6 +129,17 @@ pub enum OnConflict {
 }
 
 impl Terms {
+    /// How many dependencies it has; a group is one.
+    pub fn edges(&self) -> usize {
+        self.after.len() + self.after_groups.len()
+    }
+
+    /// The workflow that the task is a member of, and its group there.
+    pub fn member(&self) -> Option<Member> {
+        let workflow = self.workflow.as_ref().filter(|workflow| workflow.role.is_member())?;
+        Some(Member { workflow: workflow.id, group: self.group.clone() })
+    }
+
     /// Checks every field against its limit.
     pub(crate) fn validate(&self) -> Result<(), SpecError> {
         count("needs", self.needs.len(), NEEDS_MAX)?;
@@ -144,6 +161,7 @@ impl Terms {
                 return Err(SpecError::field("unique.window_ms", problem));
             }
         }
+        self.validate_groups()?;
         count("limits", self.limits.len(), LIMITS_MAX)?;
         for limit in &self.limits {
             check_name("limits", limit, LIMIT_LEN_MAX)?;
@@ -155,6 +173,39 @@ impl Terms {
         for (field, key) in [("fair_key", &self.fair_key), ("affinity", &self.affinity)] {
             if let Some(key) = key {
                 check_name(field, key, KEY_LEN_MAX)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A group is a part of a workflow, and nobody waits for the group that it is in.
+    fn validate_groups(&self) -> Result<(), SpecError> {
+        let member = self.workflow.as_ref().is_some_and(|workflow| workflow.role.is_member());
+        let needs_workflow = |field| match member {
+            true => Ok(()),
+            false => {
+                Err(SpecError::field(field, "needs a workflow whose member the task is".into()))
+            }
+        };
+        if let Some(group) = &self.group {
+            needs_workflow("group")?;
+            check_name("group", group, GROUP_LEN_MAX)?;
+        }
+        let edges = &self.after_groups;
+        if edges.is_empty() {
+            return Ok(());
+        }
+        needs_workflow("after_groups")?;
+        count("after_groups", edges.len(), AFTER_GROUPS_MAX)?;
+        for (place, edge) in edges.iter().enumerate() {
+            check_name("after_groups", &edge.group, GROUP_LEN_MAX)?;
+            if edges[..place].iter().any(|other| other.group == edge.group) {
+                let problem = format!("names `{}` twice", edge.group);
+                return Err(SpecError::field("after_groups", problem));
+            }
+            if self.group.as_ref() == Some(&edge.group) {
+                let problem = format!("names `{}`, the group of the task itself", edge.group);
+                return Err(SpecError::field("after_groups", problem));
             }
         }
         Ok(())

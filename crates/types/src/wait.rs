@@ -22,6 +22,13 @@ pub enum WaitReason {
         /// One that is missing, where it is at hand.
         first: Option<TaskId>,
     },
+    /// Tasks of a group that it waits for have not settled yet.
+    GroupOpen {
+        /// The group.
+        group: Name,
+        /// How many.
+        open: u64,
+    },
     /// Its `run_at` lies ahead.
     Scheduled {
         /// When it becomes ready.
@@ -107,6 +114,9 @@ impl fmt::Display for WaitReason {
             Self::Dependencies { missing, total, first } => {
                 write!(f, "waits for {missing} of {total} dependencies")?;
                 first.map_or(Ok(()), |task| write!(f, " (such as {task})"))
+            }
+            Self::GroupOpen { group, open } => {
+                write!(f, "waits for the group `{group}`; {open} task(s) of it are open")
             }
             Self::Scheduled { until } => write!(f, "scheduled for {until}"),
             Self::Backoff { until, attempts, budget_spent } => {

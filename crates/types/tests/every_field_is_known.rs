@@ -29,6 +29,8 @@ fn the_sample_sets_every_field() {
         timeout_ms,
         retry,
         workflow,
+        group,
+        after_groups,
         unique,
         limits,
         fair_key,
@@ -44,6 +46,8 @@ fn the_sample_sets_every_field() {
     assert_ne!(timeout_ms, bare.timeout_ms);
     assert_ne!(retry, bare.retry);
     assert_ne!(workflow, bare.workflow);
+    assert_ne!(group, bare.group);
+    assert_ne!(after_groups, bare.after_groups);
     assert_ne!(unique, bare.unique);
     assert_ne!(limits, bare.limits);
     assert_ne!(fair_key, bare.fair_key);
@@ -69,7 +73,8 @@ fn a_task_with_every_field_is_written_as_it_was_read_with_an_id_or_without() {
 fn a_template_has_every_field_that_can_be_the_same_at_every_tick() {
     let mut task: Value = serde_json::from_str(EVERY_FIELD).unwrap();
     let fields = task.as_object_mut().unwrap();
-    let single = ["id", "after", "run_at", "deadline", "workflow", "unique"];
+    let single =
+        ["id", "after", "run_at", "deadline", "workflow", "group", "after_groups", "unique"];
     let single = single.map(|name| (name, fields.remove(name).unwrap()));
     for (single, value) in single {
         let mut wrong = fields.clone();
@@ -87,6 +92,7 @@ fn a_template_has_every_field_that_can_be_the_same_at_every_tick() {
     let mut expected = sample();
     (expected.run_at, expected.deadline) = (Some(tick), Some(Timestamp(65_000_000)));
     (expected.workflow, expected.unique) = (None, None);
+    (expected.group, expected.after_groups) = (None, Vec::new());
     expected.after.clear();
     assert_eq!(schedule.task.spec(expected.id, tick), expected);
 }

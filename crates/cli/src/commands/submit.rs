@@ -297,6 +297,9 @@ mod tests {
             timeout_ms: Some(5_000),
             retry: divvy_types::RetryPolicy { limit: 1, ..Default::default() },
             workflow: None,
+            // Without a workflow there are no groups.
+            group: None,
+            after_groups: Vec::new(),
             unique: Some(Unique {
                 key: "acme".into(),
                 window_ms: Some(600_000),

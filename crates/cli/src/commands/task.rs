@@ -203,6 +203,12 @@ pub(super) fn term_facts(terms: &Terms, now: Timestamp) -> Vec<(String, String)>
                 Some(window) => format!("{} (within {})", unique.key, span(window)),
                 None => format!("{} (while it is open)", unique.key),
             }),
+            "after_groups" => {
+                let weight = |optional| if optional { " (optional)" } else { "" };
+                let edges = terms.after_groups.iter();
+                let edges = edges.map(|edge| format!("{}{}", edge.group, weight(edge.optional)));
+                Some(edges.collect::<Vec<_>>().join(", "))
+            }
             _ => Some(plain(value)),
         };
         let name = name.trim_end_matches("_ms").replace('_', " ");

@@ -1,6 +1,6 @@
 //! From names to ids: resolves dependencies, finds cycles, checks every task, and says where in the file a mistake is.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use anyhow::Result;
 use divvy_types::{
@@ -32,6 +32,7 @@ pub(super) fn specs(
     check_twice(source, &tasks)?;
     check_names(source, &tasks, &ids)?;
     check_callbacks(source, &tasks, members)?;
+    check_groups(source, &tasks)?;
     check_cycles(source, &tasks)?;
     let specs = tasks.iter().zip(roles).map(|((name, entry), role)| {
         let label = Workflow { role, ..workflow.clone() };
@@ -83,7 +84,7 @@ type Named = (serde_saphyr::Spanned<String>, Entry);
 
 /// A name stands for one task, in whichever part of the file.
 fn check_twice(source: &str, tasks: &[Named]) -> Result<()> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     match tasks.iter().find(|(name, _)| !seen.insert(name.value.as_str())) {
         None => Ok(()),
         Some((name, _)) => {
@@ -107,6 +108,26 @@ fn check_callbacks(source: &str, tasks: &[Named], members: usize) -> Result<()> 
                 let cure = "move it under `on_success:` or `on_failure:` too";
                 return Err(Failure::usage(text).cure(cure).into());
             }
+        }
+    }
+    Ok(())
+}
+
+/// A group without tasks keeps nobody waiting, so one that no task of the file is in is a slip of the pen.
+fn check_groups(source: &str, tasks: &[Named]) -> Result<()> {
+    let groups: HashSet<&str> =
+        tasks.iter().filter_map(|(_, entry)| entry.terms.group.as_deref()).collect();
+    for (name, entry) in tasks {
+        let mut unknown =
+            entry.terms.after_groups.iter().filter(|edge| !groups.contains(edge.group.as_str()));
+        if let Some(edge) = unknown.next() {
+            let place = format!("{source}:{}:{}", name.referenced.line(), name.referenced.column());
+            let hint = crate::suggest::hint(&edge.group, groups.iter().copied());
+            let text = format!(
+                "{place}: task `{}` waits for the group `{}`, in which no task of this file is{hint}",
+                name.value, edge.group
+            );
+            return Err(Failure::usage(text).into());
         }
     }
     Ok(())

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
 
 mod a_backlog_larger_than_the_window_is_worked_off_in_order;
+mod a_group_of_twenty_thousand_tasks;
 mod a_repeated_submit_is_the_same_task;
 mod a_report_under_an_old_token_changes_nothing;
 mod a_restart_goes_on_where_it_stopped;

@@ -2,8 +2,8 @@
 
 use divvy_proto::{granted_spec_from_wire, spec_from_wire, spec_to_wire, v1};
 use divvy_types::{
-    Dependency, ErrorClass, Matching, Name, OnConflict, Payload, RetryPolicy, RetryRule, TaskId,
-    TaskSpec, Terms, Timestamp, Unique, Workflow, WorkflowId, WorkflowRole,
+    Dependency, ErrorClass, GroupDependency, Matching, Name, OnConflict, Payload, RetryPolicy,
+    RetryRule, TaskId, TaskSpec, Terms, Timestamp, Unique, Workflow, WorkflowId, WorkflowRole,
 };
 use proptest::option;
 use proptest::prelude::*;
@@ -44,6 +44,11 @@ fn all_terms() -> Terms {
         affinity: Some("clip-42".into()),
         cost_hint: Some(0),
         tags: vec!["nightly".into()],
+        group: Some("films".into()),
+        after_groups: vec![
+            GroupDependency { group: "parts".into(), optional: false },
+            GroupDependency { group: "sound".into(), optional: true },
+        ],
     }
 }
 
@@ -74,6 +79,8 @@ fn each_term_survives_alone() {
         Terms { affinity: all.affinity.clone(), ..none() },
         Terms { cost_hint: all.cost_hint, ..none() },
         Terms { tags: all.tags.clone(), ..none() },
+        Terms { group: all.group.clone(), ..none() },
+        Terms { after_groups: all.after_groups.clone(), ..none() },
         all,
     ];
     for terms in cases {

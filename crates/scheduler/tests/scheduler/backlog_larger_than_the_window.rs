@@ -189,7 +189,7 @@ fn a_task_in_the_store_blocks_its_dependents_and_its_cancel_reaches_them() {
         seq: Seq(number),
         task: spec(number).id,
         lane,
-        workflow: None,
+        member: None,
         reason: "asked".into(),
     };
     spilling.feed(cancel(40));

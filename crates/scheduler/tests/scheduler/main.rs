@@ -11,6 +11,7 @@ mod capabilities_are_matched;
 mod dependents_wait_for_parents;
 mod failed_attempts_are_retried;
 mod fair_shares;
+mod groups_are_waited_for;
 mod late_tasks_are_told;
 mod least_slack_goes_first;
 mod limits_hold;

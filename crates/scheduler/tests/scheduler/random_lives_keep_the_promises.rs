@@ -597,7 +597,7 @@ impl Model {
                     seq,
                     task: task.spec.id,
                     lane,
-                    workflow: None,
+                    member: None,
                     reason: "asked".into(),
                 });
             }
@@ -669,7 +669,7 @@ impl Model {
                 task: id,
                 failed,
                 spawned_by,
-                workflow: None,
+                member: None,
             });
         }
         let open =

@@ -1,6 +1,6 @@
-//! Random workflows with callbacks, children, failures, cancels, replays, resumes, spills and restarts. A model that
-//! knows only the facts checks that open members are counted right and that callbacks run when, and only when, they
-//! should. At the end everything ends, and nothing of any workflow stays behind.
+//! Random workflows with callbacks, groups, children, failures, cancels, replays, resumes, spills and restarts. A model
+//! that knows only the facts checks that open members are counted right, and that callbacks and tasks that wait for
+//! groups run when, and only when, they should. At the end everything ends, and nothing of any workflow stays behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,13 +8,14 @@ use std::sync::Arc;
 use divvy_scheduler::*;
 use divvy_types::fact::Replay;
 use divvy_types::{
-    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, OpenTask,
-    Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerHello, WorkerKey,
-    Workflow, WorkflowId, WorkflowRole,
+    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, GroupDependency, Lane,
+    Machine, Member, Name, OpenTask, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState,
+    Timestamp, Token, WorkerHello, WorkerKey, Workflow, WorkflowId, WorkflowRole,
 };
 use proptest::prelude::*;
 
 const FLOWS: u8 = 2;
+const GROUPS: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Clone, Debug)]
 struct Shape {
@@ -22,6 +23,10 @@ struct Shape {
     workflow: u8,
     role: u8,
     parents: Vec<(u64, bool)>,
+    /// One of [`GROUPS`].
+    group: Option<usize>,
+    /// Groups that it waits for, and whether they are optional.
+    awaits: BTreeMap<usize, bool>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,11 +44,14 @@ enum Op {
 fn shape() -> impl Strategy<Value = Shape> {
     let parents = prop::collection::vec((1u64..8, any::<bool>()), 0..3);
     let role = prop_oneof![6 => Just(0u8), 1 => Just(1u8), 1 => Just(2u8)];
-    (0..=FLOWS, role, parents).prop_map(|(workflow, role, parents)| Shape {
-        workflow,
-        role,
-        parents,
-    })
+    let group = prop::option::weighted(0.5, 0..GROUPS.len());
+    let awaits = prop_oneof![
+        2 => Just(BTreeMap::new()),
+        1 => prop::collection::btree_map(0..GROUPS.len(), any::<bool>(), 1..3),
+    ];
+    (0..=FLOWS, role, parents, group, awaits).prop_map(
+        |(workflow, role, parents, group, awaits)| Shape { workflow, role, parents, group, awaits },
+    )
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -70,6 +78,8 @@ struct Stored {
     outcome: Option<TaskState>,
     reason: String,
     replayed: bool,
+    /// Was put back, or was open when the server stopped: it does not mind members that have failed before.
+    excused: bool,
     /// Depends on a callback, so nothing may depend on it here: that could be a circle.
     tainted: bool,
 }
@@ -82,6 +92,10 @@ impl Stored {
     fn is_member_of(&self, flow: WorkflowId) -> bool {
         let label = self.spec.workflow.as_ref();
         label.is_some_and(|label| label.id == flow && label.role.is_member())
+    }
+
+    fn is_in(&self, flow: WorkflowId, group: &Name) -> bool {
+        self.is_member_of(flow) && self.spec.group.as_ref() == Some(group)
     }
 
     fn is_failed(&self) -> bool {
@@ -179,6 +193,7 @@ impl Model {
                     outcome,
                     reason,
                     replayed,
+                    excused: false,
                     tainted,
                 };
                 assert!(self.tasks.insert(seq, task).is_none());
@@ -190,7 +205,7 @@ impl Model {
                 let task = self.tasks.get_mut(&seq).unwrap();
                 assert!(task.is_failed());
                 (task.outcome, task.spilled, task.replayed) = (None, None, !replay.keep_edges);
-                task.put_back_at = Some(at);
+                (task.put_back_at, task.excused) = (Some(at), true);
             }
             Fact::Unspilled { lane, upto } => {
                 let mine = self.tasks.range_mut(..=upto).map(|(_, task)| task);
@@ -209,8 +224,8 @@ impl Model {
         (task.outcome, task.reason) = (Some(state), reason.to_owned());
     }
 
-    fn open_members(&self, flow: WorkflowId) -> u64 {
-        let members = self.tasks.iter().filter(|(_, task)| task.is_member_of(flow));
+    fn count_open(&self, is_wanted: impl Fn(&Stored) -> bool) -> u64 {
+        let members = self.tasks.iter().filter(|(_, task)| is_wanted(task));
         let open = members.filter(|(seq, task)| {
             let settling = self.scheduler.state(**seq) == Some(TaskState::Done);
             task.outcome.is_none() || settling
@@ -218,9 +233,34 @@ impl Model {
         open.count() as u64
     }
 
+    fn open_members(&self, flow: WorkflowId) -> u64 {
+        self.count_open(|task| task.is_member_of(flow))
+    }
+
     fn failed_members(&self, flow: WorkflowId) -> Vec<Seq> {
         let members = self.tasks.iter().filter(|(_, task)| task.is_member_of(flow));
         members.filter(|(_, task)| task.is_failed()).map(|(seq, _)| *seq).collect()
+    }
+
+    /// Groups that fail with a task: its own, and those of the tasks that spawned it.
+    fn groups_failing_with(&self, flow: WorkflowId, seq: Seq) -> Vec<(Name, Seq)> {
+        let line = std::iter::once(seq).chain(self.spawners(seq));
+        let members = line.filter(|seq| self.tasks[seq].is_member_of(flow));
+        members.filter_map(|seq| Some((self.tasks[&seq].spec.group.clone()?, seq))).collect()
+    }
+
+    /// The first group that a task waits for, with members that are open; and one that it requires, with one failed.
+    fn obstacles(&self, task: &Stored) -> (Option<Name>, Option<Name>) {
+        let Some(label) = &task.spec.workflow else { return (None, None) };
+        let edges = &task.spec.after_groups;
+        let open = |group: &Name| self.count_open(|task| task.is_in(label.id, group)) > 0;
+        let failed = |group: &Name| {
+            self.tasks.values().any(|task| task.is_in(label.id, group) && task.is_failed())
+        };
+        let first = edges.iter().find(|edge| open(&edge.group)).map(|edge| edge.group.clone());
+        let required = edges.iter().filter(|edge| !edge.optional);
+        let broken = required.map(|edge| &edge.group).find(|group| failed(group)).cloned();
+        (first, broken)
     }
 
     /// The worker takes whatever is ready, so a callback is granted in the step in which it is let go.
@@ -230,6 +270,11 @@ impl Model {
             let parent = Seq(edge.task.0 as u64);
             assert!(self.met.contains(&parent), "{seq:?} before {parent:?}");
             assert!(!self.awaits.contains(&(seq, parent)), "{seq:?} before {parent:?} again");
+        }
+        if !task.replayed {
+            let (open, failed) = self.obstacles(task);
+            assert_eq!(open, None, "{seq:?} runs before a group that it waits for has settled");
+            assert!(task.excused || failed.is_none(), "{seq:?} runs in spite of {failed:?}");
         }
         let Some(label) = task.spec.workflow.as_ref().filter(|label| !label.role.is_member())
         else {
@@ -282,6 +327,15 @@ impl Model {
                     role,
                 })),
             };
+            if spec.member().is_some() {
+                spec.group = shape.group.map(|group| GROUPS[group].into());
+                let awaits = shape.awaits.iter().filter(|(group, _)| shape.group != Some(**group));
+                let edge = |(group, optional): (&usize, &bool)| GroupDependency {
+                    group: GROUPS[*group].into(),
+                    optional: *optional,
+                };
+                spec.after_groups = awaits.map(edge).collect();
+            }
             let free = spec.workflow.is_none() && spawner.is_none();
             let may = |parent: Seq| match self.tasks.get(&parent) {
                 // Another one of the batch; whether that is a callback is not looked at.
@@ -300,7 +354,25 @@ impl Model {
             let parents = spec.after.iter().map(|edge| self.parent(edge)).collect();
             tasks.push(Submission { seq: Seq(number), parents, spec: Arc::new(spec) });
         }
+        if self.is_refused(&tasks) {
+            for task in &mut tasks {
+                let spec = Arc::make_mut(&mut task.spec);
+                (spec.group, spec.after_groups) = (None, Vec::new());
+            }
+        }
         tasks
+    }
+
+    /// Whether tasks of a batch would wait for themselves; the engine asks the same.
+    fn is_refused(&self, tasks: &[Submission]) -> bool {
+        let specs: Vec<TaskSpec> = tasks.iter().map(|task| TaskSpec::clone(&task.spec)).collect();
+        let joining = tasks.iter().map(|task| Joining {
+            seq: task.seq,
+            spec: &task.spec,
+            parents: &task.parents,
+        });
+        let joining: Vec<Joining<'_>> = joining.collect();
+        admit::check_batch(&specs).is_err() || self.scheduler.circle_of(&joining).is_some()
     }
 
     fn stored(&self, seq: Seq) -> RecoveredTask {
@@ -317,8 +389,25 @@ impl Model {
 
     fn look_up(&mut self, workflow: WorkflowId) {
         if !self.scheduler.knows_workflow(workflow) {
-            let failed = Some(self.failed_members(workflow));
-            self.feed(Input::WorkflowLookedUp { workflow, spilled: 0, failed });
+            let failed = self
+                .failed_members(workflow)
+                .into_iter()
+                .map(|seq| FailedMember { seq, groups: self.groups_failing_with(workflow, seq) });
+            let failed = failed.collect();
+            self.feed(Input::WorkflowLookedUp { workflow, failed });
+        }
+    }
+
+    /// Looks up the workflows whose end new tasks wait for, unless they were spawned, or whose groups.
+    fn look_up_for(&mut self, tasks: &[Submission], spawned: bool) {
+        let specs = tasks.iter().map(|task| &task.spec);
+        let wanted = specs.filter_map(|spec| {
+            let label = spec.workflow.as_ref()?;
+            let callback = !label.role.is_member() && !spawned;
+            (callback || !spec.after_groups.is_empty()).then_some(label.id)
+        });
+        for workflow in wanted.collect::<BTreeSet<_>>() {
+            self.look_up(workflow);
         }
     }
 
@@ -327,16 +416,13 @@ impl Model {
         match op {
             Op::Submit(shapes) => {
                 let tasks = self.submissions(&shapes, None);
-                let labels = tasks.iter().filter_map(|task| task.spec.workflow.as_ref());
-                let awaited = labels.filter(|label| !label.role.is_member()).map(|label| label.id);
-                for workflow in awaited.collect::<BTreeSet<_>>() {
-                    self.look_up(workflow);
-                }
+                self.look_up_for(&tasks, false);
                 self.feed(Input::TasksSubmitted(tasks));
             }
             Op::Finish(which, children) => {
                 if let Some((seq, token)) = self.pick(which) {
                     let spawned = self.submissions(&children, Some(seq));
+                    self.look_up_for(&spawned, true);
                     let end = AttemptEnd::Finished { result: Payload::null(), spawned };
                     self.report(seq, token, end);
                 }
@@ -383,10 +469,8 @@ impl Model {
         let reason = "asked".into();
         match task.spilled {
             Some(lane) if task.outcome.is_none() => {
-                let label = task.spec.workflow.as_ref();
-                let workflow = label.filter(|label| label.role.is_member()).map(|label| label.id);
-                let task = task.spec.id;
-                self.feed(Input::SpilledCancelled { seq, task, lane, workflow, reason });
+                let (member, task) = (task.spec.member(), task.spec.id);
+                self.feed(Input::SpilledCancelled { seq, task, lane, member, reason });
             }
             _ => self.feed(Input::CancelRequested { seq, reason }),
         }
@@ -404,7 +488,14 @@ impl Model {
             let hopeless = |seq: &Seq| {
                 let edges = self.tasks[seq].spec.after.iter().filter(|edge| !edge.optional);
                 let mut parents = edges.map(|edge| Seq(edge.task.0 as u64));
+                let mut groups =
+                    self.tasks[seq].spec.after_groups.iter().filter(|edge| !edge.optional);
+                let stays_failed = |group: &Name| {
+                    let mut members = self.tasks.iter().filter(|(_, task)| task.is_in(flow, group));
+                    members.any(|(seq, task)| task.is_failed() && !chosen.contains(seq))
+                };
                 parents.any(|parent| !self.may_become_well(parent, &chosen))
+                    || groups.any(|edge| stays_failed(&edge.group))
             };
             let gone: Vec<Seq> = chosen.iter().copied().filter(hopeless).collect();
             if gone.is_empty() {
@@ -423,7 +514,8 @@ impl Model {
             mine && task.is_failed() && task.reason == "the workflow failed"
         });
         let callbacks: Vec<Seq> = callbacks.map(|(seq, _)| *seq).collect();
-        if !callbacks.is_empty() {
+        let grouped = chosen.iter().any(|seq| !self.tasks[seq].spec.after_groups.is_empty());
+        if !callbacks.is_empty() || grouped {
             self.look_up(flow);
         }
         let spawners: BTreeSet<Seq> = chosen.iter().flat_map(|seq| self.spawners(*seq)).collect();
@@ -442,10 +534,9 @@ impl Model {
 
     fn spawner(&self, seq: Seq, chosen: &BTreeSet<Seq>) -> Spawner {
         let task = &self.tasks[&seq];
-        let label = task.spec.workflow.as_ref();
-        let workflow = label.filter(|label| label.role.is_member()).map(|label| label.id);
+        let (member, spawned_by) = (task.spec.member(), task.spawned_by);
         let failed = !self.may_become_well(seq, chosen);
-        Spawner { seq, task: task.spec.id, failed, spawned_by: task.spawned_by, workflow }
+        Spawner { seq, task: task.spec.id, failed, spawned_by, member }
     }
 
     fn may_become_well(&self, seq: Seq, chosen: &BTreeSet<Seq>) -> bool {
@@ -484,15 +575,16 @@ impl Model {
         self.loads.clear();
         self.running.clear();
         self.scheduler = Scheduler::new(Self::options(self.epoch));
+        self.tasks.values_mut().for_each(|task| task.excused = true);
         self.join();
         let open = |task: &&Stored| task.outcome.is_none();
-        let mut spilled: BTreeMap<WorkflowId, u64> = BTreeMap::new();
+        let mut spilled: BTreeMap<Member, u64> = BTreeMap::new();
         let mut lanes: BTreeMap<Lane, (u64, Arc<TaskSpec>)> = BTreeMap::new();
         for task in self.tasks.values().filter(open) {
             let Some(lane) = task.spilled else { continue };
             lanes.entry(lane).or_insert_with(|| (0, task.spec.clone())).0 += 1;
-            if let Some(label) = &task.spec.workflow {
-                *spilled.entry(label.id).or_default() += 1;
+            if let Some(member) = task.spec.member() {
+                *spilled.entry(member).or_default() += 1;
             }
         }
         let present = self.tasks.iter().filter(|(_, task)| open(task) && task.spilled.is_none());
@@ -500,14 +592,12 @@ impl Model {
         let settling: BTreeSet<Seq> = present.iter().flat_map(|seq| self.spawners(*seq)).collect();
         for seq in settling {
             let task = &self.tasks[&seq];
-            let label = task.spec.workflow.as_ref();
-            let workflow = label.filter(|label| label.role.is_member()).map(|label| label.id);
             let failed = self.family_failed(seq);
-            let (task, spawned_by) = (task.spec.id, task.spawned_by);
-            self.feed(Input::SettlingRecovered { seq, task, failed, spawned_by, workflow });
+            let (member, task, spawned_by) = (task.spec.member(), task.spec.id, task.spawned_by);
+            self.feed(Input::SettlingRecovered { seq, task, failed, spawned_by, member });
         }
-        for (workflow, count) in spilled {
-            self.feed(Input::WorkflowLookedUp { workflow, spilled: count, failed: None });
+        for (member, count) in spilled {
+            self.feed(Input::MembersRecovered { member, count });
         }
         for flow in 1..=FLOWS {
             self.look_up(WorkflowId(flow.into()));
@@ -531,6 +621,20 @@ impl Model {
         for flow in 1..=FLOWS {
             let flow = WorkflowId(flow.into());
             assert_eq!(self.scheduler.open_members(flow), self.open_members(flow), "{flow:?}");
+            for group in GROUPS.map(Name::from) {
+                let open = self.count_open(|task| task.is_in(flow, &group));
+                assert_eq!(self.scheduler.open_in_group(flow, &group), open, "{flow:?} {group}");
+            }
+        }
+        let waiting = self.tasks.iter().filter(|(seq, task)| {
+            let blocked = self.scheduler.state(**seq) == Some(TaskState::Blocked);
+            blocked && !task.spec.after_groups.is_empty()
+        });
+        for (seq, task) in waiting {
+            let (open, failed) = self.obstacles(task);
+            let why = open.is_some() || !task.spec.after.is_empty();
+            assert!(why, "{seq:?} waits for nothing");
+            assert!(task.excused || failed.is_none(), "{seq:?} waits in spite of {failed:?}");
         }
         let open = self.tasks.values().filter(|task| task.outcome.is_none());
         let held = open.filter(|task| task.spilled.is_none()).count();

@@ -126,14 +126,14 @@ fn a_task_that_was_settling_keeps_its_dependents_until_its_children_are_done() {
             task: TaskId(2),
             failed: false,
             spawned_by: Some(Seq(1)),
-            workflow: None,
+            member: None,
         });
         world.feed(Input::SettlingRecovered {
             seq: Seq(1),
             task: TaskId(1),
             failed: false,
             spawned_by: None,
-            workflow: None,
+            member: None,
         });
         let mut child = recovered(spec(3));
         child.open.spawned_by = Some(Seq(2));
@@ -163,7 +163,7 @@ fn a_dependency_that_was_met_before_a_replay_does_not_tie_a_knot() {
         task: TaskId(1),
         failed: false,
         spawned_by: None,
-        workflow: None,
+        member: None,
     });
     world.feed(Input::TaskRecovered(recovered(after(spec(2), &[(1, true)]))));
     let mut child = recovered(after(spec(3), &[(2, false)]));
@@ -191,8 +191,8 @@ fn a_dependency_that_was_met_before_a_resume_does_not_tie_a_knot() {
     let mut world = restarted();
     world.join(1, 10);
     let (seq, task) = (Seq(1), TaskId(1));
-    let (failed, spawned_by, workflow) = (false, None, None);
-    world.feed(Input::SettlingRecovered { seq, task, failed, spawned_by, workflow });
+    let (failed, spawned_by, member) = (false, None, None);
+    world.feed(Input::SettlingRecovered { seq, task, failed, spawned_by, member });
     world.feed(Input::TaskRecovered(put_back(after(spec(2), &[(1, false)]))));
     // Task 3 was put back with task 2, so it does wait for that.
     world.feed(Input::TaskRecovered(put_back(after(spec(3), &[(2, true)]))));

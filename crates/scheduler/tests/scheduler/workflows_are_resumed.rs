@@ -1,10 +1,10 @@
 //! Failed tasks of a workflow that are put back wait for each other as before; what is done stays done.
 
 use crate::support::*;
-use divvy_scheduler::{Input, ParentState, RecoveredTask, Spawner};
+use divvy_scheduler::{FailedMember, Input, ParentState, RecoveredTask, Spawner};
 use divvy_types::fact::Replay;
 use divvy_types::{
-    FailureVerdict, Seq, TaskId, TaskSpec, TaskState, Workflow, WorkflowId, WorkflowRole,
+    FailureVerdict, Member, Seq, TaskId, TaskSpec, TaskState, Workflow, WorkflowId, WorkflowRole,
 };
 
 const FLOW: WorkflowId = WorkflowId(7);
@@ -45,7 +45,7 @@ fn spawner(number: u64, spawned_by: Option<u64>) -> Spawner {
         task: TaskId(number.into()),
         failed: false,
         spawned_by: spawned_by.map(Seq),
-        workflow: Some(FLOW),
+        member: Some(Member { workflow: FLOW, group: None }),
     }
 }
 
@@ -111,8 +111,8 @@ fn a_workflow_that_is_resumed_calls_back_at_its_second_end() {
     world.end(1, 1, failure(FailureVerdict::Dead));
     assert_eq!(world.cancel_reason(9).unwrap(), "the workflow failed");
 
-    let failed = Some(vec![Seq(1)]);
-    world.feed(Input::WorkflowLookedUp { workflow: FLOW, spilled: 0, failed });
+    let failed = vec![FailedMember { seq: Seq(1), groups: Vec::new() }];
+    world.feed(Input::WorkflowLookedUp { workflow: FLOW, failed });
     put_back(&mut world, vec![], vec![recovered(member(1, &[])), recovered(success)], &[]);
     assert_eq!(world.state(9), Some(TaskState::Blocked));
     world.end(1, 1, finished());

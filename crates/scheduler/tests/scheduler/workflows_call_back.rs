@@ -1,7 +1,7 @@
 //! Tasks that run when a workflow has ended: which, when, and what keeps them waiting.
 
 use crate::support::*;
-use divvy_scheduler::{Action, Input, Options};
+use divvy_scheduler::{Action, FailedMember, Input, Options};
 use divvy_types::fact::Replay;
 use divvy_types::{
     FailureVerdict, Lane, Seq, TaskSpec, TaskState, WaitReason, Workflow, WorkflowId, WorkflowRole,
@@ -32,6 +32,11 @@ fn world(members: Vec<TaskSpec>) -> World {
     // The order in the batch is of no matter.
     world.submit([vec![success], members, vec![failure]].concat());
     world
+}
+
+fn looked_up(failed: &[Seq]) -> Input {
+    let failed = failed.iter().map(|seq| FailedMember { seq: *seq, groups: Vec::new() });
+    Input::WorkflowLookedUp { workflow: FLOW, failed: failed.collect() }
 }
 
 fn forgets_the_workflow(world: &World) -> bool {
@@ -147,7 +152,7 @@ fn a_callback_that_comes_after_the_end_is_let_go_at_once() {
         let mut world = World::new();
         world.join(1, 100);
         assert!(!world.scheduler.knows_workflow(FLOW));
-        world.feed(Input::WorkflowLookedUp { workflow: FLOW, spilled: 0, failed: Some(failed) });
+        world.feed(looked_up(&failed));
         world.submit(callbacks().to_vec());
         assert_eq!(world.grants(), [(1, granted)]);
         assert!(!world.scheduler.knows_workflow(FLOW), "nothing is kept");
@@ -157,7 +162,7 @@ fn a_callback_that_comes_after_the_end_is_let_go_at_once() {
 #[test]
 fn a_callback_cancelled_on_arrival_leaves_nothing_behind() {
     let mut world = World::new();
-    world.feed(Input::WorkflowLookedUp { workflow: FLOW, spilled: 0, failed: Some(vec![]) });
+    world.feed(looked_up(&[]));
     let mut dead = submission(after(of(90, WorkflowRole::OnSuccess), &[(5, false)]));
     dead.parents[0].state = divvy_scheduler::ParentState::Failed;
     world.feed(Input::TasksSubmitted(vec![dead]));
@@ -170,8 +175,7 @@ fn what_the_store_says_of_a_member_that_is_open_again_is_old() {
     let mut world = World::new();
     world.join(1, 100);
     world.feed(Input::TaskReplayed(recovered(member(1)), Replay::default()));
-    let failed = Some(vec![Seq(1)]);
-    world.feed(Input::WorkflowLookedUp { workflow: FLOW, spilled: 0, failed });
+    world.feed(looked_up(&[Seq(1)]));
     world.submit(callbacks().to_vec());
     world.end(1, 1, finished());
     assert_eq!(world.grants(), [(1, 90)]);
@@ -189,7 +193,7 @@ fn members_in_the_store_are_open() {
         seq: Seq(3),
         task: member(3).id,
         lane,
-        workflow: Some(FLOW),
+        member: member(3).member(),
         reason: "asked".into(),
     });
     assert_eq!(world.scheduler.open_members(FLOW), 2);
@@ -214,12 +218,14 @@ fn a_restart_changes_nothing() {
             task: member(1).id,
             failed: false,
             spawned_by: None,
-            workflow: Some(FLOW),
+            member: member(1).member(),
         });
         let mut child = recovered(spec(2));
         child.open.spawned_by = Some(Seq(1));
         world.feed(Input::TaskRecovered(child));
-        world.feed(Input::WorkflowLookedUp { workflow: FLOW, spilled: 1, failed: Some(failed) });
+        let in_store = member(4).member().unwrap();
+        world.feed(Input::MembersRecovered { member: in_store, count: 1 });
+        world.feed(looked_up(&failed));
         world.feed(Input::RecoveryEnded);
         assert_eq!(world.grants(), [(1, 2)]);
         world.end(1, 2, finished());
@@ -243,7 +249,7 @@ fn an_end_that_came_with_a_restart_is_noticed_at_the_start() {
     for task in callbacks() {
         world.feed(Input::TaskRecovered(recovered(task)));
     }
-    world.feed(Input::WorkflowLookedUp { workflow: FLOW, spilled: 0, failed: Some(vec![]) });
+    world.feed(looked_up(&[]));
     world.feed(Input::RecoveryEnded);
     assert_eq!(world.grants(), [(1, 90)]);
     assert_eq!(world.cancel_reason(91).unwrap(), "the workflow succeeded");

@@ -220,7 +220,7 @@ impl Size {
     fn of(group: &Group) -> Self {
         Self {
             tasks: group.specs.len(),
-            edges: group.specs.iter().map(|spec| spec.after.len()).sum(),
+            edges: group.specs.iter().map(|spec| spec.edges()).sum(),
             bytes: group.specs.iter().map(|spec| spec.payload.data().len()).sum(),
         }
     }

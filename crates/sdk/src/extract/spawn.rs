@@ -85,6 +85,7 @@ impl Spawner {
     ) -> Child {
         let id = crate::task::fresh_id();
         let spec = change(T::options().id(id))
+            .labelled(self.children.workflow.clone())
             .spec(&task, self.clock.now())
             .map_err(|error| error.to_string());
         // The options may have set another id.
@@ -136,12 +137,7 @@ impl Children {
             return;
         }
         match spec {
-            Ok(mut spec) => {
-                if self.workflow.is_some() {
-                    spec.workflow = self.workflow.clone();
-                }
-                specs.push(spec);
-            }
+            Ok(spec) => specs.push(spec),
             Err(problem) => {
                 let place = specs.len() + 1;
                 *found =

@@ -6,6 +6,7 @@
 mod node;
 mod run;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use divvy_types::{Dependency, Name, TaskId, TaskSpec, Timestamp, WorkflowId, WorkflowRole};
@@ -45,9 +46,11 @@ pub struct Workflow {
     problem: Option<Error>,
 }
 
+type Label = Box<divvy_types::Workflow>;
+
 /// A node before the time and the ids of the start are known.
 struct Entry {
-    make: Box<dyn FnOnce(TaskId, Timestamp) -> Result<TaskSpec, Error> + Send>,
+    make: Box<dyn FnOnce(TaskId, Timestamp, Label) -> Result<TaskSpec, Error> + Send>,
     after: Vec<(u32, bool)>,
     role: WorkflowRole,
 }
@@ -95,8 +98,8 @@ impl Workflow {
         change: impl FnOnce(TaskOptions) -> TaskOptions + Send + 'static,
         role: WorkflowRole,
     ) -> Node<T::Output> {
-        let make = move |id, now| {
-            let mut spec = change(T::options()).spec(&task, now)?;
+        let make = move |id, now, label| {
+            let mut spec = change(T::options()).labelled(Some(label)).spec(&task, now)?;
             spec.id = id;
             Ok(spec)
         };
@@ -203,17 +206,37 @@ impl Workflow {
         let id = WorkflowId(id.0);
         let mut specs = Vec::with_capacity(ids.len());
         for (place, entry) in self.nodes.into_iter().enumerate() {
-            let mut spec = (entry.make)(ids[place], now)?;
             let (name, role) = (self.name.clone(), entry.role);
-            spec.workflow = Some(Box::new(divvy_types::Workflow { id, name, role }));
+            let label = Box::new(divvy_types::Workflow { id, name, role });
+            let mut spec = (entry.make)(ids[place], now, label)?;
             let edges =
                 entry.after.iter().map(|(parent, optional)| (ids[*parent as usize], *optional));
             spec.after.extend(edges.map(|(task, optional)| Dependency { task, optional }));
             spec.validate()?;
             specs.push(spec);
         }
+        check_groups(&self.name, &specs)?;
         Ok(Plan { id, name: self.name, mark: self.mark, specs })
     }
+}
+
+/// A large workflow is sent in parts, in order: who waits for a group comes after its tasks.
+fn check_groups(name: &Name, specs: &[TaskSpec]) -> Result<(), Error> {
+    let mut awaited: BTreeMap<&Name, usize> = BTreeMap::new();
+    for (place, spec) in specs.iter().enumerate() {
+        if let Some(group) = &spec.group
+            && let Some(first) = awaited.get(group)
+        {
+            let problem = format!(
+                "node {first} waits for the group `{group}`, in which node {place} is, which was not added before it"
+            );
+            return Err(Error::Workflow { name: name.to_string(), problem });
+        }
+        for edge in &spec.after_groups {
+            awaited.entry(&edge.group).or_insert(place);
+        }
+    }
+    Ok(())
 }
 
 impl std::fmt::Debug for Entry {
@@ -286,6 +309,10 @@ mod tests {
         let mut workflow = Workflow::new("w");
         workflow.add_with(Step(0), |options| options.priority(0));
         assert!(problem(workflow).contains("priority"));
+        let mut workflow = Workflow::new("w");
+        workflow.add_with(Step(0), |options| options.after_group("steps"));
+        workflow.add_with(Step(1), |options| options.group("steps"));
+        assert!(problem(workflow).contains("node 0 waits for the group `steps`, in which node 1"));
         let mut workflow = Workflow::new("w");
         let last = workflow.on_success(Step(0));
         workflow.after(last, Step(1));

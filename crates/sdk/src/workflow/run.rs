@@ -193,7 +193,7 @@ fn pieces(specs: Vec<TaskSpec>) -> Vec<Vec<TaskSpec>> {
     let mut piece = Vec::new();
     let (mut edges, mut bytes) = (0, 0);
     for spec in specs {
-        edges += spec.after.len();
+        edges += spec.edges();
         bytes += spec.payload.data().len();
         if !piece.is_empty()
             && (piece.len() == BATCH_TASKS_MAX
@@ -201,7 +201,7 @@ fn pieces(specs: Vec<TaskSpec>) -> Vec<Vec<TaskSpec>> {
                 || bytes > PIECE_BYTES_MAX)
         {
             pieces.push(std::mem::take(&mut piece));
-            (edges, bytes) = (spec.after.len(), spec.payload.data().len());
+            (edges, bytes) = (spec.edges(), spec.payload.data().len());
         }
         piece.push(spec);
     }

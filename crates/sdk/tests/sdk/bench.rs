@@ -503,3 +503,59 @@ async fn a_cancelled_workflow_stays_cancelled() {
     }
     assert_eq!(bench.resume(&run), 0, "people cancelled them");
 }
+
+/// Spawns as many numbers, and a task that runs after all of them.
+#[derive(Serialize, Deserialize)]
+struct Scatter(u32);
+impl Task for Scatter {
+    const KIND: &'static str = "scatter";
+    type Output = ();
+}
+
+async fn scatter(Scatter(count): Scatter, spawner: Spawner) -> Outcome<()> {
+    spawner.spawn_with(Sum, |options| options.after_group("numbers"));
+    for number in 0..count {
+        spawner.spawn_with(Number(number), |options| options.group("numbers"));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_runs_after_every_task_of_a_group_however_many_were_spawned() {
+    let seen = Arc::new(AtomicU32::new(0));
+    async fn count(Number(number): Number, State(seen): State<Arc<AtomicU32>>) -> Outcome<u32> {
+        seen.fetch_add(1, Ordering::Relaxed);
+        Ok(number)
+    }
+    async fn look(_: Sum, State(seen): State<Arc<AtomicU32>>) -> Outcome<u32> {
+        Ok(seen.load(Ordering::Relaxed))
+    }
+    for size in [0, 1, 1_500] {
+        seen.store(0, Ordering::Relaxed);
+        let worker = Worker::new("w").state(Arc::clone(&seen)).on(scatter).on(count).on(look);
+        let mut bench = bench(worker);
+        let mut workflow = Workflow::new("fan");
+        workflow.add(Scatter(size));
+        bench.start(workflow).await;
+        let ran = bench.drain().await;
+        assert_eq!(ran.len(), size as usize + 2);
+        assert_eq!(ran[1].output::<u32>(), size, "all of them have run before it");
+    }
+    // Outside of a workflow nobody has a group, and the attempt says so.
+    let mut bench = bench(Worker::new("w").on(scatter).on(number).on(sum));
+    bench.run(Scatter(1)).await.assert_dead("after_groups needs a workflow");
+}
+
+#[tokio::test]
+async fn a_failed_task_of_a_group_cancels_who_requires_it_and_not_who_waits_optionally() {
+    let mut bench = bench(Worker::new("w").on(number).on(trouble).on(sum));
+    let mut workflow = Workflow::new("group");
+    workflow.add_with(Number(1), |options| options.group("parts"));
+    workflow.add_with(Trouble("dead".into()), |options| options.group("parts"));
+    let required = workflow.add_with(Sum, |options| options.after_group("parts"));
+    let optional = workflow.add_with(Sum, |options| options.after_group_optional("parts"));
+    let run = bench.start(workflow).await;
+    bench.drain().await;
+    bench.node(&run, required).assert_cancelled("no hope");
+    bench.node(&run, optional).assert_done();
+}

@@ -1,6 +1,6 @@
 //! The rules about workflows.
 
-use divvy_types::{Fact, Lane, Seq, TaskSpec, TaskState, Workflow, WorkflowId};
+use divvy_types::{Fact, Lane, Name, Seq, TaskSpec, TaskState, Workflow, WorkflowId};
 
 use super::{Bench, cancelled, dead, finished, id, spec, submission, submitted};
 use crate::{Members, Recovered};
@@ -9,6 +9,12 @@ fn labelled(n: u64, workflow: u128, name: &str) -> TaskSpec {
     let mut spec = TaskSpec::new(id(n), "noop");
     let label = Workflow { id: WorkflowId(workflow), name: name.into(), role: Default::default() };
     spec.workflow = Some(Box::new(label));
+    spec
+}
+
+fn grouped(n: u64, workflow: u128) -> TaskSpec {
+    let mut spec = labelled(n, workflow, "");
+    spec.group = Some("parts".into());
     spec
 }
 
@@ -78,6 +84,8 @@ pub(super) fn spilled(bench: &mut Bench) {
         waits(4, labelled(4, 9, "")),
         submission(5, labelled(5, 7, "")),
         waits(6, labelled(6, 7, "")),
+        waits(7, grouped(7, 7)),
+        waits(8, grouped(8, 7)),
     ]);
     bench.apply(&[Fact::Cancelled {
         seq: Seq(6),
@@ -86,17 +94,28 @@ pub(super) fn spilled(bench: &mut Bench) {
         spilled: Some(lane),
     }]);
     bench.between();
-    let members = |bench: &mut Bench| -> Vec<(u128, u64)> {
+    let members = |bench: &mut Bench| -> Vec<(u128, Option<Name>, u64)> {
         let members = bench.recovered().into_iter().filter_map(|one| match one {
-            Recovered::SpilledMembers { workflow, count } => Some((workflow.0, count)),
+            Recovered::SpilledMembers { member, count } => {
+                Some((member.workflow.0, member.group, count))
+            }
             _ => None,
         });
         members.collect()
     };
+    let parts = Some(Name::from("parts"));
     let found = members(bench);
-    bench.same(&found, &vec![(7, 2), (9, 1)], "members in the store");
+    bench.same(
+        &found,
+        &vec![(7, None, 2), (7, parts.clone(), 2), (9, None, 1)],
+        "members in the store",
+    );
     bench.apply(&[Fact::Unspilled { lane, upto: Seq(2) }]);
     bench.restart();
     let found = members(bench);
-    bench.same(&found, &vec![(7, 1), (9, 1)], "members in the store after some were taken");
+    bench.same(
+        &found,
+        &vec![(7, None, 1), (7, parts, 2), (9, None, 1)],
+        "members in the store after some were taken",
+    );
 }

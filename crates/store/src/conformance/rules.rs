@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use divvy_types::fact::Replay;
 use divvy_types::{
-    Dependency, ErrorClass, Fact, Lane, Matching, OnConflict, Payload, RetryPolicy, RetryRule, Seq,
-    TaskId, TaskSpec, TaskState, Token, Unique, Verdict, Workflow, WorkflowId, WorkflowRole,
+    Dependency, ErrorClass, Fact, GroupDependency, Lane, Matching, OnConflict, Payload,
+    RetryPolicy, RetryRule, Seq, TaskId, TaskSpec, TaskState, Token, Unique, Verdict, Workflow,
+    WorkflowId, WorkflowRole,
 };
 
 use super::{
@@ -418,6 +419,11 @@ fn fields(bench: &mut Bench) {
     full.fair_key = Some("team a".into());
     full.affinity = Some("cache-1".into());
     full.cost_hint = Some(u64::MAX);
+    full.group = Some("parts ä".into());
+    full.after_groups = vec![
+        GroupDependency { group: "first".into(), optional: false },
+        GroupDependency { group: "second".into(), optional: true },
+    ];
     let mut nameless = spec(2);
     nameless.workflow = Some(Box::new(Workflow {
         id: WorkflowId(43),

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use divvy_types::fact::Replay;
 use divvy_types::{
-    ErrorClass, Fact, Lane, Name, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp,
-    Token, Verdict, WorkflowId,
+    ErrorClass, Fact, Lane, Member, Name, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState,
+    Timestamp, Token, Verdict,
 };
 
 use crate::traits::{DROPPED, counted};
@@ -354,13 +354,13 @@ impl State {
         let waiting: BTreeMap<Seq, Lane> =
             self.spill.iter().map(|(lane, seq)| (*seq, *lane)).collect();
         let mut lanes: BTreeMap<Lane, SpilledLane> = BTreeMap::new();
-        let mut members: BTreeMap<WorkflowId, u64> = BTreeMap::new();
+        let mut members: BTreeMap<Member, u64> = BTreeMap::new();
         for (seq, task) in self.tasks.iter().filter(|(_, task)| task.outcome.is_none()) {
             match waiting.get(seq) {
                 None => visit(Recovered::Open(task.open(*seq))),
                 Some(lane) => {
-                    if let Some(workflow) = &task.spec.workflow {
-                        *members.entry(workflow.id).or_default() += 1;
+                    if let Some(member) = task.spec.member() {
+                        *members.entry(member).or_default() += 1;
                     }
                     let sample = Arc::clone(&task.spec);
                     lanes
@@ -371,8 +371,8 @@ impl State {
             }
         }
         lanes.into_values().for_each(|lane| visit(Recovered::Spilled(lane)));
-        for (workflow, count) in members {
-            visit(Recovered::SpilledMembers { workflow, count });
+        for (member, count) in members {
+            visit(Recovered::SpilledMembers { member, count });
         }
         let last_seq = self.tasks.keys().next_back().copied().unwrap_or_default();
         let last_ordered_id = self.ids.keys().rev().copied().find(|id| id.is_time_ordered());

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use divvy_types::{Lane, Name, Seq, TaskId, TaskSpec, Timestamp, Token, WorkflowId};
+use divvy_types::{Lane, Member, Name, Seq, TaskId, TaskSpec, Timestamp, Token};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Rows};
 
 use super::failure::{Failure, Outcome};
@@ -26,7 +27,7 @@ pub(super) fn recover(
     keys::recover(conn, visit)?;
     let mut spilled = spilled(conn)?;
     let mut lanes: BTreeMap<Lane, (u64, Arc<TaskSpec>)> = BTreeMap::new();
-    let mut members: BTreeMap<WorkflowId, u64> = BTreeMap::new();
+    let mut members: BTreeMap<Member, u64> = BTreeMap::new();
     let mut statement = conn.prepare(&format!("SELECT {TASK} FROM task t ORDER BY t.seq"))?;
     let mut tasks = statement.query([])?;
     let mut statement = conn.prepare("SELECT seq FROM outcome ORDER BY seq")?;
@@ -48,9 +49,9 @@ pub(super) fn recover(
         }
         let waits_in = spilled.lane_of(seq);
         if waits_in.is_some()
-            && let Some(workflow) = workflow_of(row)?
+            && let Some(member) = member_of(row)?
         {
-            *members.entry(workflow).or_default() += 1;
+            *members.entry(member).or_default() += 1;
         }
         if let Some((count, _)) = waits_in.and_then(|lane| lanes.get_mut(&lane)) {
             *count += 1;
@@ -79,18 +80,20 @@ pub(super) fn recover(
     for (lane, (count, sample)) in lanes {
         visit(Recovered::Spilled(SpilledLane { lane, count, sample }));
     }
-    for (workflow, count) in members {
-        visit(Recovered::SpilledMembers { workflow, count });
+    for (member, count) in members {
+        visit(Recovered::SpilledMembers { member, count });
     }
     let (last_seq, last_ordered_id) = last(conn, moved)?;
     visit(Recovered::End { last_seq, last_ordered_id });
     Ok(())
 }
 
-/// The workflow of a task, without reading the rest of its row, whose columns are those of [`TASK`].
-fn workflow_of(row: &Row<'_>) -> Outcome<Option<WorkflowId>> {
-    let bytes = row.get_ref(7)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
-    Ok(bytes.and_then(WorkflowId::from_slice))
+/// What a task is a member of. Most that wait in the store belong to no workflow, which the column tells.
+fn member_of(row: &Row<'_>) -> Outcome<Option<Member>> {
+    if row.get_ref(7)? == ValueRef::Null {
+        return Ok(None);
+    }
+    Ok(row::read_terms(row)?.member())
 }
 
 fn paused_queues(conn: &Connection, visit: &mut dyn FnMut(Recovered)) -> Outcome<()> {

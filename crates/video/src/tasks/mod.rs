@@ -78,7 +78,6 @@ pub(crate) fn bookkeeping(studio: Studio) -> Worker {
         .state(studio)
         .on(fetch::fetch)
         .on(plan::plan_video)
-        .on(plan::gather)
         .on(publish::publish)
         .on(publish::close)
 }
@@ -249,13 +248,6 @@ task!(
         video: VideoId,
         /// Its plan.
         plan: BlobId,
-    }
-);
-task!(
-    /// Waits for many tasks in place of others, which may each wait for a thousand at most.
-    Gather, "video.gather", (), [], 10, {
-        /// The video.
-        video: VideoId,
     }
 );
 task!(

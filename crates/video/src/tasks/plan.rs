@@ -11,7 +11,7 @@ use divvy::prelude::*;
 use divvy::types::{TaskId, Timestamp, WorkflowId};
 
 use super::{
-    Audio, Encode, Frames, Gather, Mux, Package, Pcm, PlanVideo, ProbeSource, Publish, ScanFrames,
+    Audio, Encode, Frames, Mux, Package, Pcm, PlanVideo, ProbeSource, Publish, ScanFrames,
     SpriteSheet, Transcribe, Verify, provided,
 };
 use crate::estimate::{self, Estimates, Size};
@@ -21,8 +21,8 @@ use crate::library::{Video, VideoId, records};
 use crate::plan::Plan;
 use crate::studio::{Studio, failure};
 
-/// Tasks that one task waits for; more are gathered first.
-const EDGES_MAX: usize = 500;
+/// The group of the sound tracks and chunks, however many there are.
+const STREAMS: &str = "streams";
 /// A worker on another machine copies the source before it begins. That may be as slow as this, in bytes a second, and
 /// goes on where it was in the next attempt.
 const COPY_BYTES_MIN: u64 = 1_000_000;
@@ -36,6 +36,9 @@ pub(crate) async fn plan_video(
     spawner: Spawner,
 ) -> Outcome<BlobId> {
     let objects = studio.objects();
+    let Some(workflow) = attempt.workflow else {
+        return Err(Failure::dead("a video is planned as a part of its workflow only"));
+    };
     let video = records::current(objects, &task.video, attempt.workflow).await?;
     let fleet = Fleet::look(&studio).await?;
     let source = probe.source;
@@ -54,7 +57,7 @@ pub(crate) async fn plan_video(
         plan: &plan,
         fleet: &fleet,
         estimates: &estimates,
-        root: root(attempt.workflow, attempt.id),
+        root: workflow.to_string(),
     };
     let cpu = terms.spawn(&missing, &spawner);
     records::claim_content(objects, source.id, &video).await?;
@@ -66,11 +69,6 @@ pub(crate) async fn plan_video(
     })
     .await?;
     Ok(blob.id)
-}
-
-/// Only waits.
-pub(crate) async fn gather(_: Gather) -> Outcome<()> {
-    Ok(())
 }
 
 /// Every task that the plan of a workflow may have spawned, with its size.
@@ -181,15 +179,18 @@ impl Terms<'_> {
             let task = SpriteSheet { video: video.clone(), plan };
             required.push(batch.add("sprite", 0, task, &Size::sprite(self.plan), &frames));
         }
-        let streams = batch.add_streams(missing);
+        batch.add_streams(missing);
         for rung in missing.files.iter().copied() {
             let task = Mux { video: video.clone(), plan, rung };
-            required.push(batch.add("mux", rung, task, &Size::mux(self.plan, rung), &streams));
+            let size = Size::mux(self.plan, rung);
+            required.push(
+                batch.add_with("mux", rung, task, &size, |options| options.after_group(STREAMS)),
+            );
         }
-        required.extend(streams.iter().filter(|_| missing.files.is_empty()));
         let task = Package { video: video.clone(), plan };
         let package = batch.add_with("package", 0, task, &Size::package(self.plan), |options| {
-            optional.iter().copied().fold(after(options, &required), TaskOptions::after_optional)
+            let options = after(options, &required).after_group(STREAMS);
+            optional.iter().copied().fold(options, TaskOptions::after_optional)
         });
         let task = Verify { video: video.clone(), plan };
         let verify = batch.add("verify", 0, task, &Size::verify(self.plan), &[package]);
@@ -210,13 +211,14 @@ struct Spawned<'a> {
 }
 
 impl Spawned<'_> {
-    /// Sound tracks, then chunks, longest first; returns what a task waits for that needs all of them.
-    fn add_streams(&mut self, missing: &Missing) -> Vec<TaskId> {
+    /// Sound tracks, then chunks, longest first.
+    fn add_streams(&mut self, missing: &Missing) {
         let Terms { plan, plan_id, estimates, fleet, .. } = *self.terms;
-        let mut all = Vec::new();
         for track in missing.tracks.iter().copied() {
             let task = Audio { video: self.terms.id(), plan: plan_id, track };
-            all.push(self.add("audio", track, task, &Size::audio(plan), &[]));
+            self.add_with("audio", track, task, &Size::audio(plan), |options| {
+                options.group(STREAMS)
+            });
         }
         let mut encodes: Vec<(Size, u32, &Vec<u32>)> = missing
             .encodes
@@ -233,18 +235,10 @@ impl Spawned<'_> {
             let mut needs = vec![fleet.ffmpeg_need(), "encoder.libx264".to_owned()];
             // Brightness of HDR is brought down by a filter that not every build has.
             needs.extend(plan.probe.video.hdr.then(|| "filter.zscale".to_owned()));
-            all.push(self.add_with("encode", chunk, task, &size, |options| options.needs(needs)));
+            self.add_with("encode", chunk, task, &size, |options| {
+                options.group(STREAMS).needs(needs)
+            });
         }
-        if all.len() <= EDGES_MAX {
-            return all;
-        }
-        let groups = places(all.len()).zip(all.chunks(EDGES_MAX));
-        groups
-            .map(|(place, group)| {
-                let task = Gather { video: self.terms.id() };
-                self.add("gather", place, task, &Size::small(), group)
-            })
-            .collect()
     }
 
     fn add<T: Task>(
@@ -295,11 +289,6 @@ pub(crate) fn urgency(options: TaskOptions, video: &Video) -> TaskOptions {
 
 fn after(options: TaskOptions, parents: &[TaskId]) -> TaskOptions {
     parents.iter().copied().fold(options, TaskOptions::after)
-}
-
-/// What the ids of children begin with: a task outside of any workflow stands for itself.
-fn root(workflow: Option<WorkflowId>, task: TaskId) -> String {
-    workflow.map_or_else(|| task.to_string(), |workflow| workflow.to_string())
 }
 
 fn child_id(root: &str, part: &str, place: u32) -> TaskId {

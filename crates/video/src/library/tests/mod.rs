@@ -17,7 +17,7 @@ use crate::estimate::{self, Estimates, Size};
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::tasks::{Encode, Publish, planned};
-use stage::{DAMAGED, Theatre, new_video};
+use stage::{DAMAGED, LONG, LONG_CHUNKS, Theatre, new_video};
 
 fn ladder(heights: &[u32]) -> Recipe {
     Recipe { ladder: heights.to_vec(), ..Recipe::default() }
@@ -375,5 +375,34 @@ async fn a_record_without_its_workflow_is_started_by_the_next_addition() {
     let added = library.add(new_video(source, ladder(&[480]))).await.unwrap();
     assert!(added.known);
     assert_eq!(theatre.finished(&added.video).await.video.state, VideoState::Ready);
+    theatre.close().await;
+}
+
+#[tokio::test]
+async fn a_video_of_more_chunks_than_a_task_may_wait_for_is_joined_by_group() {
+    let theatre = Theatre::open().await;
+    theatre.stage.hold_encodes();
+    let source = theatre.upload(LONG).await;
+    let video = theatre.library.add(new_video(source, ladder(&[480]))).await.unwrap().video;
+    theatre.planned(&video).await;
+    let tasks = theatre.client.workflow_tasks(video.workflow_id().unwrap()).await.unwrap();
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    for task in &tasks {
+        *kinds.entry(task.kind.as_str()).or_default() += 1;
+    }
+    let encodes = kinds.remove("video.encode").unwrap();
+    assert!(encodes >= LONG_CHUNKS, "{encodes}");
+    let others: u64 = kinds.values().sum();
+    assert!(others < 20, "nothing but one of each sort: {kinds:?}");
+    let mux = TaskId::from_key(&format!("{}/mux/0", video.workflow));
+    let mux = theatre.client.task(mux).detail().await.unwrap();
+    assert!(mux.terms.after.is_empty() && mux.terms.after_groups.len() == 1);
+    let wait = mux.summary.wait_text.unwrap();
+    assert_eq!(
+        wait,
+        format!("waits for the group `streams`; {} task(s) of it are open", encodes + 1)
+    );
+    theatre.library.cancel(&video.id).await.unwrap();
+    theatre.stage.release_encodes(1);
     theatre.close().await;
 }

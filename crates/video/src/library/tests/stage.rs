@@ -297,6 +297,7 @@ async fn probe(
     if bytes == b"bad" && !stage.cured.load(Ordering::SeqCst) {
         return Err(Failure::dead("not a video"));
     }
+    let frames = if bytes == LONG { LONG_CHUNKS * 600 } else { 1_440 };
     let video = VideoStream {
         index: 0,
         codec: "h264".into(),
@@ -304,8 +305,8 @@ async fn probe(
         height: 720,
         pixel_format: "yuv420p".into(),
         rate: FrameRate { frames: 30, seconds: 1 },
-        frames: 1_440,
-        packets: 1_440,
+        frames,
+        packets: frames,
         start_us: 0,
         variable_rate: false,
         interlaced: false,
@@ -323,6 +324,9 @@ async fn probe(
     Ok(Probe { source, format: "mp4".into(), video, audio: vec![sound] })
 }
 
+/// A source of many chunks: 20 seconds of 30 frames each.
+pub(super) const LONG: &[u8] = b"very long";
+pub(super) const LONG_CHUNKS: u64 = 1_200;
 /// A source of which two frames cannot be read.
 pub(super) const DAMAGED: &[u8] = b"damaged";
 const COST: Cost = Cost { cpu_ms: 777, wall_ms: 777 };
