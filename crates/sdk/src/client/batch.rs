@@ -3,7 +3,7 @@
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::{SpecError, TaskSpec};
 
-use super::handle::TaskHandle;
+use super::handle::{Firsts, TaskHandle};
 use super::{Client, Error, Submitted};
 use crate::task::{Task, TaskOptions, clock};
 
@@ -24,13 +24,15 @@ use crate::task::{Task, TaskOptions, clock};
 pub struct Batch {
     client: Client,
     specs: Vec<TaskSpec>,
+    firsts: Firsts,
     problem: Option<Error>,
     strict: bool,
 }
 
 impl Batch {
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, specs: Vec::new(), problem: None, strict: false }
+        let (specs, firsts) = (Vec::new(), Firsts::default());
+        Self { client, specs, firsts, problem: None, strict: false }
     }
 
     /// Adds a task. One that cannot be sent makes [`Batch::send`] fail.
@@ -49,7 +51,7 @@ impl Batch {
             Ok(spec) => {
                 let handle = TaskHandle::new(self.client.clone(), spec.id);
                 self.specs.push(spec);
-                handle
+                handle.with_firsts(self.firsts.clone())
             }
             Err(error) => {
                 self.problem.get_or_insert(error);
@@ -83,9 +85,11 @@ impl Batch {
         if self.specs.len() > BATCH_TASKS_MAX {
             return Err(SpecError::BatchTooLarge { count: self.specs.len() }.into());
         }
-        match self.strict {
+        let submitted = match self.strict {
             true => self.client.submit_specs_strict(self.specs).await,
             false => self.client.submit_specs(self.specs).await,
-        }
+        }?;
+        self.firsts.learn(submitted.conflicts.iter().copied());
+        Ok(submitted)
     }
 }

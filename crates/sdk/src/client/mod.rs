@@ -31,6 +31,7 @@ use batcher::{Batcher, Manner};
 pub use error::WaitError;
 pub use follow::{Follow, News, RunProgress};
 pub(crate) use follow::{tasks_of, was_not_called};
+pub(crate) use handle::Firsts;
 pub use handle::TaskHandle;
 pub use schedules::{NewSchedule, Schedules};
 
@@ -120,7 +121,8 @@ impl Client {
         self.submit_with(task, |options| options).await
     }
 
-    /// Submits a task with changed options.
+    /// Submits a task with changed options. If another task has its unique key and it is to be skipped then, the handle is
+    /// that of the other, and [`TaskHandle::is_existing`] says so.
     pub async fn submit_with<T: Task>(
         &self,
         task: T,
@@ -130,7 +132,9 @@ impl Client {
         let id = spec.id;
         let submitted = self.batcher()?.submit(vec![spec], Manner::Shared).await?;
         let late = submitted.late.into_iter().find(|late| late.task == id);
-        Ok(TaskHandle::new(self.clone(), id).with_late(late))
+        let firsts = Firsts::default();
+        firsts.learn(submitted.conflicts.into_iter().filter(|conflict| conflict.task == id));
+        Ok(TaskHandle::new(self.clone(), id).with_late(late).with_firsts(firsts))
     }
 
     /// Collects tasks that are accepted or refused together.

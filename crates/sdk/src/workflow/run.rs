@@ -8,7 +8,9 @@ use divvy_types::{Name, TaskId, TaskSpec, TaskState, WorkflowId};
 use futures_util::stream::{self, Stream};
 
 use super::{Node, Workflow};
-use crate::client::{Client, Error, Follow, RunProgress, TaskHandle, tasks_of, was_not_called};
+use crate::client::{
+    Client, Error, Firsts, Follow, RunProgress, TaskHandle, tasks_of, was_not_called,
+};
 use crate::task::clock;
 
 /// Payload of one submission; a workflow with more is submitted in pieces.
@@ -22,16 +24,20 @@ pub struct Run {
     name: Name,
     mark: u64,
     tasks: Vec<TaskId>,
+    firsts: Firsts,
 }
 
 impl Run {
     pub(crate) async fn start(client: Client, workflow: Workflow) -> Result<Self, Error> {
         let plan = workflow.plan(clock())?;
         let tasks = plan.specs.iter().map(|spec| spec.id).collect();
+        let mut conflicts = Vec::new();
         for piece in pieces(callbacks_last(plan.specs)) {
-            client.submit_specs(piece).await?;
+            conflicts.extend(client.submit_specs(piece).await?.conflicts);
         }
-        Ok(Self { client, id: plan.id, name: plan.name, mark: plan.mark, tasks })
+        let firsts = Firsts::default();
+        firsts.learn(conflicts);
+        Ok(Self { client, id: plan.id, name: plan.name, mark: plan.mark, tasks, firsts })
     }
 
     /// Names the run.
@@ -45,7 +51,8 @@ impl Run {
     /// If the node belongs to another workflow.
     pub fn task<O>(&self, node: Node<O>) -> TaskHandle<O> {
         assert_eq!(node.mark(), self.mark, "the node belongs to another workflow");
-        TaskHandle::new(self.client.clone(), self.tasks[node.place() as usize])
+        let handle = TaskHandle::new(self.client.clone(), self.tasks[node.place() as usize]);
+        handle.with_firsts(self.firsts.clone())
     }
 
     /// Waits until every task has ended, spawned children too, and says how. Listens and does not poll.

@@ -272,6 +272,36 @@ async fn what_cannot_be_is_told_and_not_waited_for() {
 }
 
 #[tokio::test]
+async fn a_submission_that_conflicts_gives_the_task_that_is_there() {
+    let server = TestServer::start().await;
+    let client = Client::connect(server.url()).await.unwrap();
+    let first = client.submit_with(Double(1), |o| o.unique("one")).await.unwrap();
+    assert!(!first.is_existing());
+
+    let second = client.submit_with(Double(2), |o| o.unique("one")).await.unwrap();
+    assert!(second.is_existing());
+    let mut batch = client.batch();
+    let third = batch.add_with(Double(3), |o| o.unique("one"));
+    let other = batch.add(Double(4));
+    let submitted = batch.send().await.unwrap();
+    assert_eq!((submitted.accepted, submitted.conflicts.len()), (1, 1));
+    assert!(third.is_existing() && !other.is_existing());
+    let mut workflow = Workflow::new("w");
+    let node = workflow.add_with(Double(5), |o| o.unique("one"));
+    let leaf = client.start(workflow).await.unwrap().task(node);
+    assert!(leaf.is_existing());
+
+    let worker = TestWorker::start(&server.url());
+    for handle in [first.clone(), second, third, leaf] {
+        assert_eq!(handle.id(), first.id());
+        assert_eq!(within(handle.wait()).await.unwrap(), 2);
+    }
+    assert_eq!(within(other.wait()).await.unwrap(), 8);
+    worker.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_server_in_this_process_needs_no_port_and_no_token() {
     let engine = Engine::start(Box::new(MemoryStore::new()), divvy_engine::Options::default());
     let (handle, engine) = engine.unwrap();
