@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use divvy::objects::{Blob, BlobId};
+use divvy_types::REFUSAL_MARK;
 use divvy_video::Recipe;
 use divvy_video::library::{
     Added, NewVideo, Stage, Sweep, Swept, Video, VideoId, VideoState, VideoView,
@@ -61,11 +62,12 @@ impl Answers {
 }
 
 fn router() -> Router<Shared> {
-    type Answer = Result<Json<Value>, (StatusCode, Json<Value>)>;
+    type Refusal = (StatusCode, [(&'static str, &'static str); 1], Json<Value>);
+    type Answer = Result<Json<Value>, Refusal>;
     async fn view(State(stored): State<Shared>, Path(id): Path<String>) -> Answer {
         let error = json!({ "error": { "code": "no_video", "message": "there is no video" } });
         let view = stored.lock().unwrap().views.get(&id).map(|view| Json(json!(view)));
-        view.ok_or((StatusCode::NOT_FOUND, Json(error)))
+        view.ok_or((StatusCode::NOT_FOUND, [(REFUSAL_MARK, "no_video")], Json(error)))
     }
     async fn list(State(stored): State<Shared>) -> Json<Value> {
         let items: Vec<VideoView> = stored.lock().unwrap().views.values().cloned().collect();
