@@ -146,7 +146,7 @@ fn an_unknown_authority_is_refused_with_the_cure() {
 #[test]
 fn a_proxy_of_the_environment_carries_https_and_sees_no_token() {
     let runtime = Runtime::new().unwrap();
-    let server = Server::serve(&["--token", "secret", "--allowed-host", NAME]);
+    let server = Server::serve(&["--token", "secret", "--allowed-hosts", NAME]);
     let (address, authority) = front(&runtime, &server);
     let (proxy, mut heads) = proxy(&runtime, address);
     let folder = Folder::new();
