@@ -100,7 +100,7 @@ impl Cron {
                         first_time = None;
                     }
                     let date = Date::new(year, month, found as i8).ok()?;
-                    if let Some(time) = self.time(first_time.unwrap_or(Time::midnight())) {
+                    if let Some(time) = self.time(first_time.unwrap_or_default()) {
                         return Some(DateTime::from_parts(date, time));
                     }
                     day = found + 1;
