@@ -1,5 +1,7 @@
 //! The example as a whole: its binary serves, scales three pictures and shows them. And the guide says what the code is.
 
+#![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
