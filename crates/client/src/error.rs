@@ -179,13 +179,15 @@ pub fn cause(error: &dyn StdError) -> String {
 pub(crate) fn distrust(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut next: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = next {
-        // An error of input and output holds its cause without naming it as its source.
-        let held = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        let held = held.and_then(|held| held.downcast_ref::<rustls::Error>());
-        if let Some(found) = error.downcast_ref::<rustls::Error>().or(held) {
+        if let Some(found) = error.downcast_ref::<rustls::Error>() {
             return Some(found.to_string());
         }
-        next = error.source();
+        // An error of input and output holds its cause without naming it as its source.
+        let held = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        next = match held {
+            Some(held) => Some(held),
+            None => error.source(),
+        };
     }
     None
 }

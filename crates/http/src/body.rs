@@ -116,15 +116,21 @@ fn explain(error: &serde_json::Error, path: String) -> ApiError {
     }
 }
 
-/// The path of a fault. That of a missing field ends at the object that lacks it; the field itself is in the text.
+/// The path of a fault. That of a missing or repeated field may end at its object; the field itself is in the text.
 fn field_of(text: &str, path: String) -> Option<String> {
-    let missing = text.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
-    match (missing, path.as_str()) {
+    let named = ["missing field `", "duplicate field `"].into_iter();
+    let named = named.filter_map(|start| text.strip_prefix(start)?.split_once('`')).next();
+    match (named, path.as_str()) {
         (Some((field, _)), ".") => Some(field.to_owned()),
+        (Some((field, _)), within) if ends_with(within, field) => Some(path),
         (Some((field, _)), within) => Some(format!("{within}.{field}")),
         (None, ".") => None,
         (None, _) => Some(path),
     }
+}
+
+fn ends_with(path: &str, field: &str) -> bool {
+    path.rsplit('.').next() == Some(field)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

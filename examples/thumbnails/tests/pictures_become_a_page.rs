@@ -154,7 +154,7 @@ fn the_guide_shows_the_code_as_it_is() {
     let guide = root.join("../../docs/guides/your-own-workload.md");
     let guide = std::fs::read_to_string(guide).unwrap();
     let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
-    let code: Vec<String> = ["lib", "main", "settings", "tasks", "web", "command"]
+    let code: Vec<String> = ["lib", "main", "workload", "settings", "tasks", "web", "command"]
         .map(|name| read(&format!("src/{name}.rs")))
         .into_iter()
         .chain([read("Cargo.toml")])

@@ -123,6 +123,7 @@ impl Follow {
         let Some(events) = &mut self.events else {
             self.looked = false;
             self.events = Some(Events::open(&self.api, &self.scope.query()).await?);
+            tracing::debug!("listens for changes of tasks");
             return Ok(News::new());
         };
         if !self.looked {

@@ -379,7 +379,7 @@ async fn a_record_without_its_workflow_is_started_by_the_next_addition() {
 }
 
 #[tokio::test]
-async fn a_video_of_more_chunks_than_a_task_may_wait_for_is_joined_by_group() {
+async fn a_video_of_many_chunks_is_joined_by_one_edge() {
     let theatre = Theatre::open().await;
     theatre.stage.hold_encodes();
     let source = theatre.upload(LONG).await;
@@ -391,7 +391,7 @@ async fn a_video_of_more_chunks_than_a_task_may_wait_for_is_joined_by_group() {
         *kinds.entry(task.kind.as_str()).or_default() += 1;
     }
     let encodes = kinds.remove("video.encode").unwrap();
-    assert!(encodes >= LONG_CHUNKS, "{encodes}");
+    assert!(encodes > LONG_CHUNKS / 2, "{encodes}");
     let others: u64 = kinds.values().sum();
     assert!(others < 20, "nothing but one of each sort: {kinds:?}");
     let mux = TaskId::from_key(&format!("{}/mux/0", video.workflow));

@@ -312,7 +312,7 @@ async fn probe(
         interlaced: false,
         hdr: false,
         bt709: false,
-        keyframes: vec![0, 720],
+        keyframes: (0..frames).step_by(30).collect(),
     };
     let sound = AudioStream {
         index: 1,
@@ -326,7 +326,7 @@ async fn probe(
 
 /// A source of many chunks: 20 seconds of 30 frames each.
 pub(super) const LONG: &[u8] = b"very long";
-pub(super) const LONG_CHUNKS: u64 = 1_200;
+pub(super) const LONG_CHUNKS: u64 = 800;
 /// A source of which two frames cannot be read.
 pub(super) const DAMAGED: &[u8] = b"damaged";
 const COST: Cost = Cost { cpu_ms: 777, wall_ms: 777 };
