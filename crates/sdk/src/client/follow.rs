@@ -123,11 +123,12 @@ impl Follow {
         let Some(events) = &mut self.events else {
             self.looked = false;
             self.events = Some(Events::open(&self.api, &self.scope.query()).await?);
-            tracing::debug!("listens for changes of tasks");
             return Ok(News::new());
         };
         if !self.looked {
-            return self.look().await;
+            let news = self.look().await?;
+            tracing::debug!("listens for changes of tasks");
+            return Ok(news);
         }
         match events.next().await? {
             None => {

@@ -397,11 +397,11 @@ async fn a_video_of_many_chunks_is_joined_by_one_edge() {
     let mux = TaskId::from_key(&format!("{}/mux/0", video.workflow));
     let mux = theatre.client.task(mux).detail().await.unwrap();
     assert!(mux.terms.after.is_empty() && mux.terms.after_groups.len() == 1);
+    // The sound may be done already; the encodes are held.
     let wait = mux.summary.wait_text.unwrap();
-    assert_eq!(
-        wait,
-        format!("waits for the group `streams`; {} task(s) of it are open", encodes + 1)
-    );
+    let told = [encodes, encodes + 1]
+        .map(|open| format!("waits for the group `streams`; {open} task(s) of it are open"));
+    assert!(told.contains(&wait.to_string()), "{wait}");
     theatre.library.cancel(&video.id).await.unwrap();
     theatre.stage.release_encodes(1);
     theatre.close().await;
