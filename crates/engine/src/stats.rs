@@ -1,5 +1,5 @@
 //! The figures of the engine since its start: counters and histograms that the loop and the writer add to, and anyone
-//! may read or register for a monitor. A figure for monitors costs its field and its line in [`Stats::register`].
+//! may read or register for a monitor. A figure for monitors costs its field and its line in `Stats::register`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
