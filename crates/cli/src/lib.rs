@@ -1,7 +1,7 @@
 //! The command line of divvy: arguments, settings, wiring. A binary is this with a list of workloads.
 //!
-//! Reading order: [`main`] (how it begins and ends), [`args`] (what can be typed), [`config`] (settings and their origin), [`commands`] (what each does),
-//! [`workloads`] (what others bring). What the reader sees and how a run ends is in
+//! Reading order: [`main`] (how it begins and ends), `args` (what can be typed), `config` (settings and their origin), `commands` (what each does),
+//! `workloads` (what others bring). What the reader sees and how a run ends is in
 //! `divvy-console`.
 //!
 //! **Invariant:** nothing here decides about tasks, and nothing here knows a workload by name. Commands speak to a
