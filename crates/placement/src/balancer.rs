@@ -93,7 +93,7 @@ impl<P: Policy> Balancer<P> {
         self.tell(id, now, Event::Started);
     }
 
-    /// Counts a request as finished.
+    /// Counts a request as finished; one that nobody started is not counted.
     pub fn finish(&mut self, id: TargetId, latency: Duration, outcome: Outcome, now: Duration) {
         if self.targets.finished(id).is_some() {
             self.tell(id, now, |target| Event::Finished { target, latency, outcome });

@@ -311,10 +311,10 @@ impl Targets {
         }
     }
 
-    /// Counts a request out and says how many are left. Nothing happens if the target has left.
+    /// Counts a request out and says how many are left. Nothing happens if the target has left or has none in flight.
     pub fn finished(&mut self, id: TargetId) -> Option<u32> {
         let target = self.get_mut(id).ok()?;
-        target.in_flight = target.in_flight.saturating_sub(1);
+        target.in_flight = target.in_flight.checked_sub(1)?;
         Some(target.in_flight)
     }
 

@@ -211,6 +211,17 @@ fn settings_that_make_no_sense_are_refused_with_the_field() {
     assert!(error.to_string().starts_with("`points`"), "{error}");
 }
 
+/// A stray end must not make the others look as if they had more than their share.
+#[test]
+fn a_finish_that_nobody_started_changes_no_bound() {
+    let settings = Settings { bound: Some(0.25), ..Settings::default() };
+    let (mut balancer, ids) = balancer(settings, &["a", "b"]);
+    balancer.start(ids[0], NOW);
+    let before = owners(&mut balancer);
+    balancer.finish(ids[1], NOW, Outcome::Success, NOW);
+    assert_eq!(owners(&mut balancer), before);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Add(u8),
