@@ -30,6 +30,7 @@ const SAMPLE_MAX: usize = 20;
 
 /// What to do with each task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BulkAction {
     /// Stop it or keep it from running.
@@ -90,6 +91,7 @@ pub struct Bulk {
 
 /// What became of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BulkReport {
     /// Tasks that fit.
     pub matched: u64,

@@ -4,6 +4,27 @@ use divvy_types::Refusal;
 
 use crate::Error;
 
+impl Error {
+    /// All codes that such an error may have, besides those of a spec.
+    pub const CODES: [&str; 15] = [
+        "invalid_setting",
+        "set_by_file",
+        "no_such_setting",
+        "not_found",
+        "no_such_workflow",
+        "ambiguous_id",
+        "no_such_worker",
+        "no_such_schedule",
+        "too_many_schedules",
+        "conflict",
+        "overloaded",
+        "disk_full",
+        "stopping",
+        "store_failed",
+        "bad_cursor",
+    ];
+}
+
 impl Refusal for Error {
     fn code(&self) -> &'static str {
         self.code()

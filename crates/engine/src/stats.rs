@@ -63,6 +63,7 @@ impl Default for Stats {
 
 /// The counters at one moment, and how many tasks were open then.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     /// Tasks accepted.
     pub submitted: u64,

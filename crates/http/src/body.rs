@@ -12,6 +12,7 @@ use divvy_types::limits::MESSAGE_BYTES_MAX;
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http_body_util::BodyExt as _;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::de::SliceRead;
@@ -36,7 +37,7 @@ pub struct JsonBody<T>(pub T);
 pub struct JsonBytes(pub Bytes);
 
 /// An empty object: the body of an action that needs no more words.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoFields {}
 
@@ -180,7 +181,7 @@ async fn read_whole(mut body: Body, declared: usize, max: usize) -> Result<Bytes
 mod tests {
     use super::*;
 
-    #[derive(Debug, serde::Deserialize)]
+    #[derive(Debug, serde::Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct Sample {
         #[expect(dead_code, reason = "only read by serde")]
@@ -190,7 +191,7 @@ mod tests {
         rows: Vec<Row>,
     }
 
-    #[derive(Debug, serde::Deserialize)]
+    #[derive(Debug, serde::Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct Row {
         #[expect(dead_code, reason = "only read by serde")]

@@ -12,6 +12,21 @@ use serde::Serialize;
 /// Characters of an address that a refusal repeats.
 const PATH_SHOWN_MAX: usize = 256;
 
+/// The codes of the refusals that are made here.
+pub(crate) const CODES: [&str; 11] = [
+    "body_broken",
+    "body_timeout",
+    "body_too_large",
+    "invalid_field",
+    "invalid_path",
+    "invalid_query",
+    "malformed_json",
+    "method_not_allowed",
+    "no_such_file",
+    "no_such_range",
+    "unsupported_media_type",
+];
+
 /// A refusal.
 #[derive(Clone, Debug)]
 pub struct ApiError {

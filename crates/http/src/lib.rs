@@ -1,7 +1,7 @@
 //! The HTTP kit: what the server and every workload build their addresses from, so that all of them have the same
 //! shape of errors, the same checks of bodies and parameters, the same limits and the same time-outs.
 //!
-//! Reading order: [`Routes`] (which address does what), [`ApiError`] (how a request is refused), [`JsonBody`],
+//! Reading order: [`Routes`] (which address does what), [`Operation`] and [`Document`] (what OpenAPI says about it), [`ApiError`] (how a request is refused), [`JsonBody`],
 //! [`Parameters`] and [`PathText`] (how a request is read), [`range`] (parts of large answers), [`Ring`] and
 //! [`events`] (server-sent events that can be resumed), [`pages`] (what browsers show).
 //!
@@ -10,7 +10,11 @@
 //! **Invariant:** what comes from outside is bounded in size, in number and in time, and a refusal names the field.
 
 mod body;
+#[cfg(debug_assertions)]
+mod check;
+mod document;
 mod error;
+mod operation;
 mod parameters;
 mod path;
 mod ring;
@@ -21,7 +25,9 @@ pub mod pages;
 pub mod range;
 
 pub use body::{JsonBody, JsonBytes, NoFields, parse};
+pub use document::Document;
 pub use error::{ApiError, no_such_address};
+pub use operation::{Described, Gives, Operation, Takes};
 pub use parameters::{Parameters, rows};
 pub use path::{PathText, path_texts};
 pub use ring::{Following, News, Ring};

@@ -1,7 +1,7 @@
 //! The parameters of an address, read into a struct: a parameter that the struct does not have, one that is given
 //! twice, or one that has another form is refused by its name.
 //!
-//! An empty parameter counts as not given. A list may be repeated or have commas: `state=done&state=dead,ready`.
+//! An empty parameter is refused: it would show everything to a script whose variable is not set. A list may be repeated or have commas: `state=done&state=dead,ready`.
 //! A switch is `true`, `1`, `false` or `0`.
 
 use std::fmt;
@@ -78,9 +78,7 @@ impl Given {
                 given.push((name, Values(Vec::new())));
                 given.len() - 1
             });
-            if !value.is_empty() {
-                given[at].1.0.push(value);
-            }
+            given[at].1.0.push(value);
         }
         Ok(Self { pairs: given.into_iter(), next: None })
     }
@@ -126,13 +124,17 @@ impl<'de> de::MapAccess<'de> for Given {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Fault> {
-        self.next = self.pairs.find(|(_, values)| !values.0.is_empty());
+        self.next = self.pairs.next();
         let name = self.next.as_ref().map(|(name, _)| name.clone().into_deserializer());
         name.map(|name: StringDeserializer<Fault>| seed.deserialize(name)).transpose()
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
         let (name, values) = self.next.take().ok_or_else(|| de::Error::custom("is not given"))?;
+        if values.0.iter().any(String::is_empty) {
+            let problem = "is empty; give a value or leave it out".to_owned();
+            return Err(Fault { name: Some(name), problem });
+        }
         seed.deserialize(values).map_err(|fault| Fault { name: Some(name), ..fault })
     }
 }
@@ -271,7 +273,6 @@ mod tests {
     #[test]
     fn parameters_are_read_as_people_write_them() {
         assert_eq!(read("").unwrap(), Sample::default());
-        assert_eq!(read("kind=&state=&limit=&follow=").unwrap(), Sample::default());
         let full = read(
             "state=done,%20dead&state=ready,&kind=a%2Bb+c&limit=5&follow=1&workflow=00000000-0000-0000-0000-000000000008",
         )
@@ -296,6 +297,9 @@ mod tests {
                 "is not a parameter here; known: state, kind, workflow, limit",
             ),
             ("colour=", "colour", "is not a parameter here"),
+            ("kind=", "kind", "is empty; give a value or leave it out"),
+            ("limit=5&state=", "state", "is empty"),
+            ("state=done&state=", "state", "is empty"),
             ("limit=x", "limit", "is wrong: invalid digit"),
             ("limit=-1", "limit", "is wrong: invalid digit"),
             ("limit=99999999999999999999", "limit", "is wrong: number too large"),

@@ -9,11 +9,17 @@ use crate::Error;
 
 /// The BLAKE3 hash of a blob's bytes, which is its name. Written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(extend("pattern" = "^[0-9a-f]{64}$"))
+)]
 #[serde(into = "String", try_from = "String")]
 pub struct BlobId(pub [u8; 32]);
 
 /// A blob that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Blob {
     /// Its name.
     pub id: BlobId,

@@ -177,6 +177,30 @@ impl Error {
     }
 }
 
+impl Error {
+    /// All codes that such an error may have.
+    pub const CODES: [&str; 18] = [
+        "bad_blob_id",
+        "bad_record_name",
+        "bad_upload_id",
+        "no_such_blob",
+        "no_such_upload",
+        "blob_mismatch",
+        "blob_damaged",
+        "blob_too_large",
+        "record_too_large",
+        "upload_busy",
+        "wrong_offset",
+        "upload_too_long",
+        "upload_too_large",
+        "metadata_too_large",
+        "too_many_uploads",
+        "not_a_folder",
+        "disk_full",
+        "disk_error",
+    ];
+}
+
 impl Refusal for Error {
     fn code(&self) -> &'static str {
         self.code()

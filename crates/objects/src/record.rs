@@ -11,9 +11,16 @@ use crate::{BlobId, Error};
 pub const RECORD_BYTES_MAX: usize = 1 << 20;
 /// What a name may hold.
 const NAME_LEN_MAX: usize = 256;
+/// What a part of a name may hold: it is the name of a file, with an ending.
+const PART_LEN_MAX: usize = 250;
 
 /// Names a record: parts of letters, digits, `-`, `_` and `.`, with `/` between them, such as `video/library/a1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(extend("pattern" = "^[A-Za-z0-9_-][A-Za-z0-9._-]{0,249}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,249})*$", "maxLength" = 256))
+)]
 #[serde(into = "String", try_from = "String")]
 pub struct RecordName(String);
 
@@ -32,7 +39,7 @@ impl FromStr for RecordName {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         let is_part = |part: &str| {
-            !part.is_empty()
+            (1..=PART_LEN_MAX).contains(&part.len())
                 && !part.starts_with('.')
                 && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
         };

@@ -5,11 +5,17 @@ use std::net::SocketAddr;
 use ::http::HeaderValue;
 use axum::response::Response;
 use axum::{Extension, Router, middleware};
-use divvy_http::{Route, Routes, delete, get, head, options, patch, post, put};
-use divvy_types::REFUSAL_MARK as MARK;
+use divvy_http::{Mounted, Route, Routes, delete, get, head, options, patch, post, put};
+use divvy_objects::{BlobId, RecordName};
+use divvy_types::limits::{LIMIT_LEN_MAX, QUEUE_LEN_MAX, SCHEDULE_NAME_LEN_MAX};
+use divvy_types::schedule::Schedule;
+use divvy_types::schema::Label;
+use divvy_types::{REFUSAL_MARK as MARK, Settings, SpecError};
+use serde_json::Value;
 
 use crate::app::App;
 use crate::grpc;
+use crate::grpc::hello::WORKER_NAME_LEN_MAX;
 use crate::guard::{self, Rules};
 use crate::http::{
     alerts, blobs, bulk, dead, error, events, explain, health, limits, load, log, metrics, openapi,
@@ -18,78 +24,10 @@ use crate::http::{
 };
 use crate::options::Options;
 
-/// All HTTP routes.
-pub(crate) fn table() -> Vec<Route<App>> {
-    vec![
-        get("/", page::show),
-        get("/sign-in", sign_in::show),
-        post("/sign-in", sign_in::enter),
-        post("/sign-out", sign_in::leave),
-        get("/healthz", health::alive),
-        get("/readyz", health::ready),
-        get("/metrics", metrics::show),
-        post("/api/v1/tasks", submit::submit),
-        get("/api/v1/tasks", tasks::list),
-        post("/api/v1/tasks/bulk", bulk::treat),
-        get("/api/v1/tasks/{id}", tasks::show),
-        post("/api/v1/tasks/{id}/cancel", tasks::cancel),
-        post("/api/v1/tasks/{id}/retry", tasks::retry),
-        get("/api/v1/tasks/{id}/log", log::show),
-        get("/api/v1/tasks/{id}/explain", explain::show),
-        get("/api/v1/dead", dead::list),
-        post("/api/v1/dead/replay", dead::replay),
-        post("/api/v1/dead/drop", dead::give_up),
-        get("/api/v1/queues", queues::list),
-        get("/api/v1/queues/{name}", queues::show),
-        put("/api/v1/queues/{name}", queues::set),
-        post("/api/v1/queues/{name}/pause", queues::pause),
-        post("/api/v1/queues/{name}/resume", queues::resume),
-        get("/api/v1/schedules", schedules::list),
-        get("/api/v1/schedules/{name}", schedules::show),
-        put("/api/v1/schedules/{name}", schedules::set),
-        delete("/api/v1/schedules/{name}", schedules::remove),
-        post("/api/v1/schedules/{name}/pause", schedules::pause),
-        post("/api/v1/schedules/{name}/resume", schedules::resume),
-        post("/api/v1/schedules/{name}/trigger", schedules::trigger),
-        get("/api/v1/workers", workers::list),
-        get("/api/v1/workers/{name}", workers::show),
-        post("/api/v1/workers/{name}/drain", workers::drain),
-        get("/api/v1/workflows", workflows::list),
-        get("/api/v1/workflows/{id}", workflows::show),
-        post("/api/v1/workflows/{id}/cancel", workflows::cancel),
-        post("/api/v1/workflows/{id}/resume", workflows::resume),
-        get("/api/v1/settings", settings::show),
-        put("/api/v1/settings", settings::replace),
-        patch("/api/v1/settings", settings::merge),
-        get("/api/v1/limits", limits::list),
-        put("/api/v1/limits/{name}", limits::set),
-        delete("/api/v1/limits/{name}", limits::remove),
-        get("/api/v1/load", load::show),
-        post("/api/v1/rebalance", load::rebalance),
-        get("/api/v1/alerts", alerts::show),
-        get("/api/v1/events", events::stream),
-        get("/api/v1/stats", stats::show),
-        get("/api/v1/openapi.json", openapi::show),
-        get("/api/v1/objects", blobs::about),
-        get("/api/v1/blobs/{id}", blobs::show),
-        put("/api/v1/blobs/{id}", blobs::store),
-        delete("/api/v1/blobs/{id}", blobs::remove),
-        get("/api/v1/records", records::list),
-        get("/api/v1/records/{*name}", records::show),
-        put("/api/v1/records/{*name}", records::write),
-        delete("/api/v1/records/{*name}", records::remove),
-        options("/api/v1/uploads", uploads::abilities),
-        post("/api/v1/uploads", uploads::create),
-        head("/api/v1/uploads/{id}", uploads::show),
-        patch("/api/v1/uploads/{id}", uploads::append),
-        delete("/api/v1/uploads/{id}", uploads::remove),
-    ]
-}
-
 /// Everything on one router, behind the guard.
 pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router {
     let rules = Rules::new(options, address);
-    let http = own(app, rules.clone());
+    let http = own(app, rules.clone(), &options.mounted);
     let http = options.mounted.iter().fold(http, |http, mounted| http.merge(mounted.router()));
     http.fallback(error::no_such_address)
         .layer(middleware::from_fn_with_state(rules, guard::admit))
@@ -98,14 +36,17 @@ pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router 
 
 /// The server's own addresses for callers in this process, who need no guard.
 pub(crate) fn in_process(app: App, options: &Options) -> Router {
-    own(app, Rules::new(options, options.listen))
+    own(app, Rules::new(options, options.listen), &[])
         .fallback(error::no_such_address)
         .layer(middleware::map_response(mark))
 }
 
-fn own(app: App, rules: Rules) -> Router {
-    let own = Routes::new(table()).with_state(app.clone());
-    own.router().layer(Extension(rules)).merge(grpc::routes(app))
+/// The server's own addresses, one of which describes the others too.
+fn own(app: App, rules: Rules, others: &[Mounted]) -> Router {
+    let own = Routes::new(table()).with_codes(&codes()).with_state(app.clone());
+    let document = openapi::document([&own].into_iter().chain(others));
+    let http = own.router().layer(Extension(rules)).layer(Extension(document));
+    http.merge(grpc::routes(app))
 }
 
 /// Marks a refusal as ours, if nobody has: what has no mark is a proxy's word, which clients and workers do not believe.
@@ -119,4 +60,283 @@ async fn mark(mut response: Response) -> Response {
         response.headers_mut().entry(MARK).or_insert(HeaderValue::from_static("refused"));
     }
     response
+}
+
+/// The codes of refusals that only the server has, and of those whom it asks.
+fn codes() -> Vec<&'static str> {
+    let own = [
+        "disk_error",
+        "host_not_allowed",
+        "invalid_body",
+        "no_objects",
+        "no_such_address",
+        "no_such_queue",
+        "no_such_record",
+        "nothing_selected",
+        "origin_not_allowed",
+        "record_changed",
+        "tus_version",
+        "unauthorized",
+    ];
+    let asked = [&SpecError::CODES[..], &divvy_engine::Error::CODES, &divvy_objects::Error::CODES];
+    own.into_iter().chain(asked.concat()).collect()
+}
+
+/// All HTTP routes.
+fn table() -> Vec<Route<App>> {
+    [
+        pages(),
+        task_routes(),
+        queue_routes(),
+        worker_routes(),
+        setting_routes(),
+        server_routes(),
+        object_routes(),
+        upload_routes(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn pages() -> Vec<Route<App>> {
+    const HTML: &str = "text/html";
+    vec![
+        get("/", page::show).summary("A small page for people").gives_media(HTML),
+        get("/sign-in", sign_in::show)
+            .summary("A form for the token, for people")
+            .gives_media(HTML),
+        post("/sign-in", sign_in::enter)
+            .summary("Show the token once; the cookie of the answer takes its place")
+            .takes_media("application/x-www-form-urlencoded")
+            .answers([303, 401])
+            .gives_media(HTML)
+            .refuses([400, 413]),
+        post("/sign-out", sign_in::leave).summary("End the session of this browser").answers([303]),
+        get("/healthz", health::alive).summary("Whether the process lives"),
+        get("/readyz", health::ready).summary("Whether the engine takes requests"),
+        get("/metrics", metrics::show)
+            .summary("Figures in the OpenMetrics text format, which Prometheus reads")
+            .gives_media("application/openmetrics-text"),
+    ]
+}
+
+fn task_routes() -> Vec<Route<App>> {
+    vec![
+        post("/api/v1/tasks", submit::submit)
+            .summary("Submit one task, or a batch that is accepted whole or not at all")
+            .detail(
+                "The answer is sent when the tasks are durable. A task without `id` gets one; send your own (UUIDv7) \
+                 to make a repetition safe. `late` names tasks that are expected to miss their deadlines; they are \
+                 taken nevertheless unless `strict` is set.",
+            )
+            .takes::<submit::Submission>()
+            .answers([200, 201])
+            .refuses([409, 507]),
+        get("/api/v1/tasks", tasks::list).summary("List tasks, newest first"),
+        post("/api/v1/tasks/bulk", bulk::treat)
+            .summary("Cancel, retry or drop all tasks that fit a filter, or only count them")
+            .detail("One request treats at most `limit` tasks, each durably by itself; send `next` as `after` to go on."),
+        get("/api/v1/tasks/{id}", tasks::show).summary("Show a task whole").refuses([404, 409]),
+        post("/api/v1/tasks/{id}/cancel", tasks::cancel)
+            .summary("Stop a task or keep it from running")
+            .refuses([404, 409]),
+        post("/api/v1/tasks/{id}/retry", tasks::retry)
+            .summary("Run a dead, cancelled or waiting-for-a-time task now")
+            .refuses([404, 409]),
+        get("/api/v1/tasks/{id}/log", log::show)
+            .summary("The log of a task")
+            .gives_media("text/plain")
+            .refuses([404, 409]),
+        get("/api/v1/tasks/{id}/explain", explain::show)
+            .summary("Say why a task is where it is")
+            .refuses([404, 409]),
+        get("/api/v1/dead", dead::list).summary("Dead letters grouped by kind and error"),
+        post("/api/v1/dead/replay", dead::replay).summary("Run dead letters again").refuses([404, 409]),
+        post("/api/v1/dead/drop", dead::give_up)
+            .summary("Give dead letters up: they count as cancelled")
+            .refuses([404, 409]),
+        get("/api/v1/workflows", workflows::list)
+            .summary("List workflows, greatest id first: those with ids that clients made, newest first"),
+        get("/api/v1/workflows/{id}", workflows::show)
+            .summary("Show how a workflow stands")
+            .refuses([404, 409]),
+        post("/api/v1/workflows/{id}/cancel", workflows::cancel)
+            .summary("Cancel every task of a workflow that has not ended")
+            .refuses([404, 409]),
+        post("/api/v1/workflows/{id}/resume", workflows::resume)
+            .summary("Put back what failed in a workflow, so that it continues")
+            .refuses([404, 409]),
+        get("/api/v1/events", events::stream)
+            .summary("Changes of tasks as server-sent events, from now on or from the last one that was seen")
+            .gives_media("text/event-stream")
+            .refuses([404, 409]),
+    ]
+}
+
+fn queue_routes() -> Vec<Route<App>> {
+    vec![
+        get("/api/v1/queues", queues::list).summary("List queues that have open tasks or settings"),
+        get("/api/v1/queues/{name}", queues::show).path::<Label<QUEUE_LEN_MAX>>().summary("Show a queue").refuses([404]),
+        put("/api/v1/queues/{name}", queues::set).path::<Label<QUEUE_LEN_MAX>>()
+            .summary("Set the weight and the fair shares of a queue")
+            .detail(
+                "What is left out gets its default. Refused with `set_by_file` while the settings file has the \
+                 section `queues`.",
+            )
+            .refuses([409]),
+        post("/api/v1/queues/{name}/pause", queues::pause).path::<Label<QUEUE_LEN_MAX>>().summary("Grant no more tasks of a queue"),
+        post("/api/v1/queues/{name}/resume", queues::resume).path::<Label<QUEUE_LEN_MAX>>().summary("Grant tasks of a queue again"),
+        get("/api/v1/schedules", schedules::list).summary("List schedules with their next ticks"),
+        get("/api/v1/schedules/{name}", schedules::show).path::<Label<SCHEDULE_NAME_LEN_MAX>>()
+            .summary("Show a schedule with its next ticks")
+            .refuses([404]),
+        put("/api/v1/schedules/{name}", schedules::set).path::<Label<SCHEDULE_NAME_LEN_MAX>>()
+            .summary("Set a schedule, new or again")
+            .detail("Ticks count from now on. Without `paused`, a schedule that is set again stays paused or not as it was.")
+            .takes::<Schedule>()
+            .refuses([409, 507]),
+        delete("/api/v1/schedules/{name}", schedules::remove).path::<Label<SCHEDULE_NAME_LEN_MAX>>()
+            .summary("Forget a schedule; tasks that it submitted stay")
+            .refuses([404]),
+        post("/api/v1/schedules/{name}/pause", schedules::pause).path::<Label<SCHEDULE_NAME_LEN_MAX>>()
+            .summary("Let a schedule rest")
+            .refuses([404]),
+        post("/api/v1/schedules/{name}/resume", schedules::resume).path::<Label<SCHEDULE_NAME_LEN_MAX>>()
+            .summary("Let a schedule tick again; ticks of the rest are not made up for")
+            .refuses([404]),
+        post("/api/v1/schedules/{name}/trigger", schedules::trigger).path::<Label<SCHEDULE_NAME_LEN_MAX>>()
+            .summary("Submit the task of a schedule now, whatever its calendar says")
+            .answers([201])
+            .refuses([404, 507]),
+    ]
+}
+
+fn worker_routes() -> Vec<Route<App>> {
+    vec![
+        get("/api/v1/workers", workers::list).summary("List connected workers"),
+        get("/api/v1/workers/{name}", workers::show)
+            .path::<Label<WORKER_NAME_LEN_MAX>>()
+            .summary("Show the connections of a worker")
+            .refuses([404]),
+        post("/api/v1/workers/{name}/drain", workers::drain)
+            .path::<Label<WORKER_NAME_LEN_MAX>>()
+            .summary("Ask a worker to finish what it holds and take no more")
+            .refuses([404]),
+        get("/api/v1/load", load::show).summary("Show how the load is spread"),
+        post("/api/v1/rebalance", load::rebalance).summary("Even the load of the workers out"),
+    ]
+}
+
+fn setting_routes() -> Vec<Route<App>> {
+    vec![
+        get("/api/v1/settings", settings::show).summary("Show the settings of scheduling"),
+        put("/api/v1/settings", settings::replace)
+            .summary("Replace the settings of scheduling")
+            .detail("What is left out gets its default. A section that the settings file has cannot be changed: `set_by_file`.")
+            .takes::<Settings>()
+            .refuses([409]),
+        patch("/api/v1/settings", settings::merge)
+            .summary("Change some settings of scheduling")
+            .detail("A JSON merge patch (RFC 7396): what is named is changed, `null` takes something back to its default.")
+            .takes::<serde_json::Map<String, Value>>()
+            .refuses([409]),
+        get("/api/v1/limits", limits::list).summary("List limits and how full they are"),
+        put("/api/v1/limits/{name}", limits::set).path::<Label<LIMIT_LEN_MAX>>()
+            .summary("Set a limit")
+            .detail("What is left out is not limited.")
+            .refuses([409]),
+        delete("/api/v1/limits/{name}", limits::remove).path::<Label<LIMIT_LEN_MAX>>().summary("Remove a limit").refuses([404, 409]),
+    ]
+}
+
+fn server_routes() -> Vec<Route<App>> {
+    vec![
+        get("/api/v1/stats", stats::show).summary("The figures of the server"),
+        get("/api/v1/alerts", alerts::show).summary("Judge the health of the server"),
+        get("/api/v1/openapi.json", openapi::show).summary("This document").gives::<Value>(),
+    ]
+}
+
+fn object_routes() -> Vec<Route<App>> {
+    const BYTES: &str = "application/octet-stream";
+    vec![
+        get("/api/v1/objects", blobs::about)
+            .summary("What this server keeps, and how much it takes")
+            .refuses([404]),
+        get("/api/v1/blobs/{id}", blobs::show)
+            .path::<BlobId>()
+            .summary("Read a blob or a part of it")
+            .detail("HEAD tells the size.")
+            .header("Range", "One range, such as `bytes=0-999`.")
+            .header("If-None-Match", "The id in quotes.")
+            .header("If-Range", "The id in quotes.")
+            .answers([200, 206, 304])
+            .gives_media(BYTES)
+            .refuses([404, 416]),
+        put("/api/v1/blobs/{id}", blobs::store)
+            .path::<BlobId>()
+            .summary("Store a small blob")
+            .takes_media(BYTES)
+            .answers([200, 201])
+            .refuses([404, 408, 413, 422, 507]),
+        delete("/api/v1/blobs/{id}", blobs::remove)
+            .path::<BlobId>()
+            .summary("Remove a blob")
+            .refuses([404]),
+        get("/api/v1/records", records::list).summary("List the names of records").refuses([404]),
+        get("/api/v1/records/{*name}", records::show)
+            .path::<RecordName>()
+            .summary("Read a record")
+            .gives::<Value>()
+            .refuses([404]),
+        put("/api/v1/records/{*name}", records::write)
+            .path::<RecordName>()
+            .summary("Write a record")
+            .detail("Without a condition, whatever was there is replaced.")
+            .header_of::<records::Anything>("If-None-Match", "`*`: only if there is none.")
+            .header("If-Match", "Only if this version, in quotes, is there.")
+            .answers([200, 201])
+            .gives::<records::Written>()
+            .refuses([404, 412, 507]),
+        delete("/api/v1/records/{*name}", records::remove)
+            .path::<RecordName>()
+            .summary("Remove a record")
+            .refuses([404]),
+    ]
+}
+
+fn upload_routes() -> Vec<Route<App>> {
+    vec![
+        options("/api/v1/uploads", uploads::abilities)
+            .summary("What uploads can do")
+            .answers([204]),
+        post("/api/v1/uploads", uploads::create)
+            .summary("Begin an upload by the tus protocol")
+            .must_header::<uploads::Version>("Tus-Resumable", "The version of the protocol.")
+            .must_header::<u64>("Upload-Length", "Bytes of the whole.")
+            .header("Upload-Metadata", "Kept and told again.")
+            .header_of::<BlobId>("Divvy-Blob", "The blob that it must turn out to be.")
+            .answers([201])
+            .refuses([400, 404, 412, 413, 422, 429, 500, 503, 507]),
+        head("/api/v1/uploads/{id}", uploads::show)
+            .path::<uploads::Id>()
+            .summary("Where an upload stands")
+            .must_header::<uploads::Version>("Tus-Resumable", "The version of the protocol.")
+            .refuses([404, 412, 500, 503]),
+        patch("/api/v1/uploads/{id}", uploads::append)
+            .path::<uploads::Id>()
+            .summary("Go on with an upload")
+            .must_header::<uploads::Version>("Tus-Resumable", "The version of the protocol.")
+            .must_header::<u64>("Upload-Offset", "Where the piece begins.")
+            .takes_media("application/offset+octet-stream")
+            .answers([204])
+            .refuses([404, 408, 409, 412, 413, 415, 422, 423, 429, 500, 503, 507]),
+        delete("/api/v1/uploads/{id}", uploads::remove)
+            .path::<uploads::Id>()
+            .summary("Give an upload up")
+            .must_header::<uploads::Version>("Tus-Resumable", "The version of the protocol.")
+            .answers([204])
+            .refuses([404, 412, 423, 500, 503]),
+    ]
 }

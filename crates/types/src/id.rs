@@ -19,6 +19,7 @@ pub struct WorkflowId(pub u128);
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Seq(pub u64);
 
 /// Fences an attempt: every grant carries a token greater than any earlier one, over restarts too.
@@ -27,12 +28,14 @@ pub struct Seq(pub u64);
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Token(pub u64);
 
 /// One connection of one worker process. A worker that reconnects gets a new key.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerKey(pub u64);
 
 impl Token {

@@ -16,6 +16,7 @@ pub mod flat;
 pub mod id;
 pub mod limits;
 pub mod machine;
+pub mod name;
 pub mod need;
 pub mod open;
 pub mod overview;
@@ -24,6 +25,8 @@ pub mod refusal;
 pub mod report;
 pub mod retry;
 pub mod schedule;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod settings;
 pub mod spec;
 pub mod state;
@@ -35,10 +38,10 @@ mod view_workflow;
 pub mod wait;
 pub mod worker;
 
-pub use compact_str::CompactString as Name;
 pub use fact::{Fact, Lane, Verdict};
 pub use id::{Seq, TaskId, Token, WorkerKey, WorkflowId};
 pub use machine::Machine;
+pub use name::Name;
 pub use open::OpenTask;
 pub use payload::Payload;
 pub use refusal::{REFUSAL_MARK, Refusal};

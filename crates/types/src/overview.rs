@@ -11,6 +11,7 @@ use crate::{Dependency, Name, Settings, Timestamp, WaitReason};
 
 /// The settings that hold, and where they come from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SettingsView {
     /// What holds.
     pub settings: Settings,
@@ -30,6 +31,7 @@ pub struct SettingsView {
 
 /// A queue and what is set about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueStatus {
     /// What is in it.
     #[serde(flatten)]
@@ -47,6 +49,7 @@ pub struct QueueStatus {
 
 /// A limit and how full it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitStatus {
     /// Its name.
     pub name: Name,
@@ -65,6 +68,7 @@ pub struct LimitStatus {
 
 /// What one worker carries.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerLoad {
     /// Its name.
     pub name: Name,
@@ -82,6 +86,7 @@ pub struct WorkerLoad {
 
 /// The load at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadSample {
     /// When.
     pub at: Timestamp,
@@ -97,6 +102,7 @@ pub struct LoadSample {
 
 /// Ready tasks of one queue, kind and needs that no connected worker can run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stranded {
     /// Their queue.
     pub queue: Name,
@@ -110,6 +116,7 @@ pub struct Stranded {
 
 /// How the load is spread.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadView {
     /// How tasks move between workers.
     #[serde(flatten)]
@@ -126,6 +133,7 @@ pub struct LoadView {
 
 /// What a rebalance moved, or would move.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rebalance {
     /// Whether nothing was done.
     pub dry_run: bool,
@@ -135,6 +143,7 @@ pub struct Rebalance {
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Work goes on, but not as well as it could.
@@ -145,6 +154,7 @@ pub enum Severity {
 
 /// A rule about the health of a server, and whether it is broken now.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alert {
     /// Names the rule.
     pub name: Name,
@@ -161,6 +171,7 @@ pub struct Alert {
 
 /// Every rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Alerts {
     /// The time by the server's clock.
     pub time: Timestamp,
@@ -170,6 +181,7 @@ pub struct Alerts {
 
 /// A task and why it is where it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskExplanation {
     /// What a list shows of it.
     #[serde(flatten)]

@@ -26,6 +26,23 @@ pub trait Refusal: std::fmt::Display {
     }
 }
 
+impl SpecError {
+    /// All codes that such an error may have.
+    pub const CODES: [&str; 11] = [
+        "invalid_field",
+        "payload_too_large",
+        "self_dependency",
+        "dependency_cycle",
+        "unknown_dependency",
+        "too_many_dependencies",
+        "batch_too_large",
+        "id_taken",
+        "not_unique",
+        "skipped_dependency",
+        "deadline_unmeetable",
+    ];
+}
+
 impl Refusal for SpecError {
     fn code(&self) -> &'static str {
         self.code()

@@ -35,6 +35,7 @@ pub struct Failure {
 
 /// What a failure asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FailureVerdict {
     /// Retry by the task's policy.
@@ -51,6 +52,7 @@ pub enum FailureVerdict {
 
 /// What went wrong in an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskError {
     /// The sort of error.
     pub class: ErrorClass,
@@ -60,6 +62,7 @@ pub struct TaskError {
 
 /// The sorts of errors that people tell apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorClass {
     /// The handler said so.

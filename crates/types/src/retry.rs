@@ -8,23 +8,30 @@ use crate::{ErrorClass, Name, TaskError};
 
 /// Retries with exponential backoff: `base_ms`, doubled each time up to `cap_ms`, each wait spread by `jitter`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPolicy {
     /// Attempts after the first; 0 means that the first failure is final.
+    #[cfg_attr(feature = "schema", schemars(range(max = RETRY_LIMIT_MAX)))]
     pub limit: u32,
     /// The first wait, in milliseconds.
+    #[cfg_attr(feature = "schema", schemars(range(max = RETRY_WAIT_MS_MAX)))]
     pub base_ms: u64,
     /// The longest wait, in milliseconds.
+    #[cfg_attr(feature = "schema", schemars(range(max = RETRY_WAIT_MS_MAX)))]
     pub cap_ms: u64,
     /// How far a wait may be spread around its value, in percent of it.
+    #[cfg_attr(feature = "schema", schemars(range(max = 100)))]
     pub jitter_percent: u8,
     /// Errors that are treated otherwise; the first rule that fits holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = RETRY_RULES_MAX)))]
     pub rules: Vec<RetryRule>,
 }
 
 /// How one sort of error is treated. What it leaves out is as in the policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryRule {
     /// Only errors of this class.
@@ -35,12 +42,15 @@ pub struct RetryRule {
     pub contains: Option<Name>,
     /// Attempts after the first; 0 makes such an error final.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = RETRY_LIMIT_MAX)))]
     pub limit: Option<u32>,
     /// The first wait, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = RETRY_WAIT_MS_MAX)))]
     pub base_ms: Option<u64>,
     /// The longest wait, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = RETRY_WAIT_MS_MAX)))]
     pub cap_ms: Option<u64>,
 }
 

@@ -5,13 +5,14 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::limits::SCHEDULE_PAYLOAD_BYTES_MAX;
+use crate::limits::*;
 use crate::spec::{DEFAULT_PRIORITY, SpecError, default_queue};
 use crate::terms::Sparse;
 use crate::{Name, Payload, TaskId, TaskSpec, Terms, Timestamp, flat};
 
 /// A task that is submitted at every tick of a calendar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
     /// When: a cron expression, a macro such as `@daily`, or `@every 90s`.
@@ -39,19 +40,28 @@ pub struct Schedule {
     /// Each task comes up to so many milliseconds after its tick, always the same for the same tick, so that many
     /// schedules of one time do not come at once.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "schema", schemars(range(max = JITTER_MS_MAX)))]
     pub jitter_ms: u64,
 }
 
 /// The task of a schedule: a spec without what differs from tick to tick.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(transform = crate::schema::as_sent, transform = without_terms)
+)]
 pub struct Template {
     /// Which handler runs it.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label<KIND_LEN_MAX>"))]
     pub kind: Name,
     /// Which queue it waits in.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label<QUEUE_LEN_MAX>"))]
     pub queue: Name,
     /// What the handler gets.
     pub payload: Payload,
     /// 1 to 5; 5 goes first.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 5)))]
     pub priority: u8,
     /// When it should be done, in milliseconds after its tick.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,6 +73,7 @@ pub struct Template {
 
 /// What becomes of ticks that were missed, because the server was down or its clock was set forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
     /// They are dropped.
@@ -76,6 +87,7 @@ pub enum CatchUp {
 
 /// What becomes of a tick while the task of the last one is open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Overlap {
     /// Another task is submitted.
@@ -87,6 +99,7 @@ pub enum Overlap {
 
 /// What people see of a schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleView {
     /// Its name.
     pub name: Name,
@@ -107,6 +120,7 @@ pub struct ScheduleView {
 
 /// One tick.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tick {
     /// When.
     pub at: Timestamp,
@@ -209,6 +223,14 @@ struct Head {
 }
 crate::beside_terms!(Head { kind, queue, payload, priority, deadline_ms }
     without { after, run_at, deadline, workflow, group, after_groups, unique });
+
+/// The schema of a template does not have the terms that a template cannot have.
+#[cfg(feature = "schema")]
+fn without_terms(schema: &mut schemars::Schema) {
+    let properties = schema.get_mut("properties").and_then(|known| known.as_object_mut());
+    let properties = properties.expect("a template has fields");
+    properties.retain(|name, _| !<Head as flat::BesideTerms>::WITHOUT.contains(&name.as_str()));
+}
 
 impl<'de> Deserialize<'de> for Template {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

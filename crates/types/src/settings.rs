@@ -16,6 +16,7 @@ use crate::{Name, RetryPolicy};
 
 /// All settings of scheduling.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// How tasks get to workers and move between them.
@@ -24,12 +25,21 @@ pub struct Settings {
     pub ordering: Ordering,
     /// Limits by name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<crate::schema::LimitName, Limit>"))]
     pub limits: BTreeMap<Name, Limit>,
     /// What is special about a queue, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "BTreeMap<crate::schema::Label<QUEUE_LEN_MAX>, QueueSettings>")
+    )]
     pub queues: BTreeMap<Name, QueueSettings>,
     /// What is special about a kind, by its name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "BTreeMap<crate::schema::Label<KIND_LEN_MAX>, KindSettings>")
+    )]
     pub kinds: BTreeMap<Name, KindSettings>,
     /// A task whose worker went away while it ran so many times is a dead letter, whatever its retries.
     pub poison_after: PoisonAfter,
@@ -37,8 +47,11 @@ pub struct Settings {
 
 /// How many lost workers make a task a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
-pub struct PoisonAfter(pub u32);
+pub struct PoisonAfter(
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000)))] pub u32,
+);
 
 impl Default for PoisonAfter {
     fn default() -> Self {
@@ -48,6 +61,7 @@ impl Default for PoisonAfter {
 
 /// How tasks get to workers and move between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadBalancing {
     /// Which ways of moving tasks are used.
@@ -66,6 +80,7 @@ pub struct LoadBalancing {
 
 /// Which ways of moving tasks are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Strategy {
     /// Tasks stay with the worker that got them.
@@ -93,15 +108,19 @@ impl Strategy {
 
 /// What counts as busy, idle and unbalanced. A worker's queue is what it was given and has not begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Thresholds {
     /// A longer queue is busy.
+    #[cfg_attr(feature = "schema", schemars(range(max = 1_000_000)))]
     pub busy_threshold: u32,
     /// A shorter queue is idle.
     pub idle_threshold: u32,
     /// How often the scheduler looks, in seconds.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.001, max = 86_400.0)))]
     pub rebalance_interval_sec: f64,
     /// The longest over the shortest queue from which on it acts.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1.0, max = 1e6)))]
     pub severe_imbalance_ratio: f64,
 }
 
@@ -118,9 +137,11 @@ impl Default for Thresholds {
 
 /// How tasks are stolen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkStealing {
     /// Tasks that one steal or one look moves at most.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub max_steal_per_cycle: u32,
     /// The last task that was given goes first (LIFO), or the first (FIFO).
     pub prefer_recent_tasks: bool,
@@ -143,6 +164,7 @@ impl Default for WorkStealing {
 
 /// How workers are matched to needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Capabilities {
     /// For tasks that do not say.
@@ -150,6 +172,7 @@ pub struct Capabilities {
     /// Whether workers are judged by how they did.
     pub consider_history: bool,
     /// How much that counts, from 0 to 1.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub history_weight: f64,
 }
 
@@ -161,9 +184,11 @@ impl Default for Capabilities {
 
 /// What high priority means.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct PriorityRules {
     /// From this priority on it is high.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 6)))]
     pub high_priority_threshold: u8,
     /// Whether tasks of high priority are never stolen.
     pub preserve_high_priority: bool,
@@ -177,15 +202,20 @@ impl Default for PriorityRules {
 
 /// How much else counts when a worker is chosen; 0 leaves a term out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Scores {
     /// That the worker ran tasks with the same affinity key.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1_000.0)))]
     pub affinity: f64,
     /// How long it is expected to take there, against the fastest.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1_000.0)))]
     pub run_time: f64,
     /// What it costs there: capabilities `price_hour` and `speed`.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1_000.0)))]
     pub cost: f64,
     /// What energy it takes there: capabilities `watts_busy`, `watts_idle` and `speed`.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1_000.0)))]
     pub energy: f64,
 }
 
@@ -197,11 +227,14 @@ impl Default for Scores {
 
 /// Whose turn it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Ordering {
     /// How much waiting makes up for one step of priority, in seconds.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.001, max = 86_400.0)))]
     pub ageing_sec: f64,
     /// A task without a deadline counts as if it had one so many seconds after it became ready.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.001, max = 2_592_000.0)))]
     pub patience_sec: f64,
 }
 
@@ -213,6 +246,7 @@ impl Default for Ordering {
 
 /// A limit that tasks name: how often they may start, and how many may run at once.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct Limit {
     /// Starts per time and key, such as `10/s`, `100/m`, `5000/h`.
@@ -220,15 +254,18 @@ pub struct Limit {
     pub rate: Option<Rate>,
     /// Starts that may come at once after a pause; by default what the rate gives in a second, at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub burst: Option<u32>,
     /// Tasks that may run at once, per key.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub concurrency: Option<u32>,
     /// Starts per time, over all keys together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_rate: Option<Rate>,
     /// Tasks that may run at once, over all keys together.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub total_concurrency: Option<u32>,
 }
 
@@ -290,20 +327,27 @@ impl<'de> Deserialize<'de> for Rate {
 
 /// What is special about a queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueSettings {
     /// Its share against other queues; 1 for those that have none. If no queue has one, queues are served by age.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = WEIGHT_MAX)))]
     pub weight: Option<u32>,
     /// What fair keys share in it.
     pub fair_by: FairBy,
     /// Weights of fair keys; 1 for those that are not listed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "BTreeMap<crate::schema::Label<KEY_LEN_MAX>, crate::schema::Weight>")
+    )]
     pub fair_weights: BTreeMap<Name, u32>,
 }
 
 /// What fair keys share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FairBy {
     /// Starts: each key as many tasks as its weight says.
@@ -315,19 +359,23 @@ pub enum FairBy {
 
 /// What is special about a kind. The first four hold for tasks that leave the field at its default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct KindSettings {
     /// How long one attempt may take, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = TIMEOUT_MS_MAX)))]
     pub timeout_ms: Option<u64>,
     /// What follows a failed attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryPolicy>,
     /// Limits that its tasks run under.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Label<LIMIT_LEN_MAX>>", length(max = LIMITS_MAX)))]
     pub limits: Vec<Name>,
     /// What its workers must have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::NeedText>", length(max = NEEDS_MAX)))]
     pub needs: Vec<Name>,
     /// How many retries its successes pay for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -336,11 +384,14 @@ pub struct KindSettings {
 
 /// How many retries the successes of a kind pay for. When they are spent, a retry waits as long as its policy allows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub struct RetryBudget {
     /// How much of a retry one success pays for.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1.0)))]
     pub share: f64,
     /// How many retries per second are free.
+    #[cfg_attr(feature = "schema", schemars(range(min = 0.0, max = 1e6)))]
     pub per_second: f64,
 }
 

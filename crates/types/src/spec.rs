@@ -13,16 +13,24 @@ use crate::{Name, Payload, TaskId, Timestamp, WorkflowId, flat};
 
 /// One unit of work. What most tasks leave alone is in its [`Terms`], whose fields are read and set like its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(transform = crate::schema::as_sent)
+)]
 pub struct TaskSpec {
     /// Names the task; the same id with the same spec is the same task.
     pub id: TaskId,
     /// Which handler runs it, such as `video.probe`.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label<KIND_LEN_MAX>"))]
     pub kind: Name,
     /// Which queue it waits in.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label<QUEUE_LEN_MAX>"))]
     pub queue: Name,
     /// What the handler gets.
     pub payload: Payload,
     /// 1 to 5; 5 goes first.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 5)))]
     pub priority: u8,
     /// Everything else.
     #[serde(flatten)]
@@ -154,6 +162,7 @@ impl TaskSpec {
 ///
 /// In JSON either an id, or an object with `task` and `optional`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "DependencyForm")]
 pub struct Dependency {
     /// The task to wait for, together with the children that it spawns.
@@ -164,6 +173,7 @@ pub struct Dependency {
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "expected a task id, or an object with `task` and `optional`")]
 enum DependencyForm {
     Id(TaskId),
@@ -171,6 +181,7 @@ enum DependencyForm {
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct DependencyFields {
     task: TaskId,
@@ -200,6 +211,7 @@ pub struct Member {
 ///
 /// In JSON either the name of the group, or an object with `group` and `optional`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(from = "GroupForm")]
 pub struct GroupDependency {
     /// The group of the task's own workflow.
@@ -210,15 +222,21 @@ pub struct GroupDependency {
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged, expecting = "expected a group, or an object with `group` and `optional`")]
 enum GroupForm {
-    Name(Name),
+    Name(
+        #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label<GROUP_LEN_MAX>"))]
+        Name,
+    ),
     Full(GroupFields),
 }
 
 #[derive(Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 struct GroupFields {
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label<GROUP_LEN_MAX>"))]
     group: Name,
     #[serde(default)]
     optional: bool,
@@ -235,12 +253,17 @@ impl From<GroupForm> for GroupDependency {
 
 /// A label that ties tasks together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Workflow {
     /// Names the workflow.
     pub id: WorkflowId,
     /// What people call it.
     #[serde(default)]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "crate::schema::Visible<WORKFLOW_NAME_LEN_MAX>")
+    )]
     pub name: Name,
     /// What the task is to the workflow.
     #[serde(default, skip_serializing_if = "WorkflowRole::is_member")]
@@ -249,6 +272,7 @@ pub struct Workflow {
 
 /// What a task is to its workflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowRole {
     /// Part of the work.

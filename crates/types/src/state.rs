@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The seven places a task can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {
     /// Waits for tasks that it depends on.

@@ -7,6 +7,7 @@ use crate::view::Late;
 
 /// What became of a submission.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Submitted {
     /// New tasks.
     pub accepted: u32,
@@ -26,6 +27,7 @@ pub struct Submitted {
 
 /// A task that was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Conflict {
     /// The task.
     pub task: TaskId,
@@ -35,6 +37,7 @@ pub struct Conflict {
 
 /// The answer to a submission over HTTP, where the server may have made the ids.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Accepted {
     /// What became of it.
     #[serde(flatten)]

@@ -18,16 +18,19 @@ use crate::{Name, RetryPolicy, Timestamp};
 
 /// What may be said about a task besides what it is. Read as fields of [`crate::TaskSpec`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Terms {
     /// What the worker must have: `gpu`, `region=eu`, `memory_gb>=16`; see [`crate::need`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::NeedText>", length(max = NEEDS_MAX)))]
     pub needs: Vec<Name>,
     /// What to do when no worker has all of that; the server's setting unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matching: Option<Matching>,
     /// Tasks that must settle first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = AFTER_MAX)))]
     pub after: Vec<Dependency>,
     /// Not before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,6 +40,7 @@ pub struct Terms {
     pub deadline: Option<Timestamp>,
     /// How long one attempt may take, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = TIMEOUT_MS_MAX)))]
     pub timeout_ms: Option<u64>,
     /// What happens after a failed attempt.
     #[serde(skip_serializing_if = "RetryPolicy::is_default")]
@@ -46,32 +50,39 @@ pub struct Terms {
     pub workflow: Option<Box<Workflow>>,
     /// The group of that workflow that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Label<GROUP_LEN_MAX>>"))]
     pub group: Option<Name>,
     /// Groups of its workflow of which every task must settle first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = AFTER_GROUPS_MAX)))]
     pub after_groups: Vec<GroupDependency>,
     /// Only one such task at a time, or within a window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
     /// Limits that it runs under: `name` or `name/key`; `{field}` in a key stands for that field of the payload.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Label<LIMIT_LEN_MAX>>", length(max = LIMITS_MAX)))]
     pub limits: Vec<Name>,
     /// Whose share of its queue it uses.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Label<KEY_LEN_MAX>>"))]
     pub fair_key: Option<Name>,
     /// Tasks with the same key run on the same worker where that costs no waiting.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Label<KEY_LEN_MAX>>"))]
     pub affinity: Option<Name>,
     /// How large it is, in any unit that grows with its run time (bytes, frames); makes estimates better.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_hint: Option<u64>,
     /// Labels to find it by. They change nothing about when and where it runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Label<TAG_LEN_MAX>>", length(max = TAGS_MAX)))]
     pub tags: Vec<Name>,
 }
 
 /// What to do when no worker has all that a task needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Matching {
     /// Wait; of the workers that have it all, any will do.
@@ -96,12 +107,15 @@ impl Matching {
 
 /// Only one such task at a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Unique {
     /// What makes it the same.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Label<UNIQUE_KEY_LEN_MAX>"))]
     pub key: Name,
     /// For how long after its submission, in milliseconds, even if it ends sooner. Without: while it is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = UNIQUE_WINDOW_MS_MAX)))]
     pub window_ms: Option<u64>,
     /// What becomes of a second one.
     #[serde(default)]
@@ -117,6 +131,7 @@ impl Unique {
 
 /// What becomes of a second task with a unique key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
     /// It is not taken, and its submitter is told of the first.

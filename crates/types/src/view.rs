@@ -14,6 +14,7 @@ pub use crate::view_workflow::*;
 
 /// A task in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskSummary {
     /// Its id.
     pub id: TaskId,
@@ -54,6 +55,7 @@ pub struct TaskSummary {
 
 /// A task whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskDetail {
     /// What a list shows of it.
     #[serde(flatten)]
@@ -87,6 +89,7 @@ fn with_defaults<S: Serializer>(terms: &Sparse<Terms>, serializer: S) -> Result<
 
 /// An attempt that ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Attempt {
     /// Its token.
     pub token: Token,
@@ -106,6 +109,7 @@ pub struct Attempt {
 
 /// How far a running task is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Progress {
     /// Units done.
     pub done: u64,
@@ -118,6 +122,7 @@ pub struct Progress {
 
 /// A queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueView {
     /// Its name.
     pub name: Name,
@@ -138,6 +143,7 @@ pub struct QueueView {
 
 /// A connected worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkerView {
     /// Its name.
     pub name: Name,
@@ -186,6 +192,7 @@ fn whole() -> f64 {
 
 /// Kinds of a worker that share slots.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TierView {
     /// The kinds.
     pub kinds: Vec<Name>,
@@ -205,6 +212,7 @@ pub struct TierView {
 
 /// How a worker does with one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SkillView {
     /// The kind.
     pub kind: Name,
@@ -222,6 +230,7 @@ pub struct SkillView {
 
 /// How tasks move between workers, under the names that the work-stealing literature of agents uses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LoadMetrics {
     /// Tasks that were asked back from a worker.
     pub total_steals: u64,
@@ -249,6 +258,7 @@ pub struct LoadMetrics {
 
 /// How full a limit is: one of its keys, or the total over all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LimitView {
     /// The limit.
     pub name: Name,
@@ -272,6 +282,7 @@ pub struct LimitView {
 
 /// A task that a rebalance would move.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Move {
     /// The task.
     pub task: TaskId,
@@ -285,6 +296,7 @@ pub struct Move {
 
 /// A task that is expected to be done after its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Late {
     /// The task.
     pub task: TaskId,
@@ -296,6 +308,7 @@ pub struct Late {
 
 /// What is expected of a task, and why it is where it is, beside what a list shows of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// How many tasks are expected to start before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -322,6 +335,7 @@ pub struct Explanation {
 
 /// How a worker was chosen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Placement {
     /// Who was chosen.
     pub worker: Name,
@@ -337,6 +351,7 @@ pub struct Placement {
 
 /// Which side waited for the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PlacedBy {
     /// The worker waited less: it became free and this was the next task.
@@ -347,6 +362,7 @@ pub enum PlacedBy {
 
 /// A worker and its score at the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Scored {
     /// The worker.
     pub worker: Name,
@@ -356,6 +372,7 @@ pub struct Scored {
 
 /// What it would mean to give a task to a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Candidate {
     /// The worker.
     pub worker: Name,
@@ -379,6 +396,7 @@ pub struct Candidate {
 
 /// One term of a score.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScoreTerm {
     /// Its name, such as `skill_match`.
     pub name: Name,
@@ -388,6 +406,7 @@ pub struct ScoreTerm {
 
 /// A task changed its state: one server-sent event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskChange {
     /// The task.
     pub id: TaskId,
@@ -412,6 +431,7 @@ pub struct TaskChange {
 
 /// A group of dead letters with alike errors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeadGroup {
     /// The kind.
     pub kind: Name,
@@ -427,6 +447,7 @@ pub struct DeadGroup {
 
 /// A page of a list, and where the next one starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Page<T> {
     /// The rows.
     pub items: Vec<T>,
@@ -437,6 +458,7 @@ pub struct Page<T> {
 
 /// What a parent's end was, as its dependents get it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Upstream {
     /// The parent, or a child that a parent spawned.
     pub task: TaskId,

@@ -6,6 +6,7 @@ use crate::{Name, TaskError, TaskId, TaskState, Timestamp, WorkflowId, WorkflowR
 
 /// A workflow whole.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowView {
     /// Its id.
     pub id: WorkflowId,
@@ -32,6 +33,7 @@ pub struct WorkflowView {
 
 /// How a workflow stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum WorkflowState {
     /// A member has not ended.
@@ -55,6 +57,7 @@ impl WorkflowState {
 
 /// How many members of a workflow are in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowCounts {
     /// Wait for others.
     pub blocked: u64,
@@ -99,6 +102,7 @@ impl WorkflowCounts {
 
 /// A task of a workflow, in short.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowTask {
     /// Its id.
     pub id: TaskId,
@@ -115,6 +119,7 @@ pub struct WorkflowTask {
 
 /// A workflow in a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowSummary {
     /// Its id.
     pub id: WorkflowId,
@@ -126,6 +131,7 @@ pub struct WorkflowSummary {
 
 /// What became of a cancel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CancelledWorkflow {
     /// The workflow.
     pub id: WorkflowId,
@@ -135,6 +141,7 @@ pub struct CancelledWorkflow {
 
 /// What became of a resume.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResumedWorkflow {
     /// The workflow.
     pub id: WorkflowId,

@@ -10,6 +10,7 @@ use crate::{Name, TaskId, Timestamp};
 
 /// What a task that is not running waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "reason", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum WaitReason {

@@ -1,6 +1,7 @@
 //! What comes out: every file of a video with its hash, and what is known about it.
 
 use divvy::objects::BlobId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::probe::Probe;
@@ -8,7 +9,7 @@ use crate::recipe::Recipe;
 use crate::results::{Cost, Scan};
 
 /// Everything about a finished video; also its file `manifest.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Manifest {
     /// The source.
     pub probe: Probe,
@@ -42,7 +43,7 @@ pub struct Manifest {
 }
 
 /// One rendition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Rendition {
     /// Its name, such as `720p`.
     pub name: String,
@@ -59,7 +60,7 @@ pub struct Rendition {
 }
 
 /// One sound track.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TrackEntry {
     /// Its language.
     pub language: String,
@@ -72,7 +73,7 @@ pub struct TrackEntry {
 }
 
 /// How an optional part went.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Part {
     /// It is there.
@@ -93,7 +94,7 @@ pub enum Part {
 }
 
 /// A file: a blob, or a part of one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileEntry {
     /// Its path, such as `v/720p/seg_00001.m4s`.
     pub path: String,

@@ -12,6 +12,7 @@ mod streams;
 use std::fmt;
 
 use divvy::objects::Blob;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::FrameRate;
@@ -30,7 +31,7 @@ pub const STREAMS_MAX: usize = 32;
 pub const KEYFRAMES_MAX: usize = 16_384;
 
 /// A source that can be processed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
     /// The source.
     pub source: Blob,
@@ -43,7 +44,7 @@ pub struct Probe {
 }
 
 /// The picture of a source.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VideoStream {
     /// Its number among all streams of the source.
     pub index: u32,
@@ -79,7 +80,7 @@ pub struct VideoStream {
 }
 
 /// A sound track of a source.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AudioStream {
     /// Its number among all streams of the source.
     pub index: u32,

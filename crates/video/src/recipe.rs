@@ -5,6 +5,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How much x264 may think, from little to much.
@@ -30,30 +31,38 @@ const AUDIO_BITRATES: RangeInclusive<u32> = 32_000..=320_000;
 const THUMBNAIL_MS: RangeInclusive<u32> = 1_000..=600_000;
 
 /// Everything that decides what the results look like.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Recipe {
     /// Heights of the renditions (the short side, for portrait), even, from 16 to 4320, at most 8. Larger ones than the
     /// source's are left out, and the source's own height joins if it lies between two or below all.
+    #[schemars(length(min = 1, max = RUNGS_MAX), inner(range(min = 16, max = 4_320)))]
     pub ladder: Vec<u32>,
     /// How much x264 thinks: `ultrafast` to `veryslow`.
+    #[schemars(extend("enum" = PRESETS))]
     pub preset: String,
     /// The constant quality, 1 to 51; less is better.
+    #[schemars(range(min = 1, max = 51))]
     pub crf: u32,
     /// Length of a segment, which is also the distance of key frames, in milliseconds: 1000 to 10000.
+    #[schemars(range(min = 1_000, max = 10_000))]
     pub segment_ms: u32,
     /// Length of a chunk that one task encodes, in milliseconds: at least a segment, at most 600000; nothing
     /// lets the plan choose.
+    #[schemars(range(min = 1_000, max = CHUNK_MS_MAX))]
     pub chunk_ms: Option<u32>,
     /// Bits per second of each audio track, 32000 to 320000.
+    #[schemars(range(min = 32_000, max = 320_000))]
     pub audio_bitrate: u32,
     /// Distance of thumbnails in milliseconds, 1000 to 600000; 0 for none.
+    #[schemars(range(max = 600_000))]
     pub thumbnails_ms: u32,
     /// The language to transcribe, such as `en` or `pt-BR`; nothing for no subtitles.
     pub subtitles: Option<String>,
     /// Whether the thumbnails are scanned for content that needs a review.
     pub scan: bool,
     /// The score from which a frame is flagged, above 0 up to 1.
+    #[schemars(range(min = 0.000_001, max = 1.0))]
     pub flag_at: f64,
 }
 

@@ -8,6 +8,7 @@ use std::ops::Add;
 use std::time::Duration;
 
 use divvy::objects::{Blob, BlobId, ObjectError, Objects};
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ use crate::keys::Key;
 use crate::tools::Finished;
 
 /// A chunk in one rung: fragments of an MP4 file that can be joined with those of its neighbours.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Piece {
     /// The beginning of the file, the same for all chunks of a rung.
     pub init: Blob,
@@ -31,7 +32,7 @@ pub struct Piece {
 }
 
 /// A sound track: the same as a [`Piece`], for the whole length.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sound {
     /// The beginning of the file.
     pub init: Blob,
@@ -53,7 +54,7 @@ pub struct Sound {
 }
 
 /// A rung as one file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Joined {
     /// The MP4 file, with picture and all sound tracks.
     pub file: Blob,
@@ -64,7 +65,7 @@ pub struct Joined {
 }
 
 /// Where a fragment is in its blob.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fragment {
     /// Its first byte.
     pub offset: u64,
@@ -75,7 +76,7 @@ pub struct Fragment {
 }
 
 /// One thumbnail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Still {
     /// When it is shown, in milliseconds from the beginning of the video.
     pub at_ms: u64,
@@ -84,7 +85,7 @@ pub struct Still {
 }
 
 /// The thumbnails.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stills {
     /// All of them, in order; at least one.
     pub stills: Vec<Still>,
@@ -93,7 +94,7 @@ pub struct Stills {
 }
 
 /// The thumbnails on sheets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sprite {
     /// The sheets, JPEGs.
     pub sheets: Vec<Blob>,
@@ -106,7 +107,7 @@ pub struct Sprite {
 }
 
 /// Sound for speech recognition.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pcm {
     /// A WAV file with 16 kHz, one channel and 16 bits; it begins with the picture.
     pub sound: Blob,
@@ -117,7 +118,7 @@ pub struct Pcm {
 }
 
 /// What the sound says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transcript {
     /// Who heard it, such as `whisper tiny.en 1.2.1`.
     pub provider: String,
@@ -132,7 +133,7 @@ pub struct Transcript {
 }
 
 /// What the frames show.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scan {
     /// Who looked, such as `open_nsfw 0.1.0`.
     pub provider: String,
@@ -147,7 +148,7 @@ pub struct Scan {
 }
 
 /// What a scanner says about one frame.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
     /// When it is shown.
     pub at_ms: u64,
@@ -158,7 +159,7 @@ pub struct Score {
 }
 
 /// What a result cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Time on processors.
     pub cpu_ms: u64,

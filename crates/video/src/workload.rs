@@ -24,7 +24,7 @@ use crate::command::args::VideoCommand;
 use crate::command::{self, showcase};
 use crate::library::Library;
 use crate::tools::sandbox;
-use crate::web::Mount;
+use crate::web::Site;
 use choice::{LAUNCHER, SCRATCH, VideoChoice, VideoFlags, offer};
 use settings::{NAME, TEMPLATE, VideoSettings};
 
@@ -142,11 +142,10 @@ impl Workload for VideoWorkload {
     fn serve<'a>(&'a self, context: &'a ServerContext) -> Doing<'a, ServerPart> {
         Box::pin(async {
             let library = Library::new(context.client.clone(), context.objects.clone());
-            let mount = Mount::new(context.shutdown.clone()).with_sign_out(context.has_token);
-            mount.open(library.clone());
+            let site = Site::new(library.clone(), context.shutdown.clone());
             Ok(ServerPart {
-                routes: mount.routes(),
-                pages: Mount::PAGES.to_vec(),
+                routes: site.with_sign_out(context.has_token).routes(),
+                pages: Site::PAGES.to_vec(),
                 background: vec![Box::pin(library.sweep_daily(context.shutdown.clone()))],
                 metrics: None,
             })

@@ -11,10 +11,16 @@ use divvy_workload::{ServerContext, ServerPart};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use prometheus_client::metrics::counter::Counter;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Settings;
 use crate::tasks::{RECORDS, Scale, Thumbnail};
+
+/// The code of a refusal: there is no such thumbnail.
+const NO_THUMBNAIL: &str = "no_such_thumbnail";
+/// The code of a refusal: the objects or the server cannot be reached.
+const BROKEN: &str = "thumbnails_broken";
 
 /// What the handlers share.
 #[derive(Clone, Debug)]
@@ -26,7 +32,7 @@ pub(crate) struct Gallery {
 }
 
 /// A picture that was stored as a blob and wants a thumbnail.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewPicture {
     /// What people call it.
@@ -36,14 +42,14 @@ pub(crate) struct NewPicture {
 }
 
 /// The task that makes a thumbnail.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Added {
     /// Its id.
     pub(crate) task: String,
 }
 
 /// A thumbnail that is there.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Shown {
     /// What people call the picture.
     pub(crate) name: String,
@@ -66,11 +72,15 @@ impl Gallery {
     pub(crate) fn part(self) -> ServerPart {
         let added = self.added.clone();
         let routes = Routes::new([
-            get("/api/v1/thumbnails", list),
-            post("/api/v1/thumbnails", add),
-            get("/thumbnails", page),
-            get("/thumbnails/{picture}", image),
+            get("/api/v1/thumbnails", list).summary("List the thumbnails that are there"),
+            post("/api/v1/thumbnails", add).summary("Make a thumbnail of a picture"),
+            get("/thumbnails", page).summary("The thumbnails, for people").gives_media("text/html"),
+            get("/thumbnails/{picture}", image)
+                .summary("One thumbnail")
+                .gives_media("image/png")
+                .refuses([404]),
         ])
+        .with_codes(&[NO_THUMBNAIL, BROKEN])
         .with_state(self);
         ServerPart {
             routes,
@@ -131,7 +141,7 @@ async fn image(
     let made = gallery.objects.record::<Thumbnail>(&name).await.map_err(broken)?;
     let Some(made) = made else {
         let message = "there is no such thumbnail; it was never added, or is being made";
-        return Err(ApiError::new(StatusCode::NOT_FOUND, "not_found", message));
+        return Err(ApiError::new(StatusCode::NOT_FOUND, NO_THUMBNAIL, message));
     };
     let bytes = gallery.objects.get(made.value.thumbnail).await.map_err(broken)?;
     Ok(([(CONTENT_TYPE, "image/png")], bytes).into_response())
@@ -142,5 +152,5 @@ fn path(made: &Thumbnail) -> String {
 }
 
 fn broken(error: impl std::fmt::Display) -> ApiError {
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "thumbnails", error.to_string())
+    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, BROKEN, error.to_string())
 }

@@ -76,8 +76,7 @@ impl Wire {
             return Ok(None);
         }
         let answer = self.good(answer).await?;
-        let size = answer.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
-        match size.and_then(|text| text.parse().ok()) {
+        match length(&answer) {
             Some(size) => Ok(Some(Blob { id, size })),
             None => Err(Error::protocol("a blob without a length")),
         }
@@ -89,7 +88,7 @@ impl Wire {
         let request = self.request(Method::GET, &format!("/blobs/{id}")).header(RANGE, range);
         let answer = self.good(self.api.answer(request).await?).await?;
         let is_part = answer.status() == StatusCode::PARTIAL_CONTENT
-            && answer.content_length() == Some(part.end - part.start);
+            && length(&answer) == Some(part.end - part.start);
         if is_part { Ok(answer) } else { Err(Error::protocol("another part of a blob")) }
     }
 
@@ -218,6 +217,11 @@ impl Wire {
 
 fn is_busy(status: StatusCode) -> bool {
     matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
+}
+
+/// How many bytes an answer has by its header: the body of one from this process cannot say.
+fn length(answer: &Response) -> Option<u64> {
+    answer.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Whether the server says that it does not have what was asked for; a proxy cannot know.

@@ -13,6 +13,7 @@ use futures_util::StreamExt as _;
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio_util::io::ReaderStream;
@@ -27,7 +28,8 @@ pub(crate) const PUT_BYTES_MAX: u64 = 64 << 20;
 const STEP: usize = 128 << 10;
 
 /// What this server keeps, and how much it takes.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AboutObjects")]
 pub(crate) struct About {
     identity: String,
     blob_bytes_max: u64,
@@ -36,7 +38,8 @@ pub(crate) struct About {
 }
 
 /// What became of a removal.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RemovedBlob")]
 pub(crate) struct Removed {
     id: BlobId,
     removed: bool,

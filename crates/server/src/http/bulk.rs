@@ -9,16 +9,19 @@ use divvy_engine::bulk::BULK_TASKS_MAX;
 use divvy_engine::{Bulk, BulkAction, BulkReport};
 use divvy_http::{ApiError, JsonBody};
 use divvy_types::limits::{KIND_LEN_MAX, QUEUE_LEN_MAX, TAG_LEN_MAX, WORKFLOW_NAME_LEN_MAX};
+use divvy_types::schema::Label;
 use divvy_types::{Name, TaskState, Timestamp, WorkflowId};
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::app::App;
 use crate::http::tasks::{DEFAULT_REASON, check_names};
 
 /// What to do with which tasks.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "BulkRequest")]
 pub(crate) struct BulkBody {
     action: BulkAction,
     #[serde(default)]
@@ -29,21 +32,28 @@ pub(crate) struct BulkBody {
     #[serde(default)]
     dry_run: bool,
     #[serde(default)]
+    #[schemars(range(min = 1, max = BULK_TASKS_MAX))]
     limit: Option<usize>,
     #[serde(default)]
+    #[schemars(regex(pattern = r"^[0-9]{1,19}$"))]
     after: Option<String>,
     #[serde(default)]
+    #[schemars(with = "Option<Label<WORKFLOW_NAME_LEN_MAX>>")]
     reason: Option<Name>,
 }
 
 /// All parts that are given must fit.
-#[derive(Debug, Default, PartialEq, Deserialize)]
+#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "BulkFilter")]
 struct Filter {
     state: Vec<TaskState>,
+    #[schemars(with = "Option<Label<KIND_LEN_MAX>>")]
     kind: Option<Name>,
+    #[schemars(with = "Option<Label<QUEUE_LEN_MAX>>")]
     queue: Option<Name>,
     workflow: Option<WorkflowId>,
+    #[schemars(with = "Option<Label<TAG_LEN_MAX>>")]
     tag: Option<Name>,
     /// Ended so long ago, or submitted if it is open.
     older_than_ms: Option<u64>,

@@ -10,12 +10,14 @@ use divvy_http::{ApiError, JsonBody};
 use divvy_types::alike::normalise;
 use divvy_types::fact::Replay;
 use divvy_types::limits::{ERROR_BYTES_MAX, KIND_LEN_MAX, PAGE_ROWS_MAX};
+use divvy_types::schema::Label;
 use divvy_types::settings::Rate;
 use divvy_types::spec::check_name;
 use divvy_types::view::{DeadGroup, Page, TaskSummary};
 use divvy_types::{ErrorClass, Name, Payload, TaskId, TaskState, Timestamp};
 use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::app::App;
@@ -27,14 +29,18 @@ const IDS_MAX: usize = 10_000;
 const AT_ONCE: usize = 256;
 
 /// Which dead letters. At least one part must be given; several parts must all fit.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "DeadSelection")]
 pub(crate) struct Selection {
     /// Only this kind; a trailing `*` matches any rest.
+    #[schemars(with = "Option<Label<KIND_LEN_MAX>>")]
     kind: Option<Name>,
     /// Only errors that contain this text, or that are alike and belong to the group with this `error`.
+    #[schemars(length(min = 1, max = ERROR_BYTES_MAX))]
     error: Option<String>,
     /// Only these, by id or the beginning of one.
+    #[schemars(length(max = IDS_MAX))]
     ids: Option<Vec<String>>,
     /// Only errors of this class.
     class: Option<ErrorClass>,
@@ -50,7 +56,8 @@ pub(crate) struct Selection {
 }
 
 /// What became of a selection.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TreatedDead")]
 pub(crate) struct Treated {
     matched: u64,
     done: u64,

@@ -14,8 +14,10 @@ use divvy_engine::Error;
 use divvy_http::events::{self, LastEventId};
 use divvy_http::{ApiError, Following, Parameters, Ring};
 use divvy_types::limits::{KIND_LEN_MAX, QUEUE_LEN_MAX};
+use divvy_types::schema::Label;
 use divvy_types::view::TaskChange;
 use divvy_types::{Name, TaskId, TaskState, WorkflowId};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
@@ -40,12 +42,14 @@ pub(crate) struct Changes {
 }
 
 /// Which changes a watcher wants; an absent part means any.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct Filter {
     /// Only this kind; a trailing `*` matches any rest.
+    #[schemars(with = "Option<Label<KIND_LEN_MAX>>")]
     kind: Option<Name>,
     /// Only in this queue.
+    #[schemars(with = "Option<Label<QUEUE_LEN_MAX>>")]
     queue: Option<Name>,
     /// Only into one of these states.
     state: Vec<TaskState>,

@@ -12,6 +12,7 @@ use divvy_types::settings::Limit;
 use divvy_types::spec::check_name;
 use divvy_types::view::{LimitView, Page};
 use divvy_types::{Name, Settings};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -22,7 +23,8 @@ use crate::http::whole;
 const LEVELS_MAX: usize = 100;
 
 /// What became of a removal.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RemovedLimit")]
 pub(crate) struct Removed {
     name: Name,
     removed: bool,

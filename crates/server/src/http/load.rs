@@ -4,13 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use divvy_http::{ApiError, JsonBody, NoFields, Parameters};
 use divvy_types::overview::{LoadView, Rebalance};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::app::App;
 use crate::samples::{queue_variance, utilisation};
 
 /// Whether it is meant.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct Trial {
     /// Only say what would move.

@@ -16,6 +16,7 @@ use divvy_types::TaskId;
 use divvy_types::cut::tail;
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -30,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const OVERLAP_BYTES: usize = 256;
 
 /// How the log is read.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct Reading {
     /// Go on with what comes until the task is final.

@@ -13,6 +13,7 @@ use divvy_types::settings::QueueSettings;
 use divvy_types::spec::check_name;
 use divvy_types::view::{Page, QueueView};
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -20,7 +21,8 @@ use crate::http::settings::change;
 use crate::http::whole;
 
 /// What became of a pause or resume.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PausedQueue")]
 pub(crate) struct Paused {
     name: Name,
     paused: bool,

@@ -12,32 +12,51 @@ use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::Page;
 use http::header::{CONTENT_TYPE, ETAG, HeaderMap, HeaderName, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderValue, StatusCode};
+use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 
 /// Which records are wanted.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct Listing {
     /// Only names that begin with this.
+    #[schemars(
+        regex(
+            pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,249}(/[A-Za-z0-9_-][A-Za-z0-9._-]{0,249})*/?$"
+        ),
+        length(max = 256)
+    )]
     prefix: String,
     /// What `next` of the page before said.
     after: Option<RecordName>,
     /// How many at most.
+    #[schemars(range(min = 1, max = PAGE_ROWS_MAX))]
     limit: Option<usize>,
 }
 
+/// What `If-None-Match` says of a record that must be new, as the document tells it.
+#[derive(JsonSchema)]
+pub(crate) enum Anything {
+    /// Whatever it is.
+    #[schemars(rename = "*")]
+    #[expect(dead_code, reason = "only its schema is used")]
+    Star,
+}
+
 /// A record that was written.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "WrittenRecord")]
 pub(crate) struct Written {
     name: RecordName,
     version: Version,
 }
 
 /// What became of a removal.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RemovedRecord")]
 pub(crate) struct Removed {
     name: RecordName,
     removed: bool,

@@ -7,20 +7,23 @@ use divvy_types::schedule::{Schedule, ScheduleView};
 use divvy_types::view::Page;
 use divvy_types::{Name, TaskId};
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
 use crate::http::whole;
 
 /// What became of a removal.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RemovedSchedule")]
 pub(crate) struct Removed {
     name: Name,
     removed: bool,
 }
 
 /// What became of a trigger.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TriggeredSchedule")]
 pub(crate) struct Triggered {
     name: Name,
     task: TaskId,

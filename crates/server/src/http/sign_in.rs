@@ -8,6 +8,7 @@ use divvy_http::pages::{self, escape};
 use divvy_http::{ApiError, Parameters};
 use http::header::{HeaderMap, LOCATION, ORIGIN, SET_COOKIE};
 use http::{StatusCode, Uri};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::guard::Rules;
@@ -20,7 +21,7 @@ const FORM_BYTES_MAX: usize = 8 << 10;
 const HOME: &str = "/";
 
 /// What the form sends.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Form {
     #[serde(default)]
     token: String,
@@ -29,7 +30,7 @@ struct Form {
 }
 
 /// What the address of the form says.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(crate) struct Destination {
     #[serde(default)]
     next: String,

@@ -6,12 +6,13 @@ use axum::Json;
 use axum::extract::State;
 use divvy_engine::Snapshot;
 use divvy_http::ApiError;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::{App, VERSION};
 
 /// The server at one moment.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Statistics {
     version: &'static str,
     address: String,

@@ -13,15 +13,17 @@ use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::submitted::Accepted;
 use divvy_types::{NewTask, SpecError, TaskId, TaskSpec};
 use http::StatusCode;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use crate::app::App;
 
 /// A batch as it is sent.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct SentBatch {
+#[schemars(rename = "NewTasks")]
+pub(crate) struct SentBatch {
     #[serde(deserialize_with = "bounded")]
     tasks: Vec<NewTask>,
 }
@@ -33,8 +35,19 @@ struct Shape {
     tasks: Option<IgnoredAny>,
 }
 
+/// A task, or a batch, as the document tells it.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) enum Submission {
+    /// One task.
+    Task(Box<NewTask>),
+    /// Several, which are taken together or not at all.
+    Batch(SentBatch),
+}
+
 /// How strictly tasks are taken.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct Strictness {
     /// Refuse the batch if a task is expected to miss its deadline.

@@ -7,9 +7,11 @@ use divvy_http::{ApiError, JsonBody, NoFields, Parameters, PathText, rows};
 use divvy_types::limits::{
     KIND_LEN_MAX, PAGE_ROWS_MAX, QUEUE_LEN_MAX, TAG_LEN_MAX, WORKFLOW_NAME_LEN_MAX,
 };
+use divvy_types::schema::Label;
 use divvy_types::spec::check_name;
 use divvy_types::view::{Page, TaskDetail, TaskSummary};
 use divvy_types::{Name, SpecError, TaskId, TaskState, WorkflowId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
@@ -20,34 +22,42 @@ const DEFAULT_ROWS: usize = 50;
 pub(crate) const DEFAULT_REASON: &str = "cancelled by request";
 
 /// Why a task shall not run.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "CancelTask")]
 pub(crate) struct CancelBody {
+    #[schemars(with = "Option<Label<WORKFLOW_NAME_LEN_MAX>>")]
     reason: Option<Name>,
 }
 
 /// Which tasks are wanted; an absent part means any.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct Listing {
     /// Only in one of these states.
     state: Vec<TaskState>,
     /// Only this kind; a trailing `*` matches any rest.
+    #[schemars(with = "Option<Label<KIND_LEN_MAX>>")]
     kind: Option<Name>,
     /// Only in this queue.
+    #[schemars(with = "Option<Label<QUEUE_LEN_MAX>>")]
     queue: Option<Name>,
     /// Only of this workflow.
     workflow: Option<WorkflowId>,
     /// Only with this tag.
+    #[schemars(with = "Option<Label<TAG_LEN_MAX>>")]
     tag: Option<Name>,
     /// How many at most.
+    #[schemars(range(min = 1, max = PAGE_ROWS_MAX))]
     limit: Option<usize>,
     /// What `next` of the page before said.
+    #[schemars(regex(pattern = r"^[0-9]{1,19}$"))]
     after: Option<String>,
 }
 
 /// Where a task is after something was done to it.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "MovedTask")]
 pub(crate) struct Moved {
     id: TaskId,
     state: TaskState,

@@ -10,11 +10,27 @@ use divvy_http::{ApiError, PathText};
 use divvy_objects::{Error, NewUpload, UPLOAD_BYTES_MAX, Upload, UploadId};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION};
 use http::{HeaderValue, StatusCode};
+use schemars::JsonSchema;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::http::receive::receive;
 use crate::objects::{Stored, on_thread};
+
+/// The name of an upload, as the document tells it.
+#[derive(JsonSchema)]
+#[schemars(transparent, extend("pattern" = "^[0-9a-f]{32}$"))]
+pub(crate) struct Id(#[expect(dead_code, reason = "only its schema is used")] String);
+
+/// The version of the protocol, as the document tells it.
+#[derive(JsonSchema)]
+#[schemars(rename = "TusVersion")]
+pub(crate) enum Version {
+    /// The only one.
+    #[schemars(rename = "1.0.0")]
+    #[expect(dead_code, reason = "only its schema is used")]
+    One,
+}
 
 const VERSION: HeaderValue = HeaderValue::from_static("1.0.0");
 const TUS_RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");

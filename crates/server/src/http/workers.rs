@@ -7,6 +7,7 @@ use divvy_http::{ApiError, PathText};
 use divvy_types::Name;
 use divvy_types::spec::check_name;
 use divvy_types::view::{Page, WorkerView};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
@@ -14,7 +15,8 @@ use crate::grpc::hello::WORKER_NAME_LEN_MAX;
 use crate::http::whole;
 
 /// What became of a drain.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DrainedWorker")]
 pub(crate) struct Drained {
     name: Name,
     /// Connections of that name that were asked.

@@ -4,9 +4,11 @@ use axum::Json;
 use axum::extract::State;
 use divvy_http::{ApiError, JsonBody, Parameters, PathText, rows};
 use divvy_types::limits::{PAGE_ROWS_MAX, WORKFLOW_NAME_LEN_MAX};
+use divvy_types::schema::Label;
 use divvy_types::spec::check_name;
 use divvy_types::view::{CancelledWorkflow, Page, ResumedWorkflow, WorkflowSummary, WorkflowView};
 use divvy_types::{Name, WorkflowId};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::app::App;
@@ -17,25 +19,29 @@ const DEFAULT_ROWS: usize = 50;
 const DEFAULT_REASON: &str = "its workflow was cancelled";
 
 /// Which workflows are wanted.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct Listing {
     /// How many at most.
+    #[schemars(range(min = 1, max = PAGE_ROWS_MAX))]
     limit: Option<usize>,
     /// What `next` of the page before said.
     after: Option<WorkflowId>,
 }
 
 /// Why a workflow shall not go on.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "CancelWorkflow")]
 pub(crate) struct CancelBody {
+    #[schemars(with = "Option<Label<WORKFLOW_NAME_LEN_MAX>>")]
     reason: Option<Name>,
 }
 
 /// What shall be put back.
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
+#[schemars(rename = "ResumeWorkflow")]
 pub(crate) struct ResumeBody {
     include_cancelled: bool,
 }

@@ -20,6 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use divvy::Client;
 use divvy::objects::{Blob, BlobId, ObjectError, Objects, Record};
 use divvy::types::WorkflowId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::RwLock;
 
@@ -29,7 +30,9 @@ pub use sweep::{REST, Sweep, Swept};
 use view::Memory;
 
 /// Names a video: 12 letters and digits.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(transparent)]
 pub struct VideoId(pub String);
 
@@ -41,7 +44,7 @@ impl VideoId {
 }
 
 /// A video as it is recorded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Video {
     /// Its name.
     pub id: VideoId,
@@ -83,7 +86,7 @@ impl Video {
 }
 
 /// Where a video is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VideoState {
     /// Its tasks wait or run.
@@ -120,7 +123,7 @@ impl VideoState {
 }
 
 /// A video to be added.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewVideo {
     /// The source, if it was uploaded.
@@ -128,6 +131,7 @@ pub struct NewVideo {
     pub source: Option<BlobId>,
     /// Where the source is, if it is to be fetched. One of the two must be given.
     #[serde(default)]
+    #[schemars(regex(pattern = r"^https?://[^/\s]+"))]
     pub url: Option<String>,
     /// What people call it; otherwise the end of the address, or of the source's name.
     #[serde(default)]
@@ -137,6 +141,7 @@ pub struct NewVideo {
     pub recipe: Recipe,
     /// From 1 to 5; 5 goes first.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 5))]
     pub priority: Option<u8>,
     /// When it should be done, in milliseconds from now.
     #[serde(default)]
@@ -144,7 +149,7 @@ pub struct NewVideo {
 }
 
 /// What became of an addition.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Added {
     /// The video.
     pub video: Video,
@@ -155,7 +160,7 @@ pub struct Added {
 }
 
 /// A video as people see it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VideoView {
     /// What is recorded.
     #[serde(flatten)]
@@ -171,7 +176,7 @@ pub struct VideoView {
 }
 
 /// One sort of tasks of a video.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// Its name, such as `encode`.
     pub name: String,
@@ -194,6 +199,9 @@ pub enum LibraryError {
     /// No such video.
     #[error("there is no video `{0}`; divvy video list shows which there are")]
     NoVideo(String),
+    /// Nobody asked for a review of this video, which is in another state.
+    #[error("the video is {} and needs no review", .0.as_str())]
+    NoReview(VideoState),
     /// A setting that cannot be.
     #[error(transparent)]
     Recipe(#[from] RecipeError),
@@ -279,7 +287,7 @@ impl Library {
                 Ok(())
             }
             VideoState::Ready => Ok(()),
-            other => Err(bad("video", format!("is {} and needs no review", other.as_str()))),
+            other => Err(LibraryError::NoReview(other)),
         });
         Ok(approved.await?.0)
     }

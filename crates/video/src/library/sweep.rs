@@ -11,6 +11,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use divvy::objects::{Blob, BlobId};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -28,12 +29,13 @@ const EVERY: Duration = Duration::from_secs(86_400);
 const LISTED_MAX: usize = 100;
 
 /// What to sweep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sweep {
     /// Only tell what would go.
     pub dry_run: bool,
     /// How long things must have rested, in milliseconds.
+    #[schemars(range(min = 600_000))]
     pub older_than_ms: u64,
 }
 
@@ -44,7 +46,7 @@ impl Default for Sweep {
 }
 
 /// What went, or would go.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Swept {
     /// Whether all of it is still there.
     pub dry_run: bool,

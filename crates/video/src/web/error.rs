@@ -6,17 +6,20 @@ use http::StatusCode;
 
 use crate::library::LibraryError;
 
-/// When to come back to a server that is only just starting, or has too much to do.
+/// When to come back to a server that has too much to do.
 const RETRY_AFTER_MS: u64 = 1_000;
 /// Characters of a name that a refusal repeats.
 const ID_SHOWN_MAX: usize = 64;
 
-/// There is no library yet.
-pub(super) fn not_open() -> ApiError {
-    let message = "the library is not open yet; try again in a second";
-    ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "starting", message)
-        .with_retry_after_ms(RETRY_AFTER_MS)
-}
+/// The codes of refusals that only the library has.
+pub(super) const CODES: [&str; 6] = [
+    "internal",
+    "needs_no_review",
+    "no_such_video",
+    "not_ready",
+    "overloaded",
+    "too_many_watchers",
+];
 
 /// There is no video of this name.
 pub(super) fn no_video(id: &str) -> ApiError {
@@ -33,6 +36,9 @@ impl From<LibraryError> for ApiError {
         match &error {
             LibraryError::NoVideo(_) => {
                 Self::new(StatusCode::NOT_FOUND, "no_such_video", error.to_string())
+            }
+            LibraryError::NoReview(_) => {
+                Self::new(StatusCode::CONFLICT, "needs_no_review", error.to_string())
             }
             LibraryError::Recipe(bad) => Self::field(format!("recipe.{}", bad.field), &bad.problem),
             LibraryError::Bad { field, problem } => Self::field(*field, problem),

@@ -12,7 +12,7 @@ use http::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::Mount;
+use super::Site;
 use super::request::Named;
 use crate::library::{Library, LibraryError, VideoId, VideoState, VideoView};
 
@@ -30,11 +30,11 @@ struct Watcher {
 
 /// Streams changes until the video is final, the caller leaves or the server stops.
 pub(super) async fn stream(
-    State(mount): State<Mount>,
+    State(site): State<Site>,
     Named(id): Named,
 ) -> Result<Response, ApiError> {
-    let library = mount.library()?.clone();
-    let place = mount.shared.watchers.clone().try_acquire_owned().map_err(|_| {
+    let library = site.library.clone();
+    let place = site.watchers.clone().try_acquire_owned().map_err(|_| {
         ApiError::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "too_many_watchers",
@@ -52,7 +52,7 @@ pub(super) async fn stream(
         Some((event, watcher))
     });
     let events = stream::iter([now]).chain(changes);
-    Ok(events::answer(events, mount.shared.shutdown.clone()))
+    Ok(events::answer(events, site.shutdown.clone()))
 }
 
 impl Watcher {

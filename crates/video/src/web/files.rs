@@ -9,25 +9,25 @@ use divvy_http::ApiError;
 use divvy_http::range::{Asked, FOR_EVER, Offer};
 use http::{HeaderMap, Method, StatusCode};
 
-use super::Mount;
-use super::api::not_ready;
+use super::Site;
 use super::error::{no_video, unreadable};
 use super::request::video_id;
+use super::videos::not_ready;
 use crate::library::Video;
 
 /// A file, or a part of it.
 pub(super) async fn show(
-    State(mount): State<Mount>,
+    State(site): State<Site>,
     Path((id, path)): Path<(String, String)>,
     method: Method,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let (id, objects) = (video_id(&id)?, mount.library()?.objects());
+    let (id, objects) = (video_id(&id)?, site.library.objects());
     let Some(video) = objects.record::<Video>(&id.record()).await.map_err(unreadable)? else {
         return Err(no_video(&id.0));
     };
     let manifest = video.value.manifest.ok_or_else(|| not_ready(&id.0))?;
-    let files = mount.shared.manifests.files(objects, manifest).await?;
+    let files = site.manifests.files(objects, manifest).await?;
     let file = files.get(&path).ok_or_else(|| {
         let path: String = path.chars().take(256).collect();
         ApiError::new(

@@ -1,27 +1,22 @@
 //! The API of the library, the files of videos, and the pages that show them.
 //!
-//! A [`Mount`] has addresses for the server to take in and a place for the library, which comes later: the library's
-//! client connects to the server, whose address is known only when it is bound. Until then every address that needs
-//! the library answers 503.
-//!
 //! Knows HTTP only. Who may ask is decided by the server's guard, what a video is by [`crate::library`].
 
-mod api;
 mod error;
 mod events;
 mod files;
 mod manifests;
-mod openapi;
 mod pages;
 mod request;
+mod videos;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use divvy_http::{ApiError, Mounted, Route, Routes, delete, get, post};
+use divvy_http::{Mounted, Route, Routes, delete, get, post};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::library::Library;
+use crate::library::{Added, Library};
 use manifests::Manifests;
 
 /// Bytes of a JSON body: a video's data goes to `/api/v1/uploads`.
@@ -29,35 +24,28 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 /// Watchers of events at once; each asks the library once a second.
 const WATCHERS_MAX: usize = 256;
 
-/// Where the library's addresses are mounted; a clone is cheap and shares the library.
+/// What the handlers share; a clone is cheap.
 #[derive(Clone, Debug)]
-pub struct Mount {
-    shared: Arc<Shared>,
+pub struct Site {
+    library: Library,
+    manifests: Arc<Manifests>,
+    watchers: Arc<Semaphore>,
+    shutdown: CancellationToken,
     /// Whether people have a session that they can end.
     has_sign_out: bool,
 }
 
-#[derive(Debug)]
-struct Shared {
-    library: OnceLock<Library>,
-    manifests: Manifests,
-    watchers: Arc<Semaphore>,
-    shutdown: CancellationToken,
-}
-
-impl Mount {
+impl Site {
     /// Titles and paths of the pages for people, for `divvy_server::Options::pages`.
     pub const PAGES: [(&str, &str); 1] = [("Videos", "/videos")];
 
-    /// A mount without a library yet. Event streams end when `shutdown` is cancelled: give the server's.
-    pub fn new(shutdown: CancellationToken) -> Self {
+    /// The site of this library. Event streams end when `shutdown` is cancelled: give the server's.
+    pub fn new(library: Library, shutdown: CancellationToken) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                library: OnceLock::new(),
-                manifests: Manifests::default(),
-                watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
-                shutdown,
-            }),
+            library,
+            manifests: Arc::default(),
+            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            shutdown,
             has_sign_out: false,
         }
     }
@@ -68,37 +56,60 @@ impl Mount {
         Self { has_sign_out, ..self }
     }
 
-    /// Begins to answer from this library. Only the first one counts.
-    pub fn open(&self, library: Library) {
-        // A second library could only be a mistake, and answers from two would be worse than from the first.
-        let _ = self.shared.library.set(library);
-    }
-
     /// All addresses, for `divvy_server::Options::mounted`.
-    pub fn routes(&self) -> Mounted {
-        Routes::new(table()).with_body_bytes_max(BODY_BYTES_MAX).with_state(self.clone())
-    }
-
-    fn library(&self) -> Result<&Library, ApiError> {
-        self.shared.library.get().ok_or_else(error::not_open)
+    pub fn routes(self) -> Mounted {
+        Routes::new(table())
+            .with_codes(&error::CODES)
+            .with_body_bytes_max(BODY_BYTES_MAX)
+            .with_state(self)
     }
 }
 
-fn table() -> Vec<Route<Mount>> {
+fn table() -> Vec<Route<Site>> {
+    const HTML: &str = "text/html";
     vec![
-        get("/videos", pages::library),
-        get("/videos/{id}", pages::player),
-        get("/videos/assets/{name}", pages::asset),
-        get("/videos/{id}/files/{*path}", files::show),
-        get("/api/v1/videos", api::list),
-        post("/api/v1/videos", api::add),
-        get("/api/v1/videos/openapi.json", openapi::show),
-        get("/api/v1/videos/{id}", api::show),
-        delete("/api/v1/videos/{id}", api::remove),
-        post("/api/v1/videos/sweep", api::sweep),
-        get("/api/v1/videos/{id}/events", events::stream),
-        get("/api/v1/videos/{id}/manifest", api::manifest),
-        post("/api/v1/videos/{id}/cancel", api::cancel),
-        post("/api/v1/videos/{id}/approve", api::approve),
+        get("/videos", pages::library).summary("The library, for people").gives_media(HTML),
+        get("/videos/{id}", pages::player)
+            .summary("A video, for people: it plays, or shows how far it is")
+            .answers([200, 404])
+            .gives_media(HTML),
+        get("/videos/assets/{name}", pages::asset)
+            .summary("A script or style of the pages")
+            .answers([200, 304])
+            .gives_media("*/*")
+            .refuses([404]),
+        get("/videos/{id}/files/{*path}", files::show)
+            .summary("A file of a published video, whole or a range of it")
+            .header("Range", "One range, such as `bytes=0-1023`.")
+            .header("If-None-Match", "The tag of the file.")
+            .header("If-Range", "The tag of the file.")
+            .answers([200, 206, 304])
+            .gives_media("*/*")
+            .refuses([404, 416]),
+        get("/api/v1/videos", videos::list).summary("All videos, latest first").refuses([404]),
+        post("/api/v1/videos", videos::add)
+            .summary("Add a video that was uploaded, or that is to be fetched")
+            .answers([200, 201])
+            .gives::<Added>(),
+        get("/api/v1/videos/{id}", videos::show).summary("One video and how far it is").refuses([404]),
+        delete("/api/v1/videos/{id}", videos::remove)
+            .summary("Remove a video with everything that no other video uses")
+            .refuses([404]),
+        post("/api/v1/videos/sweep", videos::sweep).summary(
+            "Remove blobs that nothing names and what cancelled videos left, or tell what that would be",
+        ),
+        get("/api/v1/videos/{id}/events", events::stream)
+            .summary("The video at each change, at most once a second, until its state is final")
+            .gives_media("text/event-stream")
+            .refuses([404]),
+        get("/api/v1/videos/{id}/manifest", videos::manifest)
+            .summary("Everything about a published video and its files")
+            .refuses([404]),
+        post("/api/v1/videos/{id}/cancel", videos::cancel)
+            .summary("Stop the tasks of a video")
+            .refuses([404]),
+        post("/api/v1/videos/{id}/approve", videos::approve)
+            .summary("Say that a person has looked at a flagged video and that it may be shown")
+            .refuses([404, 409]),
     ]
 }

@@ -7,9 +7,9 @@ use divvy_http::pages::{self, Asset, Assets, SCRIPT, STYLE, escape};
 use divvy_http::{ApiError, PathText};
 use http::{HeaderMap, StatusCode};
 
-use super::Mount;
+use super::Site;
 use super::error::unreadable;
-use super::request::Named;
+use super::request::video_id;
 use crate::library::Video;
 
 /// Scripts and styles come from this server only. The picture is fed to the player as `blob:`, and so is the worker
@@ -50,19 +50,21 @@ static ASSETS: Assets = Assets::new(&[
 ]);
 
 /// `GET /videos`.
-pub(super) async fn library(State(mount): State<Mount>) -> Response {
-    page(&mount, LIBRARY, "")
+pub(super) async fn library(State(site): State<Site>) -> Response {
+    page(&site, LIBRARY, "")
 }
 
 /// `GET /videos/{id}`; the page of a video that is not there says so, with the status that fits.
 pub(super) async fn player(
-    State(mount): State<Mount>,
-    Named(id): Named,
+    State(site): State<Site>,
+    PathText(id): PathText,
 ) -> Result<Response, ApiError> {
-    let video = mount.library()?.objects().record::<Video>(&id.record()).await;
-    let video = video.map_err(unreadable)?;
+    let video = match video_id(&id) {
+        Ok(id) => site.library.objects().record::<Video>(&id.record()).await.map_err(unreadable)?,
+        Err(_) => None,
+    };
     let title = video.as_ref().map_or("No such video", |video| video.value.title.as_str());
-    let mut response = page(&mount, PLAYER, title);
+    let mut response = page(&site, PLAYER, title);
     if video.is_none() {
         *response.status_mut() = StatusCode::NOT_FOUND;
     }
@@ -77,10 +79,10 @@ pub(super) async fn asset(
     ASSETS.answer(&name, &headers)
 }
 
-fn page(mount: &Mount, template: &str, title: &str) -> Response {
+fn page(site: &Site, template: &str, title: &str) -> Response {
     // What a title says is put in last, so that nothing in it is taken for a place.
     let text = template
-        .replace("{{session}}", if mount.has_sign_out { SIGN_OUT } else { "" })
+        .replace("{{session}}", if site.has_sign_out { SIGN_OUT } else { "" })
         .replace("{{title}}", &escape(title));
     pages::page(StatusCode::OK, POLICY.to_owned(), text)
 }

@@ -1,7 +1,7 @@
 //! The video that an address names.
 
 use axum::extract::FromRequestParts;
-use divvy_http::{ApiError, path_texts};
+use divvy_http::{ApiError, Operation, Takes, path_texts};
 use http::request::Parts;
 
 use super::error::no_video;
@@ -20,6 +20,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
         let texts = path_texts(parts).await?;
         let id = texts.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id);
         video_id(&id.unwrap_or_default()).map(Self)
+    }
+}
+
+impl Takes for Named {
+    fn describe(operation: &mut Operation) {
+        operation.refuses(&[400, 404]);
     }
 }
 

@@ -84,9 +84,9 @@ async fn a_file_is_sent_whole_or_in_part_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn only_the_wanted_part_of_a_blob_is_read_over_the_network() {
-    let world = World::start_closed(None).await;
-    let cache = world.open_remote().await;
+async fn only_the_wanted_part_of_a_blob_is_asked_of_the_server() {
+    let world = World::start_with_copies().await;
+    let cache = world.folder.path().join("cache");
     let (manifest, parts) = clip::publish(&world.objects).await;
     let mut ready = video("clip00000001", "Clip");
     (ready.state, ready.manifest) = (VideoState::Ready, Some(manifest));
@@ -132,9 +132,7 @@ async fn a_sweep_can_be_looked_at_before_it_is_done() {
 
 #[tokio::test]
 async fn what_is_not_there_is_said_with_a_reason() {
-    let world = World::start_closed(None).await;
-    assert_eq!(code(world.get("/api/v1/videos").await).await, (503, "starting".to_owned()));
-    world.open(None).await;
+    let world = World::start().await;
     world.record(&video("busy00000001", "Busy")).await;
     for (path, status, expected) in [
         ("/videos/busy00000001/files/master.m3u8", 404, "not_ready"),

@@ -11,7 +11,7 @@ use divvy_objects::Folder;
 use divvy_store::MemoryStore;
 use divvy_video::Recipe;
 use divvy_video::library::{Library, Video, VideoId, VideoState};
-use divvy_video::web::Mount;
+use divvy_video::web::Site;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -25,43 +25,51 @@ pub(crate) struct World {
     pub(crate) objects: Objects,
     pub(crate) folder: TempDir,
     pub(crate) http: reqwest::Client,
-    pub(crate) mount: Mount,
     shutdown: CancellationToken,
     stopper: Stopper,
     running: JoinHandle<()>,
 }
 
 impl World {
-    /// Starts a server whose library is open.
+    /// Starts a server.
     pub(crate) async fn start() -> Self {
-        let world = Self::start_closed(None).await;
-        world.open(None).await;
-        world
+        Self::start_with(None, None).await
     }
 
     /// Starts a server that wants this token.
     pub(crate) async fn start_with_token(token: &str) -> Self {
-        let world = Self::start_closed(Some(token)).await;
-        world.open(Some(token)).await;
-        world
+        Self::start_with(Some(token), None).await
     }
 
-    /// Starts a server whose library is not open yet.
-    pub(crate) async fn start_closed(token: Option<&str>) -> Self {
+    /// Starts a server whose library asks for its objects and keeps copies in the folder `cache`.
+    pub(crate) async fn start_with_copies() -> Self {
+        Self::start_with(None, Some("cache")).await
+    }
+
+    async fn start_with(token: Option<&str>, cache: Option<&str>) -> Self {
         let (handle, engine) =
             Engine::start(Box::new(MemoryStore::new()), divvy_engine::Options::default()).unwrap();
         let shutdown = CancellationToken::new();
-        let mount = Mount::new(shutdown.clone());
         let mut options = divvy_server::Options::new(SocketAddr::from(([127, 0, 0, 1], 0)));
-        options.mounted = vec![mount.routes()];
         let folder = tempfile::tempdir().unwrap();
         let kept = Folder::open(folder.path().join("objects")).unwrap();
         options.objects = Some(kept.clone());
         options.token = token.map(str::to_owned);
-        let server = divvy_server::Server::bind(options, handle).await.unwrap();
+        let mut server = divvy_server::Unbound::new(options, handle).unwrap();
+        let client = divvy::Client::in_process(server.service());
+        let objects = Objects::in_folder(kept);
+        let seen = match cache {
+            Some(cache) => {
+                let cache = folder.path().join(cache);
+                Objects::at_server(&client, Reach { folder: None, cache, cache_bytes: 1 << 30 })
+            }
+            None => objects.clone(),
+        };
+        let site = Site::new(Library::new(client, seen), shutdown.clone());
+        server.options.mounted = vec![site.routes()];
+        let server = server.bind().await.unwrap();
         let (address, stop) = (server.address(), shutdown.clone());
         let running = tokio::spawn(async move { server.run(stop).await.unwrap() });
-        let objects = Objects::in_folder(kept);
         let http = reqwest::Client::builder()
             .no_proxy()
             .timeout(PATIENCE)
@@ -69,27 +77,7 @@ impl World {
             .build()
             .unwrap();
         let stopper = engine.stopper();
-        Self { address, objects, folder, http, mount, shutdown, stopper, running }
-    }
-
-    /// Opens the library.
-    pub(crate) async fn open(&self, token: Option<&str>) {
-        let url = self.url("");
-        let client = match token {
-            Some(token) => divvy::Client::connect(divvy::Target::new(&url).token(token)).await,
-            None => divvy::Client::connect(&url).await,
-        };
-        self.mount.open(Library::new(client.unwrap(), self.objects.clone()));
-    }
-
-    /// Opens the library on objects that are reached over the network, with copies in the folder that is returned.
-    pub(crate) async fn open_remote(&self) -> std::path::PathBuf {
-        let client = divvy::Client::connect(self.url("")).await.unwrap();
-        let cache = self.folder.path().join("cache");
-        let reach = Reach { folder: None, cache: cache.clone(), cache_bytes: 1 << 30 };
-        let objects = Objects::at_server(&client, reach);
-        self.mount.open(Library::new(client, objects));
-        cache
+        Self { address, objects, folder, http, shutdown, stopper, running }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {

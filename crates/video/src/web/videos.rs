@@ -6,9 +6,10 @@ use axum::response::{IntoResponse, Response};
 use divvy_http::{ApiError, JsonBody, Parameters, rows};
 use http::StatusCode;
 use http::header::LOCATION;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Mount;
+use super::Site;
 use super::request::{Named, video_id};
 use crate::library::{NewVideo, Sweep, Swept, Video, VideoView};
 use crate::manifest::Manifest;
@@ -19,16 +20,18 @@ const PAGE: usize = 100;
 const PAGE_MAX: usize = 500;
 
 /// Which part of the list is wanted.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Listing {
     /// How many at most.
+    #[schemars(range(min = 1, max = PAGE_MAX))]
     limit: Option<usize>,
     /// What `next` of the part before said.
     after: Option<String>,
 }
 
 /// A part of the list.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "VideoPage")]
 pub(super) struct Page {
     items: Vec<VideoView>,
     /// What to give as `after` for the next part; nothing at the end.
@@ -36,7 +39,7 @@ pub(super) struct Page {
 }
 
 /// Which part of a manifest is wanted.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 pub(super) struct Depth {
     /// Whether the segments are listed too.
     #[serde(default = "yes")]
@@ -48,7 +51,8 @@ fn yes() -> bool {
 }
 
 /// What became of a removal.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RemovedVideo")]
 pub(super) struct Removed {
     /// Bytes that no other video uses.
     bytes: u64,
@@ -56,11 +60,11 @@ pub(super) struct Removed {
 
 /// All videos, latest first.
 pub(super) async fn list(
-    State(mount): State<Mount>,
+    State(site): State<Site>,
     Parameters(listing): Parameters<Listing>,
 ) -> Result<Json<Page>, ApiError> {
     let limit = rows(listing.limit, PAGE, PAGE_MAX)?;
-    let videos = mount.library()?.list().await?;
+    let videos = site.library.list().await?;
     let begin = match &listing.after {
         None => 0,
         Some(after) => {
@@ -78,10 +82,10 @@ pub(super) async fn list(
 
 /// Adds a video: 201, or 200 for one that was there already.
 pub(super) async fn add(
-    State(mount): State<Mount>,
+    State(site): State<Site>,
     JsonBody(new): JsonBody<NewVideo>,
 ) -> Result<Response, ApiError> {
-    let added = mount.library()?.add(new).await?;
+    let added = site.library.add(new).await?;
     let status = if added.known { StatusCode::OK } else { StatusCode::CREATED };
     let location = format!("/api/v1/videos/{}", added.video.id.0);
     Ok((status, [(LOCATION, location)], Json(added)).into_response())
@@ -89,19 +93,19 @@ pub(super) async fn add(
 
 /// One video.
 pub(super) async fn show(
-    State(mount): State<Mount>,
+    State(site): State<Site>,
     Named(id): Named,
 ) -> Result<Json<VideoView>, ApiError> {
-    Ok(Json(mount.library()?.view(&id).await?))
+    Ok(Json(site.library.view(&id).await?))
 }
 
 /// Its manifest; without the segments, which are nearly all of it, if they are not wanted.
 pub(super) async fn manifest(
-    State(mount): State<Mount>,
+    State(site): State<Site>,
     Named(id): Named,
     Parameters(depth): Parameters<Depth>,
 ) -> Result<Json<Manifest>, ApiError> {
-    let Some(mut manifest) = mount.library()?.manifest(&id).await? else {
+    let Some(mut manifest) = site.library.manifest(&id).await? else {
         return Err(not_ready(&id.0));
     };
     if !depth.segments {
@@ -112,34 +116,34 @@ pub(super) async fn manifest(
 
 /// Stops its tasks.
 pub(super) async fn cancel(
-    State(mount): State<Mount>,
+    State(site): State<Site>,
     Named(id): Named,
 ) -> Result<Json<Video>, ApiError> {
-    Ok(Json(mount.library()?.cancel(&id).await?))
+    Ok(Json(site.library.cancel(&id).await?))
 }
 
 /// Says that a person has looked at it.
 pub(super) async fn approve(
-    State(mount): State<Mount>,
+    State(site): State<Site>,
     Named(id): Named,
 ) -> Result<Json<Video>, ApiError> {
-    Ok(Json(mount.library()?.approve(&id).await?))
+    Ok(Json(site.library.approve(&id).await?))
 }
 
 /// Removes it.
 pub(super) async fn remove(
-    State(mount): State<Mount>,
+    State(site): State<Site>,
     Named(id): Named,
 ) -> Result<Json<Removed>, ApiError> {
-    Ok(Json(Removed { bytes: mount.library()?.remove(&id).await? }))
+    Ok(Json(Removed { bytes: site.library.remove(&id).await? }))
 }
 
 /// Removes what nobody uses, or tells what that would be.
 pub(super) async fn sweep(
-    State(mount): State<Mount>,
+    State(site): State<Site>,
     JsonBody(sweep): JsonBody<Sweep>,
 ) -> Result<Json<Swept>, ApiError> {
-    Ok(Json(mount.library()?.sweep(sweep).await?))
+    Ok(Json(site.library.sweep(sweep).await?))
 }
 
 /// The answer for files and manifests that are still made, or never will be.
