@@ -189,19 +189,26 @@ fn decode<T: Task>(context: &Context) -> Outcome<T> {
 }
 
 fn finish<T: Task>(context: &Context, outcome: Outcome<T::Output>) -> AttemptOutcome {
-    let finished =
-        outcome.and_then(|output| Ok((encode::<T>(&output)?, context.children().take()?)));
+    conclude(context, T::KIND, outcome.map(|output| serde_json::to_vec(&output)))
+}
+
+/// What is left to do with a result that is JSON already: compiled once, not for every kind.
+fn conclude(
+    context: &Context,
+    kind: &str,
+    outcome: Outcome<serde_json::Result<Vec<u8>>>,
+) -> AttemptOutcome {
+    let finished = outcome.and_then(|data| Ok((encode(kind, data)?, context.children().take()?)));
     match finished {
         Ok((result, spawned)) => AttemptOutcome::Finished { result, spawned },
         Err(failure) => failure.into_outcome(),
     }
 }
 
-fn encode<T: Task>(output: &T::Output) -> Outcome<Payload> {
+fn encode(kind: &str, data: serde_json::Result<Vec<u8>>) -> Outcome<Payload> {
     let refused =
-        |problem: String| Failure::dead(format_args!("the result of kind `{}` {problem}", T::KIND));
-    let data = serde_json::to_vec(output)
-        .map_err(|error| refused(format!("cannot be written as JSON: {error}")))?;
+        |problem: String| Failure::dead(format_args!("the result of kind `{kind}` {problem}"));
+    let data = data.map_err(|error| refused(format!("cannot be written as JSON: {error}")))?;
     if data.len() > RESULT_BYTES_MAX {
         let bytes = data.len();
         let cure = "put the data into a file or an object store and return where it is";

@@ -255,10 +255,19 @@ impl TaskOptions {
 
     /// The spec of `task` under these options, submitted at `now`.
     pub(crate) fn spec<T: Task>(self, task: &T, now: Timestamp) -> Result<TaskSpec, Error> {
-        let payload = serde_json::to_vec(task)
-            .map_err(|e| Error::Encode { kind: T::KIND, problem: e.to_string() })?;
+        self.spec_of(T::KIND, serde_json::to_vec(task), now)
+    }
+
+    /// The same of a task that is JSON already: compiled once, not for every kind.
+    fn spec_of(
+        self,
+        kind: &'static str,
+        payload: serde_json::Result<Vec<u8>>,
+        now: Timestamp,
+    ) -> Result<TaskSpec, Error> {
+        let payload = payload.map_err(|e| Error::Encode { kind, problem: e.to_string() })?;
         let payload = Payload::json(payload)
-            .map_err(|e| Error::Encode { kind: T::KIND, problem: format!("the JSON {e}") })?;
+            .map_err(|e| Error::Encode { kind, problem: format!("the JSON {e}") })?;
         let mut terms = self.terms;
         terms.run_at = self.start.map(|start| start.after(now));
         terms.deadline = self.deadline.map(|deadline| deadline.after(now));
@@ -269,7 +278,7 @@ impl TaskOptions {
             };
             unique.on_conflict = policy;
         }
-        let mut spec = TaskSpec::new(self.id.unwrap_or_else(fresh_id), T::KIND);
+        let mut spec = TaskSpec::new(self.id.unwrap_or_else(fresh_id), kind);
         spec.payload = payload;
         spec.queue = self.queue.unwrap_or(spec.queue);
         spec.priority = self.priority.unwrap_or(spec.priority);

@@ -10,6 +10,7 @@ mod sweep;
 mod upload;
 mod wire;
 
+use std::any::Any;
 use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -180,11 +181,11 @@ impl Objects {
     pub async fn upload_file(
         &self,
         path: &Path,
-        progress: impl FnMut(u64, u64) + Send,
+        mut progress: impl FnMut(u64, u64) + Send,
     ) -> Result<Blob, ObjectError> {
         match &*self.place {
-            Place::Folder(folder) => server::store_with_progress(folder, path, progress).await,
-            Place::Remote(remote) => remote.upload_file(path, progress).await,
+            Place::Folder(folder) => server::store_with_progress(folder, path, &mut progress).await,
+            Place::Remote(remote) => remote.upload_file(path, &mut progress).await,
         }
     }
 
@@ -225,14 +226,7 @@ impl Objects {
         name: &str,
     ) -> Result<Option<Record<T>>, ObjectError> {
         let name: RecordName = name.parse()?;
-        let found = match &*self.place {
-            Place::Folder(folder) => {
-                let name = name.clone();
-                on_thread(folder, move |folder| folder.record(&name)).await?
-            }
-            Place::Remote(remote) => remote.record(&name).await?,
-        };
-        let Some((bytes, version)) = found else { return Ok(None) };
+        let Some((bytes, version)) = self.read(&name).await? else { return Ok(None) };
         let value = serde_json::from_slice(&bytes).map_err(|error| ObjectError::Record {
             name: name.to_string(),
             problem: error.to_string(),
@@ -257,7 +251,8 @@ impl Objects {
         name: &str,
         value: &T,
     ) -> Result<bool, ObjectError> {
-        self.replace(name, None, value).await
+        let (name, bytes) = encode(name, value)?;
+        self.replace(name, None, bytes).await
     }
 
     /// Writes a record if it is still as it was read; says whether it was.
@@ -267,7 +262,8 @@ impl Objects {
         version: Version,
         value: &T,
     ) -> Result<bool, ObjectError> {
-        self.replace(name, Some(version), value).await
+        let (name, bytes) = encode(name, value)?;
+        self.replace(name, Some(version), bytes).await
     }
 
     /// Changes a record, or makes it from the default, however many do so at once.
@@ -282,7 +278,8 @@ impl Objects {
                 None => (T::default(), None),
             };
             change(&mut value);
-            if self.replace(name, version, &value).await? {
+            let (name, bytes) = encode(name, &value)?;
+            if self.replace(name, version, bytes).await? {
                 return Ok(value);
             }
         }
@@ -310,13 +307,24 @@ impl Objects {
         }
     }
 
-    async fn replace<T: Serialize>(
+    // Reading and replacing know bytes only, so that they are compiled once and not for every type of record.
+
+    async fn read(&self, name: &RecordName) -> Result<Option<(Vec<u8>, Version)>, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => {
+                let name = name.clone();
+                on_thread(folder, move |folder| folder.record(&name)).await
+            }
+            Place::Remote(remote) => remote.record(name).await,
+        }
+    }
+
+    async fn replace(
         &self,
-        name: &str,
+        name: RecordName,
         expected: Option<Version>,
-        value: &T,
+        bytes: Vec<u8>,
     ) -> Result<bool, ObjectError> {
-        let (name, bytes) = encode(name, value)?;
         match &*self.place {
             Place::Folder(folder) => {
                 on_thread(folder, move |folder| folder.replace_record(&name, expected, &bytes))
@@ -336,13 +344,20 @@ fn encode<T: Serialize>(name: &str, value: &T) -> Result<(RecordName, Vec<u8>), 
     Ok((parsed, bytes))
 }
 
+/// What a thread is given to do, as one type: the runtime's side of a thread is compiled anew for every type of work, in
+/// every crate that stores objects.
+type Work = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
+
 async fn on_thread<T: Send + 'static>(
     folder: &Folder,
     work: impl FnOnce(&Folder) -> Result<T, divvy_objects::Error> + Send + 'static,
 ) -> Result<T, ObjectError> {
     let folder = folder.clone();
-    let done = tokio::task::spawn_blocking(move || work(&folder)).await;
-    Ok(done.expect("storing objects does not panic, and the runtime outlives its handles")?)
+    let work: Work = Box::new(move || Box::new(work(&folder)));
+    let done = tokio::task::spawn_blocking(work).await;
+    let done = done.expect("storing objects does not panic, and the runtime outlives its handles");
+    let done: Box<Result<T, divvy_objects::Error>> = done.downcast().expect("the work made it");
+    Ok((*done)?)
 }
 
 /// Stores a file in a folder, and counts the bytes that are done.

@@ -102,7 +102,8 @@ impl Remote {
         if let Some(blob) = self.wire.blob(id).await? {
             return Ok(blob);
         }
-        let mut sender = Sender::new(&self.wire, file, |_, _| {});
+        let mut nobody = |_, _| {};
+        let mut sender = Sender::new(&self.wire, file, &mut nobody);
         loop {
             let place = sender.begin(Some(id)).await?;
             if let Some(blob) = sender.send(&place).await? {
@@ -115,7 +116,7 @@ impl Remote {
     pub(super) async fn upload_file(
         &self,
         path: &Path,
-        progress: impl FnMut(u64, u64) + Send,
+        progress: &mut (dyn FnMut(u64, u64) + Send),
     ) -> Result<Blob, ObjectError> {
         if let Some(folder) = self.writable().await? {
             return store_with_progress(folder, path, progress).await;
@@ -253,7 +254,7 @@ impl Remote {
 pub(super) async fn store_with_progress(
     folder: &Folder,
     path: &Path,
-    mut progress: impl FnMut(u64, u64) + Send,
+    progress: &mut (dyn FnMut(u64, u64) + Send),
 ) -> Result<Blob, ObjectError> {
     let found = tokio::fs::metadata(path).await;
     let total = found.map_err(|source| ObjectError::File { path: path.to_owned(), source })?.len();

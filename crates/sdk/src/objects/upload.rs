@@ -53,11 +53,12 @@ struct Standing {
 }
 
 /// Sends one file.
-pub(super) struct Sender<'a, P> {
+pub(super) struct Sender<'a> {
     wire: &'a Wire,
     file: Outgoing,
     track: Arc<Mutex<Track>>,
-    progress: P,
+    /// No two threads may call it, so whatever waits borrows the sender for itself alone.
+    progress: &'a mut (dyn FnMut(u64, u64) + Send),
 }
 
 impl Outgoing {
@@ -78,22 +79,27 @@ impl Outgoing {
     }
 }
 
-impl<'a, P: FnMut(u64, u64) + Send> Sender<'a, P> {
-    pub(super) fn new(wire: &'a Wire, file: Outgoing, progress: P) -> Self {
+impl<'a> Sender<'a> {
+    pub(super) fn new(
+        wire: &'a Wire,
+        file: Outgoing,
+        progress: &'a mut (dyn FnMut(u64, u64) + Send),
+    ) -> Self {
         Self { wire, file, track: Arc::default(), progress }
     }
 
     /// Begins an upload; says where it is.
-    pub(super) async fn begin(&self, expected: Option<BlobId>) -> Result<String, ObjectError> {
+    pub(super) async fn begin(&mut self, expected: Option<BlobId>) -> Result<String, ObjectError> {
+        let (wire, size) = (self.wire, self.file.size);
         let request = || {
-            let request = self.wire.request(Method::POST, "/uploads").header(TUS.0, TUS.1);
-            let request = request.header("upload-length", self.file.size);
+            let request = wire.request(Method::POST, "/uploads").header(TUS.0, TUS.1);
+            let request = request.header("upload-length", size);
             match expected {
                 Some(blob) => request.header("divvy-blob", blob.to_string()),
                 None => request,
             }
         };
-        let answer = self.wire.good(self.wire.ask(request).await?).await?;
+        let answer = wire.good(wire.ask(request).await?).await?;
         let place = answer.headers().get(LOCATION).and_then(|value| value.to_str().ok());
         let id = place.and_then(|place| place.rsplit('/').next()).filter(|id| !id.is_empty());
         let id = id.ok_or_else(|| Error::protocol("an upload without a place"))?;
@@ -141,13 +147,14 @@ impl<'a, P: FnMut(u64, u64) + Send> Sender<'a, P> {
         Ok(blob)
     }
 
-    async fn standing(&self, place: &str) -> Result<Option<Standing>, ObjectError> {
-        let request = || self.wire.request(Method::HEAD, place).header(TUS.0, TUS.1);
-        let answer = self.wire.ask(request).await?;
+    async fn standing(&mut self, place: &str) -> Result<Option<Standing>, ObjectError> {
+        let wire = self.wire;
+        let request = || wire.request(Method::HEAD, place).header(TUS.0, TUS.1);
+        let answer = wire.ask(request).await?;
         if is_absent(&answer) {
             return Ok(None);
         }
-        let answer = self.wire.good(answer).await?;
+        let answer = wire.good(answer).await?;
         Ok(Some(self.standing_of(answer.headers())?))
     }
 
@@ -209,7 +216,7 @@ impl<'a, P: FnMut(u64, u64) + Send> Sender<'a, P> {
     }
 
     /// Hashes the file up to there, if that was not done.
-    async fn hash_to(&self, end: u64) -> Result<(), ObjectError> {
+    async fn hash_to(&mut self, end: u64) -> Result<(), ObjectError> {
         let hashed = self.track().hasher.size();
         if hashed >= end {
             return Ok(());

@@ -125,7 +125,7 @@ impl Wire {
         bytes: Vec<u8>,
     ) -> Result<bool, Error> {
         let (bytes, path) = (Bytes::from(bytes), format!("/records/{name}"));
-        let request = || {
+        let mut request = || {
             let request = self.request(Method::PUT, &path).body(bytes.clone());
             let request = request.header(CONTENT_TYPE, "application/json");
             match condition {
@@ -135,7 +135,7 @@ impl Wire {
             }
         };
         let mut patience = Patience::default();
-        let answer = self.ask_with(&mut patience, request).await?;
+        let answer = self.ask_with(&mut patience, &mut request).await?;
         match self.good(answer).await {
             Ok(_) => Ok(true),
             Err(Error::Refused { code, .. }) if code == "record_changed" => {
@@ -173,7 +173,8 @@ impl Wire {
 
     async fn remove(&self, path: &str, absent: &str) -> Result<bool, Error> {
         let mut patience = Patience::default();
-        let answer = self.ask_with(&mut patience, || self.request(Method::DELETE, path)).await?;
+        let mut request = || self.request(Method::DELETE, path);
+        let answer = self.ask_with(&mut patience, &mut request).await?;
         match self.good(answer).await {
             Ok(_) => Ok(true),
             Err(Error::Refused { code, .. }) if code == absent => Ok(patience.is_used()),
@@ -194,15 +195,15 @@ impl Wire {
     /// The answer to a request that may be repeated.
     pub(super) async fn ask(
         &self,
-        request: impl FnMut() -> RequestBuilder,
+        mut request: impl FnMut() -> RequestBuilder + Send,
     ) -> Result<Response, Error> {
-        self.ask_with(&mut Patience::default(), request).await
+        self.ask_with(&mut Patience::default(), &mut request).await
     }
 
     async fn ask_with(
         &self,
         patience: &mut Patience,
-        mut request: impl FnMut() -> RequestBuilder,
+        request: &mut (dyn FnMut() -> RequestBuilder + Send),
     ) -> Result<Response, Error> {
         loop {
             let answer = match self.api.answer(request()).await {

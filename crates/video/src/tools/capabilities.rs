@@ -113,7 +113,7 @@ async fn ask(launcher: &Launcher, ffmpeg: &Path, question: &str) -> Result<Strin
     let arguments = vec![OsString::from("-hide_banner"), question.into()];
     let mut invocation = invocation(ffmpeg, folder.path(), arguments, Vec::new());
     invocation.limits.wall = TRIAL_MAX;
-    let answer = launcher.run(invocation, std::future::pending(), |_| {}).await?;
+    let answer = launcher.run(invocation, std::future::pending(), &mut |_| {}).await?;
     Ok(String::from_utf8_lossy(&answer.output).into_owned())
 }
 

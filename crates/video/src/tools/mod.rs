@@ -282,12 +282,12 @@ impl Tools {
         &self,
         invocation: Invocation,
         cancel: &Cancel,
-        tell: impl FnMut(Said<'_>) + Send,
+        mut tell: impl FnMut(Said<'_>) + Send,
     ) -> Result<Finished, RunError> {
         if cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
-        self.launcher.run(invocation, cancel.cancelled(), tell).await
+        self.launcher.run(invocation, cancel.cancelled(), &mut tell).await
     }
 }
 

@@ -51,7 +51,7 @@ impl Launcher {
         &self,
         invocation: Invocation,
         cancelled: impl Future<Output = ()> + Send,
-        mut tell: impl FnMut(Said<'_>) + Send,
+        tell: &mut (dyn FnMut(Said<'_>) + Send),
     ) -> Result<Finished, RunError> {
         let name = name_of(&invocation.program);
         let start = |problem: String| RunError::Start { program: name.clone(), problem };
@@ -64,7 +64,7 @@ impl Launcher {
         let stop = tokio::select! {
             biased;
             () = cancelled => Stop::Cancelled,
-            read = reading.all(invocation.input, &pulse, &mut tell) => match read {
+            read = reading.all(invocation.input, &pulse, tell) => match read {
                 Ok(read) => {
                     let status = launched.wait().await.map_err(|error| start(error.to_string()))?;
                     return self.judge(&name, status, read, began.elapsed(), limits.cpu);
@@ -199,7 +199,7 @@ impl Reading {
         self,
         input: Vec<u8>,
         pulse: &Pulse,
-        tell: &mut (impl FnMut(Said<'_>) + Send),
+        tell: &mut (dyn FnMut(Said<'_>) + Send),
     ) -> Result<Read, String> {
         let mut lifeline = self.input;
         let give = async {
@@ -357,7 +357,7 @@ mod tests {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
             };
-            let ended = launcher.run(shell, begun, |_| {}).await;
+            let ended = launcher.run(shell, begun, &mut |_| {}).await;
             assert_eq!(ended, Err(RunError::Cancelled), "{level}");
             let own = std::process::id().cast_signed();
             let left = processes::all().into_iter().filter(|process| process.parent == own);

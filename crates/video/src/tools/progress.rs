@@ -32,7 +32,7 @@ impl Meter {
         &mut self,
         printed: &[u8],
         now: Instant,
-        tell: &mut impl FnMut(Step),
+        tell: &mut dyn FnMut(Step),
     ) -> bool {
         let mut advanced = false;
         for &byte in printed {
@@ -52,7 +52,7 @@ impl Meter {
     }
 
     /// The end: the last step is always told.
-    pub(super) fn end(&mut self, tell: &mut impl FnMut(Step)) {
+    pub(super) fn end(&mut self, tell: &mut dyn FnMut(Step)) {
         if let Some(step) = self.waiting.take() {
             tell(step);
         }
