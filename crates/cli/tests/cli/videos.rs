@@ -39,7 +39,7 @@ fn what_cannot_be_added_is_told_with_its_name_before_a_server_is_asked() {
 #[test]
 fn without_a_server_each_command_ends_with_3() {
     let folder = Folder::new();
-    for args in [
+    let commands = [
         &["video", "list"][..],
         &["video", "show", "7k2m"],
         &["video", "open", "7k2m"],
@@ -50,10 +50,17 @@ fn without_a_server_each_command_ends_with_3() {
         &["video", "cancel", "7k2m"],
         &["video", "approve", "7k2m"],
         &["video", "add", "https://example.org/a.mp4"],
-    ] {
-        let ended = folder.run(&[args, &["--server", NOWHERE]].concat()).expect(3);
-        assert!(ended.stderr.contains("divvy up"), "{args:?}: {}", ended.stderr);
-    }
+    ];
+    // All at once: each waits a little for a server that may be starting.
+    std::thread::scope(|scope| {
+        for args in commands {
+            let folder = &folder;
+            scope.spawn(move || {
+                let ended = folder.run(&[args, &["--server", NOWHERE]].concat()).expect(3);
+                assert!(ended.stderr.contains("divvy up"), "{args:?}: {}", ended.stderr);
+            });
+        }
+    });
     assert!(!folder.path().join("out").exists());
 }
 
