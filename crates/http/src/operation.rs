@@ -95,6 +95,7 @@ impl Operation {
     }
 
     /// Whether an answer may have this status.
+    #[cfg(debug_assertions)]
     pub(crate) fn has_status(&self, status: u16) -> bool {
         self.answers.contains(&status) || self.refusals.contains(&status)
     }

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use axum::Router;
 use divvy_engine::Handle;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -127,7 +129,12 @@ impl Server {
     ///
     /// # Errors
     /// None at present: what goes wrong with one connection ends that connection only.
-    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Error> {
+    pub fn run(self, shutdown: CancellationToken) -> BoxFuture<'static, Result<(), Error>> {
+        // A future without a box is compiled by the crate that awaits it, with that crate's optimisation.
+        self.accept_until(shutdown).boxed()
+    }
+
+    async fn accept_until(self, shutdown: CancellationToken) -> Result<(), Error> {
         if let Some(objects) = self.objects.clone() {
             tokio::spawn(objects.expire(shutdown.clone()));
         }

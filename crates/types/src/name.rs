@@ -15,11 +15,13 @@ pub struct Name(CompactString);
 
 impl Name {
     /// A text that is known when the program is built.
+    #[inline]
     pub const fn const_new(text: &'static str) -> Self {
         Self(CompactString::const_new(text))
     }
 
     /// The text.
+    #[inline]
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -30,6 +32,7 @@ impl Name {
     }
 
     /// Whether there is none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -37,18 +40,21 @@ impl Name {
 
 impl Deref for Name {
     type Target = str;
+    #[inline]
     fn deref(&self) -> &str {
         self.as_str()
     }
 }
 
 impl AsRef<str> for Name {
+    #[inline]
     fn as_ref(&self) -> &str {
         self.as_str()
     }
 }
 
 impl Borrow<str> for Name {
+    #[inline]
     fn borrow(&self) -> &str {
         self.as_str()
     }
@@ -76,6 +82,7 @@ impl FromStr for Name {
 macro_rules! from {
     ($($text:ty),*) => {$(
         impl From<$text> for Name {
+            #[inline]
             fn from(text: $text) -> Self {
                 Self(text.into())
             }
@@ -85,12 +92,14 @@ macro_rules! from {
 from!(&str, String, &String, Cow<'_, str>, Box<str>);
 
 impl From<&Self> for Name {
+    #[inline]
     fn from(name: &Self) -> Self {
         name.clone()
     }
 }
 
 impl From<Name> for String {
+    #[inline]
     fn from(name: Name) -> Self {
         name.0.into()
     }
@@ -105,12 +114,14 @@ impl FromIterator<char> for Name {
 macro_rules! equal {
     ($($text:ty),*) => {$(
         impl PartialEq<$text> for Name {
+            #[inline]
             fn eq(&self, other: &$text) -> bool {
                 let other: &str = other.as_ref();
                 self.as_str() == other
             }
         }
         impl PartialEq<Name> for $text {
+            #[inline]
             fn eq(&self, other: &Name) -> bool {
                 other == self
             }

@@ -39,12 +39,14 @@ pub struct TaskSpec {
 
 impl Deref for TaskSpec {
     type Target = Terms;
+    #[inline]
     fn deref(&self) -> &Terms {
         &self.terms
     }
 }
 
 impl DerefMut for TaskSpec {
+    #[inline]
     fn deref_mut(&mut self) -> &mut Terms {
         &mut self.terms
     }

@@ -274,6 +274,7 @@ impl<T: SharedDefault + PartialEq> From<T> for Sparse<T> {
 
 impl<T: SharedDefault> Deref for Sparse<T> {
     type Target = T;
+    #[inline]
     fn deref(&self) -> &T {
         match &self.0 {
             Some(value) => value,
@@ -283,6 +284,7 @@ impl<T: SharedDefault> Deref for Sparse<T> {
 }
 
 impl<T: SharedDefault> DerefMut for Sparse<T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_default()
     }

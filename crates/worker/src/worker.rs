@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use divvy_guard::backoff::{Backoff, Jitter};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -85,7 +87,12 @@ impl Worker {
     }
 
     /// Works until `shutdown` asks to end, the server asks to drain, or the server refuses this worker.
-    pub async fn run(self, shutdown: Shutdown) -> Result<Summary, Error> {
+    pub fn run(self, shutdown: Shutdown) -> BoxFuture<'static, Result<Summary, Error>> {
+        // A future without a box is compiled by the crate that awaits it, with that crate's optimisation.
+        self.work_until(shutdown).boxed()
+    }
+
+    async fn work_until(self, shutdown: Shutdown) -> Result<Summary, Error> {
         let runners = Runners::new(&self.options, self.registry, self.stop_grace)?;
         let connector = Connector::new(&self.options, &runners)?;
         let _abandon = AbandonOnDrop(Arc::clone(&runners));
