@@ -205,6 +205,11 @@ impl Core {
         &self.scheduler
     }
 
+    /// The schedules, to look at.
+    pub fn schedules(&self) -> &Schedules {
+        &self.schedules
+    }
+
     /// The present time of the machines.
     pub fn now(&self) -> Timestamp {
         self.now

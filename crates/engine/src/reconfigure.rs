@@ -23,7 +23,12 @@ impl Core {
         reply: Reply<Settings>,
     ) -> Result<(), Error> {
         let mut settings = self.scheduler.settings().clone();
-        let checked = change(&mut settings).and_then(|()| settings.check().map_err(Error::Setting));
+        // What an earlier version let pass must not keep every other change out.
+        let was_sound = settings.check_names().is_ok();
+        let checked = change(&mut settings).and_then(|()| {
+            settings.check()?;
+            if was_sound { Ok(settings.check_names()?) } else { Ok(()) }
+        });
         if let Err(error) = checked {
             self.park(reply, Err(error));
             return Ok(());

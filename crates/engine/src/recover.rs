@@ -49,7 +49,7 @@ impl Core {
             Recovered::Setting { key, value } => {
                 if key == settings::KEY {
                     found.settings = Some(value);
-                } else {
+                } else if !core.scheduler.recover_limit(&key, &value) {
                     core.schedules.recover(&key, &value);
                 }
             }

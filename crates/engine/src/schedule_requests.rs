@@ -141,7 +141,11 @@ impl Core {
             tracing::info!(schedule = %name, %tick, task = %last, "the last task is open: tick skipped");
             return Ok(());
         }
-        self.submit_scheduled(name, &schedule, tick_id(name, tick), tick)
+        if let Some(error) = self.submit_scheduled(name, &schedule, tick_id(name, tick), tick)? {
+            tracing::error!(schedule = %name, %tick, %error, "the task of a tick was refused");
+            self.schedules.refused(name, tick, error.to_string());
+        }
+        Ok(())
     }
 
     fn trigger(&mut self, name: &Name, reply: Reply<TaskId>) -> Result<(), Error> {
@@ -155,19 +159,23 @@ impl Core {
         }
         let schedule = entry.schedule.clone();
         let id = TaskId::from_key(&format!("divvy/trigger\0{name}\0{}", self.now.0));
-        self.submit_scheduled(name, &schedule, id, self.now)?;
+        if let Some(error) = self.submit_scheduled(name, &schedule, id, self.now)? {
+            self.park(reply, Err(error.into()));
+            return Ok(());
+        }
         self.record_position(name);
         self.park(reply, Ok(id));
         Ok(())
     }
 
+    /// Submits the task of a schedule; returns why, if that is refused.
     fn submit_scheduled(
         &mut self,
         name: &Name,
         schedule: &Schedule,
         id: TaskId,
         tick: Timestamp,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<SpecError>, Error> {
         let specs = vec![schedule.task.spec(id, tick)];
         match self.resolve_batch(specs, None, Deadlines::Ignore)? {
             Ok(batch) => {
@@ -186,13 +194,10 @@ impl Core {
             }
             // The tick has fired before, with another template.
             Err(Unresolved::Refused(SpecError::IdTaken { .. })) => {}
-            Err(Unresolved::Refused(error)) => {
-                tracing::error!(schedule = %name, %tick, %error, "the task of a tick was refused");
-                return Ok(());
-            }
+            Err(Unresolved::Refused(error)) => return Ok(Some(error)),
         }
         self.schedules.submitted(name, id);
-        Ok(())
+        Ok(None)
     }
 
     fn is_open(&mut self, task: TaskId) -> Result<bool, Error> {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use divvy_calendar::Calendar;
 use divvy_calendar::calendar::InvalidCalendar;
 use divvy_types::limits::{CATCH_UP_MAX, JITTER_MS_MAX, SCHEDULE_NAME_LEN_MAX};
-use divvy_types::schedule::{CatchUp, Schedule, ScheduleView, Tick};
+use divvy_types::schedule::{CatchUp, RefusedTick, Schedule, ScheduleView, Tick};
 use divvy_types::spec::check_name;
 use divvy_types::{Name, SpecError, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -56,13 +56,16 @@ pub(crate) struct Entry {
 }
 
 /// How far a schedule is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Position {
     /// All ticks up to this have been dealt with.
     pub(crate) upto: Timestamp,
     /// The task that was submitted last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) task: Option<TaskId>,
+    /// The last tick, if its task was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) refused: Option<RefusedTick>,
 }
 
 /// A schedule as it is stored.
@@ -169,7 +172,8 @@ impl Schedules {
         let paused = schedule.paused.or_else(|| before.map(|entry| entry.schedule.is_paused()));
         schedule.paused = Some(paused.unwrap_or(false));
         schedule.zone = calendar.zone().name().into();
-        let position = Position { upto: now, task: before.and_then(|entry| entry.position.task) };
+        let task = before.and_then(|entry| entry.position.task);
+        let position = Position { upto: now, task, refused: None };
         let (schedule, calendar) = (Arc::new(schedule), Arc::new(calendar));
         let timer = self.entries.get(name).and_then(|entry| entry.timer);
         let entry = Entry { schedule, calendar, set_at: now, position, timer };
@@ -211,7 +215,22 @@ impl Schedules {
     pub(crate) fn submitted(&mut self, name: &Name, task: TaskId) {
         if let Some(entry) = self.entries.get_mut(name) {
             entry.position.task = Some(task);
+            entry.position.refused = None;
         }
+    }
+
+    /// The task of a tick was refused.
+    pub(crate) fn refused(&mut self, name: &Name, at: Timestamp, problem: String) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.position.refused = Some(RefusedTick { at, problem });
+        }
+    }
+
+    /// Schedules whose last tick was refused, and why.
+    pub fn all_refused(&self) -> impl Iterator<Item = (&Name, &str)> {
+        self.entries.iter().filter_map(|(name, entry)| {
+            Some((name, entry.position.refused.as_ref()?.problem.as_str()))
+        })
     }
 
     /// Looks at a schedule again at `until` at the earliest.
@@ -243,7 +262,7 @@ impl Schedules {
                 });
             match found {
                 Ok((Stored { set_at, schedule }, calendar)) => {
-                    let position = Position { upto: set_at, task: None };
+                    let position = Position { upto: set_at, task: None, refused: None };
                     let (schedule, calendar) = (Arc::new(schedule), Arc::new(calendar));
                     let entry = Entry { schedule, calendar, set_at, position, timer: None };
                     self.entries.insert(name.into(), entry);
@@ -304,6 +323,7 @@ impl Entry {
             next: next.map(|at| Tick { at, local: self.calendar.local(at) }).collect(),
             upto: self.position.upto,
             last_task: self.position.task,
+            refused: self.position.refused.clone(),
             set_at: self.set_at,
         }
     }

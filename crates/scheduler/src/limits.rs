@@ -6,10 +6,12 @@
 //! come back in the order in which they came, some at a time, and the usual order decides among them. So a limited
 //! task keeps nobody else from running, and costs nothing while it waits.
 //!
-//! Buckets are not durable. They start empty at the start of the server, so that a restart never lets more through
-//! than the rate, and so does a limit that is defined later; a key that is first seen later starts with what it would
-//! have gathered since. Where a definition changes, each bucket goes on with the tokens that it had, up to its new
-//! burst. A key is forgotten only when its bucket is full, which makes it as good as new.
+//! A limit that is defined starts with full buckets. Where a definition changes, each bucket goes on with the tokens
+//! that it had, up to its new burst. A key is forgotten only when its bucket is full, which makes it as good as new.
+//!
+//! A restart never lets more through than the rate. A bucket that takes more than [`UNRECORDED`] to fill is recorded with
+//! each start under it, in the group that lets the grant out, and goes on as it was. All others start empty with the
+//! server, which costs no more than that time: recording each start of a fast limit would cost more than it is worth.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,9 +19,14 @@ use std::time::Duration;
 use divvy_guard::rate::{Limiter, Quota};
 use divvy_types::settings::Rate;
 use divvy_types::view::LimitView;
-use divvy_types::{Name, Settings, Timestamp};
+use divvy_types::{Fact, Name, Settings, Timestamp};
 
 use crate::streams::NONE;
+
+/// A bucket that is full after this time or less is not recorded.
+const UNRECORDED: Duration = Duration::from_secs(10);
+/// Under what the level of a key is recorded, and under what that of the total over all keys.
+const LEVEL_KEYS: [&str; 2] = ["limit-level/", "limit-total/"];
 
 /// Below this many keys nothing is swept.
 const SWEEP_MIN: usize = 1_024;
@@ -31,6 +38,8 @@ const WAKE_AT_ONCE: usize = 16;
 pub(crate) struct LimitKey {
     /// As people see it.
     pub(crate) name: Name,
+    /// Under what its level is recorded.
+    record: Name,
     bucket: Option<Limiter>,
     /// How many may run at once.
     pub(crate) most: Option<u32>,
@@ -70,6 +79,10 @@ pub(crate) struct Limits {
     /// Keys that may let something through again.
     freed: Vec<u32>,
     sweep_at: usize,
+    /// When buckets were empty that were recorded before the start and not used since.
+    recorded: BTreeMap<Which, Duration>,
+    /// Records of buckets that are full.
+    outdated: Vec<Name>,
 }
 
 /// A key of a limit by its name, or the total over all keys (`true`) by the name of the limit.
@@ -79,7 +92,8 @@ type Which = (Name, bool);
 #[derive(Clone, Copy, Debug)]
 struct Untouched {
     quota: Quota,
-    empty_at: Duration,
+    /// When it was empty; nothing if it was full from the beginning.
+    empty_at: Option<Duration>,
 }
 
 fn moment(at: Timestamp) -> Duration {
@@ -167,11 +181,13 @@ impl Limits {
             return *index;
         }
         self.sweep(now);
+        let recorded = self.recorded.remove(&which).map(|at| at.min(moment(now)));
         let untouched = self.untouched.get(&(Name::from(base_of(&which.0)), which.1));
         let name = if which.1 { Name::from(format!("{}/*", which.0)) } else { which.0.clone() };
         let key = LimitKey {
             name,
-            bucket: untouched.map(|untouched| bucket(untouched.quota, untouched.empty_at)),
+            record: record_of(&which),
+            bucket: untouched.map(|new| bucket(new.quota, recorded.or(new.empty_at))),
             most,
             running: 0,
             sets: 0,
@@ -194,11 +210,12 @@ impl Limits {
         if count < self.sweep_at.max(SWEEP_MIN) {
             return;
         }
-        let (keys, free) = (&mut self.keys, &mut self.free_keys);
+        let (keys, free, outdated) = (&mut self.keys, &mut self.free_keys, &mut self.outdated);
         self.by_name.retain(|_, index| {
             let key = keys[*index as usize].as_ref().expect("a limit in use");
             let keep = key.sets > 0 || key.timer || key.freed || !key.is_full(now);
             if !keep {
+                outdated.extend(key.is_recorded().then(|| key.record.clone()));
                 keys[*index as usize] = None;
                 free.push(*index);
             }
@@ -231,15 +248,48 @@ impl Limits {
         self.set(set).keys.iter().copied().find(|key| !self.get(*key).lets_through(now))
     }
 
-    /// A task starts under a set that lets it.
-    pub(crate) fn take(&mut self, set: u32, now: Timestamp) {
-        for place in 0..self.set(set).keys.len() {
-            let key = self.set(set).keys[place];
-            if let Some(bucket) = &self.get(key).bucket {
-                // It was asked just before.
-                let _ = bucket.check(moment(now));
+    /// A task starts under a set that lets it. Returns what is to be recorded before that is known outside.
+    pub(crate) fn take(&mut self, set: u32, now: Timestamp) -> Vec<Fact> {
+        let mut facts = Vec::new();
+        for key in self.set(set).keys.iter().map(|key| self.get(*key)) {
+            let Some(bucket) = &key.bucket else { continue };
+            // It was asked just before.
+            let _ = bucket.check(moment(now));
+            if key.is_recorded() {
+                let at = empty_at(bucket, *bucket.quota(), now).as_micros().to_string();
+                facts.push(Fact::Setting { key: key.record.clone(), value: Some(at.into()) });
             }
         }
+        if !facts.is_empty() {
+            let outdated = self.outdated.drain(..);
+            facts.extend(outdated.map(|key| Fact::Setting { key, value: None }));
+        }
+        facts
+    }
+
+    /// Takes what was recorded of a bucket before the start; says whether it is that.
+    pub(crate) fn recover(&mut self, key: &str, value: &str) -> bool {
+        for (prefix, is_total) in LEVEL_KEYS.into_iter().zip([false, true]) {
+            let Some(name) = key.strip_prefix(prefix) else { continue };
+            // One that cannot be read counts as empty now.
+            let at = value.parse().map_or(Duration::MAX, Duration::from_micros);
+            self.recorded.insert((name.into(), is_total), at);
+            return true;
+        }
+        false
+    }
+
+    /// All has been recovered: what was recorded of buckets that are full by now can go.
+    pub(crate) fn recovery_ended(&mut self, settings: &Settings, now: Timestamp) {
+        let outdated = &mut self.outdated;
+        self.recorded.retain(|which, at| {
+            let keep = quota_of(settings, which).is_some_and(|quota| {
+                let bucket = bucket(quota, Some((*at).min(moment(now))));
+                bucket.peek(quota.burst_size(), moment(now)).is_err()
+            });
+            outdated.extend((!keep).then(|| record_of(which)));
+            keep
+        });
     }
 
     /// A task runs under a set, for one more user of it.
@@ -333,8 +383,13 @@ impl Limits {
     }
 
     /// Uses other definitions from now on; says which streams may have to be looked at.
-    pub(crate) fn redefine(&mut self, settings: &Settings, now: Timestamp) -> Vec<u32> {
-        self.redefine_untouched(settings, now);
+    pub(crate) fn redefine(
+        &mut self,
+        settings: &Settings,
+        is_start: bool,
+        now: Timestamp,
+    ) -> Vec<u32> {
+        self.redefine_untouched(settings, is_start, now);
         let mut waiting: BTreeMap<u64, u32> = BTreeMap::new();
         let mut levels: Vec<(Which, Duration)> = Vec::new();
         for (which, index) in std::mem::take(&mut self.by_name) {
@@ -368,22 +423,23 @@ impl Limits {
                 limit.and_then(|l| if which.1 { l.total_concurrency } else { l.concurrency });
             let index = self.key(which, most, now);
             let key = self.get_mut(index);
-            key.bucket = key.bucket.as_ref().map(|new| bucket(*new.quota(), empty_at));
+            key.bucket = key.bucket.as_ref().map(|new| bucket(*new.quota(), Some(empty_at)));
         }
         waiting.into_values().collect()
     }
 
-    /// A limit that is new starts empty; one that changed goes on with what it had.
-    fn redefine_untouched(&mut self, settings: &Settings, now: Timestamp) {
+    /// A limit that is new starts full, or empty if it may have been used before the start without a record. One that
+    /// changed goes on with what it had.
+    fn redefine_untouched(&mut self, settings: &Settings, is_start: bool, now: Timestamp) {
         let old = std::mem::take(&mut self.untouched);
         for which in
             settings.limits.keys().flat_map(|name| [false, true].map(|t| (name.clone(), t)))
         {
             let Some(quota) = quota_of(settings, &which) else { continue };
-            let empty_at = old.get(&which).map(|untouched| {
-                empty_at(&bucket(untouched.quota, untouched.empty_at), quota, now)
-            });
-            let empty_at = empty_at.unwrap_or_else(|| moment(now));
+            let empty_at = match old.get(&which) {
+                Some(old) => Some(empty_at(&bucket(old.quota, old.empty_at), quota, now)),
+                None => (is_start && !is_recorded(&quota)).then(|| moment(now)),
+            };
             self.untouched.insert(which, Untouched { quota, empty_at });
         }
     }
@@ -408,6 +464,11 @@ impl LimitKey {
     pub(crate) fn lets_through(&self, now: Timestamp) -> bool {
         self.most.is_none_or(|most| self.running < most)
             && self.bucket.as_ref().is_none_or(|bucket| bucket.peek(1, moment(now)).is_ok())
+    }
+
+    /// Whether each start under it is recorded.
+    fn is_recorded(&self) -> bool {
+        self.bucket.as_ref().is_some_and(|bucket| is_recorded(bucket.quota()))
     }
 
     /// Whether it has as many tokens as one that was never used.
@@ -438,17 +499,32 @@ fn quota_of(settings: &Settings, which: &Which) -> Option<Quota> {
     quota(rate, limit.burst)
 }
 
-/// A bucket that was empty at a point in time.
-fn bucket(quota: Quota, empty_at: Duration) -> Limiter {
+/// Under what the level of a key is recorded.
+fn record_of(which: &Which) -> Name {
+    Name::from(format!("{}{}", LEVEL_KEYS[usize::from(which.1)], which.0))
+}
+
+fn is_recorded(quota: &Quota) -> bool {
+    fill(quota) > UNRECORDED
+}
+
+/// How long an empty bucket takes to be full.
+fn fill(quota: &Quota) -> Duration {
+    quota.interval() * quota.burst_size()
+}
+
+/// A bucket that was empty at a point in time, or is full.
+fn bucket(quota: Quota, empty_at: Option<Duration>) -> Limiter {
     let bucket = Limiter::new(quota);
-    // A full bucket holds a burst, so this cannot fail.
-    let _ = bucket.check_cost(quota.burst_size(), empty_at);
+    if let Some(empty_at) = empty_at {
+        // A full bucket holds a burst, so this cannot fail.
+        let _ = bucket.check_cost(quota.burst_size(), empty_at);
+    }
     bucket
 }
 
 /// When a bucket must have been empty to hold now, under another quota, the tokens of this one, as far as they fit.
 fn empty_at(old: &Limiter, quota: Quota, now: Timestamp) -> Duration {
-    let fill = |quota: &Quota| quota.interval() * quota.burst_size();
     let missing = old.peek(old.quota().burst_size(), moment(now)).err().and_then(|e| e.wait());
     let level = fill(old.quota()).saturating_sub(missing.unwrap_or_default());
     let scaled =

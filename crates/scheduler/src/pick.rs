@@ -129,7 +129,8 @@ impl Scheduler {
         stream.pop(is_timed);
         let (id, row) = (stream.id, entry.row);
         if id.limits != NONE {
-            self.limits.take(id.limits, now);
+            let facts = self.limits.take(id.limits, now);
+            self.actions.extend(facts.into_iter().map(Action::Record));
         }
         self.charge(row, id.key);
         self.grants += 1;

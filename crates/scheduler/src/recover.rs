@@ -91,6 +91,7 @@ impl Scheduler {
 
     pub(crate) fn recovery_ended(&mut self, now: Timestamp) {
         self.recovering = false;
+        self.limits.recovery_ended(&self.settings, now);
         self.look_at_all_workflows();
         self.cut_knots(now);
         self.begun.clear();

@@ -10,6 +10,11 @@ impl Scheduler {
         &self.settings
     }
 
+    /// Takes what was recorded of a limit before the start; says whether it is that. Before the settings that hold.
+    pub fn recover_limit(&mut self, key: &str, value: &str) -> bool {
+        self.limits.recover(key, value)
+    }
+
     /// Everything that rests on settings follows at once: weights, limits, and whoever waited for a limit.
     pub(crate) fn settings_changed(&mut self, now: Timestamp, settings: Settings) {
         self.settings = settings;
@@ -22,7 +27,7 @@ impl Scheduler {
         self.queues.redefine(&self.settings.queues);
         let queues = &self.queues;
         self.shares.reweigh(|queue, key| queues.key_weight(queue, key));
-        for stream in self.limits.redefine(&self.settings, now) {
+        for stream in self.limits.redefine(&self.settings, self.recovering, now) {
             self.unblock_stream(stream, now);
         }
         self.load_settings_changed();

@@ -50,6 +50,8 @@ pub(crate) struct Scene {
     pub(crate) newly_dead: u64,
     /// What is wrong with the settings file.
     pub(crate) reload_error: Option<String>,
+    /// Schedules whose last tick was refused, and why.
+    pub(crate) refused_ticks: Vec<(Name, String)>,
 }
 
 /// Every rule, in a fixed order.
@@ -59,6 +61,7 @@ pub(crate) fn judge(scene: &Scene) -> Vec<Alert> {
         no_capable_worker(scene),
         disk_full(scene),
         settings_reload(scene),
+        ticks_refused(scene),
         all_workers_busy(scene),
         steal_efficiency(scene),
         queue_variance_high(scene),
@@ -145,6 +148,20 @@ fn settings_reload(scene: &Scene) -> Alert {
         )),
     };
     rule("settings_reload", Severity::Fault, found)
+}
+
+fn ticks_refused(scene: &Scene) -> Alert {
+    let found = match scene.refused_ticks.first() {
+        None => Ok("every schedule submits its tasks".to_owned()),
+        Some((name, problem)) => {
+            let names = scene.refused_ticks.iter().map(|(name, _)| format!("`{name}`"));
+            Err((
+                format!("the last tick was refused of schedule {}: {problem}", listed(names)),
+                format!("correct it: divvy schedule show {name}"),
+            ))
+        }
+    };
+    rule("ticks_refused", Severity::Fault, found)
 }
 
 fn all_workers_busy(scene: &Scene) -> Alert {

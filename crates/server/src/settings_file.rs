@@ -95,8 +95,12 @@ impl SettingsFile {
         let state = self.clone();
         let applied = handle
             .change_settings(move |settings| {
+                let was_sound = settings.check_names().is_ok();
                 sections.lay_over(settings);
                 settings.check()?;
+                if was_sound {
+                    settings.check_names()?;
+                }
                 // Here and not later: no change by the API may fall between.
                 let mut state = state.state();
                 state.sections = sections;

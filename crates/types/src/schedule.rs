@@ -114,8 +114,21 @@ pub struct ScheduleView {
     /// The task that it submitted last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_task: Option<TaskId>,
+    /// Why its last tick submitted no task, if that was refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedTick>,
     /// When it was set.
     pub set_at: Timestamp,
+}
+
+/// A tick whose task was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RefusedTick {
+    /// Which tick.
+    pub at: Timestamp,
+    /// What was wrong with the task.
+    pub problem: String,
 }
 
 /// One tick.

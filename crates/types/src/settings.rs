@@ -442,6 +442,22 @@ impl Settings {
         }
         self.kinds.iter().try_for_each(|(name, kind)| kind.check(name))
     }
+
+    /// Checks that the limits that kinds name are defined. Apart from [`Settings::check`], which what was stored by an
+    /// earlier version must pass.
+    pub fn check_names(&self) -> Result<(), InvalidSetting> {
+        for (kind, settings) in &self.kinds {
+            let names =
+                settings.limits.iter().map(|limit| limit.split('/').next().unwrap_or(limit));
+            if let Some(name) = names.into_iter().find(|name| !self.limits.contains_key(*name)) {
+                let problem = format!(
+                    "names `{name}`, which is not defined; define it first: divvy limit set {name} --rate 10/s"
+                );
+                return Err(InvalidSetting { path: format!("kinds.{kind}.limits"), problem });
+            }
+        }
+        Ok(())
+    }
 }
 
 impl LoadBalancing {
@@ -640,6 +656,16 @@ mod tests {
             assert!(problem.starts_with(expected), "{problem}");
         }
         assert_eq!(Settings::default().check(), Ok(()));
+    }
+
+    #[test]
+    fn a_kind_names_only_limits_that_are_defined() {
+        let kind = KindSettings { limits: vec!["api/{tenant}".into()], ..Default::default() };
+        let mut settings = Settings { kinds: [("k".into(), kind)].into(), ..Settings::default() };
+        let problem = settings.check_names().unwrap_err().to_string();
+        assert!(problem.starts_with("kinds.k.limits names `api`"), "{problem}");
+        settings.limits.insert("api".into(), Limit { concurrency: Some(1), ..Limit::default() });
+        assert_eq!(settings.check_names(), Ok(()));
     }
 
     #[test]

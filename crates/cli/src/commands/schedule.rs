@@ -114,6 +114,7 @@ async fn list(context: &Context) -> Result<Code> {
 fn state(view: &ScheduleView) -> Cell {
     match (view.schedule.is_paused(), view.next.is_empty()) {
         (true, _) => Cell::colored("paused", "33"),
+        (false, _) if view.refused.is_some() => Cell::colored("refused", "31"),
         (false, true) => Cell::colored("ended", "90"),
         (false, false) => Cell::colored("on", "32"),
     }
@@ -137,6 +138,9 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
     let deadline = schedule.task.deadline_ms.map(Duration::from_millis);
     let deadline = deadline.map(|span| format!("{} after its tick", words::span(span)));
     let deadline = deadline.unwrap_or_default();
+    let refused = view.refused.as_ref().map_or_else(String::new, |refused| {
+        format!("the tick {}: {}", words::relative(refused.at, now), refused.problem)
+    });
     let facts = [
         ("name", view.name.to_string()),
         ("state", if schedule.is_paused() { "paused" } else { "on" }.to_owned()),
@@ -152,6 +156,7 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
         ("end", bound(schedule.end)),
         ("set", words::relative(view.set_at, now)),
         ("last task", view.last_task.map(|task| task.to_string()).unwrap_or_default()),
+        ("refused", refused),
     ];
     let facts = facts.map(|(name, value)| (name.to_owned(), value)).into_iter();
     for (name, value) in facts.chain(term_facts(&schedule.task.terms, now)) {

@@ -43,6 +43,46 @@ fn settings_hold_after_a_restart_unless_others_are_given() {
 }
 
 #[test]
+fn a_limit_starts_full_and_a_restart_lets_no_more_through() {
+    let mut world = World::new();
+    let limit = |rate: &str, burst| Limit {
+        rate: Some(rate.parse().unwrap()),
+        burst: Some(burst),
+        ..Limit::default()
+    };
+    let limits = [("slow".into(), limit("6/h", 2)), ("fast".into(), limit("10/s", 2))];
+    apply(&mut world, Settings { limits: limits.into(), ..Settings::default() });
+    let under = |n: u128, limit: &str| {
+        let mut spec = task(n);
+        spec.limits = vec![limit.into()];
+        spec
+    };
+    let tasks = |from: u128, limit| (from..from + 3).map(move |n| under(n, limit)).collect();
+    world.submit(tasks(10, "slow/a")).unwrap();
+    world.submit(tasks(20, "fast/a")).unwrap();
+    let mut worker = world.join("w", 20, vec![]);
+    let ids = |grants: Vec<divvy_engine::GrantedTask>| -> Vec<u128> {
+        let mut ids: Vec<u128> = grants.iter().map(|granted| granted.spec.id.0).collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(ids(worker.grants()), [10, 11, 20, 21], "the burst goes at once");
+
+    let mut world = world.crash(5);
+    world.submit(tasks(30, "slow/b")).unwrap();
+    let mut worker = world.join("v", 20, vec![]);
+    assert_eq!(ids(worker.grants()), [30, 31], "only what was never used is full");
+    world.advance_ms(1_000);
+    assert!(ids(worker.grants()).iter().all(|id| *id >= 20), "a fast one is, soon");
+    world.advance_ms(300_000);
+    assert!(!ids(worker.grants()).iter().any(|id| [10, 11, 12].contains(id)));
+    let mut world = world.crash(300_000);
+    let mut worker = world.join("u", 20, vec![]);
+    let slow: Vec<u128> = ids(worker.grants()).into_iter().filter(|id| *id < 20).collect();
+    assert_eq!(slow.len(), 1, "one more after ten minutes, over two crashes: {slow:?}");
+}
+
+#[test]
 fn a_task_is_completed_once_and_stays_the_same_task() {
     let mut world = World::new();
     let mut sent = task(1);

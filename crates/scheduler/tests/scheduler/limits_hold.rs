@@ -35,7 +35,7 @@ fn wait_of(timeline: &Timeline, seq: u64) -> Option<WaitReason> {
 }
 
 #[test]
-fn a_bucket_is_empty_at_the_start_of_the_server_and_then_gives_its_rate() {
+fn a_bucket_is_full_when_it_is_defined_and_then_gives_its_rate() {
     let mut timeline = Timeline::new(at_once);
     timeline.set(|settings| {
         let rate = Some(Rate { count: 2, per_ms: 60_000 });
@@ -44,8 +44,8 @@ fn a_bucket_is_empty_at_the_start_of_the_server_and_then_gives_its_rate() {
     timeline.join(1, 10, |_| {});
     timeline.submit((1..=4).map(|number| under(number, &["api"])).collect());
     timeline.run_until(200 * SECOND);
-    assert_eq!(timeline.seconds(), [(30, 1), (60, 2), (90, 3), (120, 4)]);
-    // A key that is seen for the first time has gathered its burst by now, but no more.
+    assert_eq!(timeline.seconds(), [(0, 1), (0, 2), (30, 3), (60, 4)]);
+    // So is a key that is seen for the first time.
     timeline.submit((5..=7).map(|number| under(number, &["api/acme"])).collect());
     timeline.run_until(300 * SECOND);
     assert_eq!(timeline.seconds()[4..], [(200, 5), (200, 6), (230, 7)]);
@@ -188,14 +188,16 @@ fn the_wait_reason_names_the_limit_and_when_it_lets_go() {
     timeline.join(1, 10, |_| {});
     let begin = timeline.world.now;
     timeline.submit(vec![under(1, &["api/acme"])]);
+    timeline.run_until(SECOND);
+    timeline.submit(vec![under(2, &["api/acme"])]);
     let expected = WaitReason::Limit {
         limit: "api/acme".into(),
         running: 0,
         concurrency: None,
         until: Some(begin.plus_ms(60_000)),
     };
-    assert_eq!(wait_of(&timeline, 1), Some(expected));
-    let views = timeline.world.scheduler.limit_views(begin);
+    assert_eq!(wait_of(&timeline, 2), Some(expected));
+    let views = timeline.world.scheduler.limit_views(timeline.world.now);
     assert_eq!((views[0].name.as_str(), views[0].key.as_deref()), ("api", Some("acme")));
     assert_eq!((views[0].waiting, views[0].tokens), (1, Some(0)));
     assert_eq!(views[0].next_at, Some(begin.plus_ms(60_000)));
@@ -208,15 +210,15 @@ fn cancelled_at_the_limit_a_task_never_starts_and_the_next_takes_its_place() {
         settings.limits.insert("api".into(), per_minute(1));
     });
     timeline.join(1, 10, |_| {});
-    timeline.submit(vec![under(1, &["api"]), under(2, &["api"])]);
+    timeline.submit((1..=3).map(|number| under(number, &["api"])).collect());
     timeline.run_until(30 * SECOND);
-    timeline.cancel(1);
+    timeline.cancel(2);
     timeline.run_until(70 * SECOND);
-    assert_eq!(timeline.seconds(), [(60, 2)]);
-    timeline.submit(vec![under(3, &["api"])]);
-    timeline.cancel(3);
+    assert_eq!(timeline.seconds(), [(0, 1), (60, 3)]);
+    timeline.submit(vec![under(4, &["api"])]);
+    timeline.cancel(4);
     timeline.run_until(200 * SECOND);
-    assert_eq!(timeline.starts.len(), 1);
+    assert_eq!(timeline.starts.len(), 2);
     assert!(timeline.world.scheduler.is_idle());
 }
 
@@ -228,7 +230,7 @@ fn settings_that_change_while_tasks_wait_hold_at_once() {
         ("lowered", at_most(2), Some(at_most(1)), &[]),
         ("removed", at_most(1), None, &[2, 3, 4]),
         ("the same", at_most(1), Some(at_most(1)), &[]),
-        ("a rate instead, which starts empty", at_most(1), Some(per_minute(1)), &[]),
+        ("a rate instead, which starts full", at_most(1), Some(per_minute(1)), &[2]),
     ];
     for (name, before, after, expected) in cases {
         let mut timeline = Timeline::new(for_long);
@@ -277,7 +279,7 @@ fn changes_of_other_settings_neither_add_tokens_nor_lose_them() {
         timeline.run_until(tick * 7 * SECOND);
         timeline.set(|settings| settings.ordering.patience_sec = 10.0 + tick as f64);
     }
-    assert_eq!(timeline.seconds(), [(60, 1), (120, 2), (180, 3), (240, 4), (300, 5), (360, 6)]);
+    assert_eq!(timeline.seconds(), [(0, 1), (60, 2), (140, 3), (200, 4), (280, 5), (340, 6)]);
 }
 
 #[test]

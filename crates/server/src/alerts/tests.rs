@@ -73,6 +73,12 @@ const FAULTS: &[(Spoil, &str, &str, &str)] = &[
         "divvy.yaml:3:1",
         "correct",
     ),
+    (
+        |scene| scene.refused_ticks = vec![("nightly".into(), "limits names `ghost`".into())],
+        "ticks_refused",
+        "schedule `nightly`: limits names `ghost`",
+        "divvy schedule show nightly",
+    ),
 ];
 
 /// Likewise, where work only could go better.

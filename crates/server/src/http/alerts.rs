@@ -40,6 +40,11 @@ pub(crate) async fn scene(app: &App, stats: Snapshot) -> Result<(Timestamp, Scen
                 limits: scheduler.limit_views(now),
                 stranded: scheduler.stranded(STRANDED_MAX),
                 late: scheduler.deadlines_at_risk(now),
+                refused_ticks: core
+                    .schedules()
+                    .all_refused()
+                    .map(|(name, problem)| (name.clone(), problem.to_owned()))
+                    .collect(),
                 ..Scene::default()
             };
             (now, scene)

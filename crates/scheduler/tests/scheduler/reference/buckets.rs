@@ -75,7 +75,10 @@ impl Buckets {
         for name in settings.limits.keys() {
             for total in [false, true] {
                 if let Some(new) = new(name, total) {
-                    self.untouched.entry((name.to_string(), total)).or_insert(new);
+                    // What is defined while the server runs starts full.
+                    let level_ns = new.burst * new.interval_ns;
+                    let full = Bucket { level_ns, ..new };
+                    self.untouched.entry((name.to_string(), total)).or_insert(full);
                 }
             }
         }
