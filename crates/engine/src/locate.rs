@@ -1,8 +1,8 @@
 //! Finding tasks: in memory, on their way to the store, or in the store; and resolving batches with that.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::Arc;
+use std::hash::{BuildHasher as _, BuildHasherDefault, Hasher, RandomState};
+use std::sync::{Arc, OnceLock};
 
 use divvy_scheduler::input::{Parent, ParentState, Submission};
 use divvy_scheduler::{Joining, Newcomer, admit};
@@ -369,7 +369,8 @@ enum Match {
     Departing,
 }
 
-/// The lower half of an id is random enough to be its own hash; keyed ids are hashes already.
+/// A product of the halves of an id, each mixed with a number that nobody outside knows, so that ids cannot be chosen to
+/// collide.
 #[derive(Default)]
 pub(crate) struct IdHasher(u64);
 
@@ -385,9 +386,12 @@ impl Hasher for IdHasher {
     }
 
     fn write_u128(&mut self, id: u128) {
-        // Ids may come from anywhere: mix, so that ids chosen to collide in their low bits do not.
-        let folded = (id >> 64) as u64 ^ id as u64;
-        self.0 = (folded ^ (folded >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 ^= self.0 >> 29;
+        static SECRETS: OnceLock<[u64; 2]> = OnceLock::new();
+        let [high, low] = SECRETS.get_or_init(|| {
+            let state = RandomState::new();
+            [state.hash_one(0), state.hash_one(1)]
+        });
+        let product = u128::from((id >> 64) as u64 ^ high) * u128::from(id as u64 ^ low);
+        self.0 = product as u64 ^ (product >> 64) as u64;
     }
 }

@@ -69,16 +69,16 @@ impl TaskId {
         bytes.try_into().ok().map(|b| Self(u128::from_be_bytes(b)))
     }
 
-    /// Whether the order of this id is the order of time: a UUID of version 7, of a time before the year 2500.
+    /// Whether the order of this id is the order of time: a UUID of version 7, of a time before the year 2100.
     ///
-    /// The bound keeps such ids within a sixteenth of all ids, so that the greatest of them is quickly found among
-    /// ids made from keys.
+    /// The bound keeps such ids within a small part of all ids, so that the greatest of them is quickly found among
+    /// ids made from keys, and an id from a clock that is wrong by centuries from counting as the newest for ever.
     pub fn is_time_ordered(self) -> bool {
         (self.0 >> 76) & 0xf == 7 && self < Self::TIME_ORDERED_END
     }
 
     /// Every time-ordered id is smaller.
-    pub const TIME_ORDERED_END: Self = Self(1 << 124);
+    pub const TIME_ORDERED_END: Self = Self(4_102_444_800_000 << 80);
 
     /// The same id for the same `key`, always: how an idempotency key becomes a task id.
     pub fn from_key(key: &str) -> Self {
