@@ -139,6 +139,14 @@ pub enum Moment {
 }
 
 impl Moment {
+    /// The point in time, if a span is one back from `now`.
+    pub fn back_from(self, now: Timestamp) -> Timestamp {
+        match self {
+            Self::In(span) => Timestamp(now.0.saturating_sub(span.as_ms().saturating_mul(1_000))),
+            Self::At(time) => time,
+        }
+    }
+
     /// The point in time, seen from `now`.
     pub fn from(self, now: Timestamp) -> Timestamp {
         match self {

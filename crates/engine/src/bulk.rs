@@ -9,16 +9,17 @@ use std::collections::BTreeMap;
 
 use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::TaskSummary;
-use divvy_types::{Name, TaskId, TaskState, Timestamp, WorkflowId};
+use divvy_types::{Name, Select, TaskId, TaskState};
 use futures_util::{StreamExt as _, stream};
 use serde::{Deserialize, Serialize};
 
 use crate::handle::Handle;
-use crate::query::TaskFilter;
 use crate::request::Error;
 
 /// Tasks that one call treats at most; the report says where to go on.
 pub const BULK_TASKS_MAX: usize = 100_000;
+/// Pages that one call looks through at most, so that a call that finds little ends too.
+const PAGES_MAX: usize = 1_000;
 /// Tasks that are treated at once; they share commits.
 const AT_ONCE: usize = 256;
 /// Kinds that a report counts apart.
@@ -67,18 +68,8 @@ impl BulkAction {
 pub struct Bulk {
     /// What to do.
     pub action: BulkAction,
-    /// Only these states; none means the usual ones of the action.
-    pub states: Vec<TaskState>,
-    /// Only this kind; a trailing `*` matches any rest.
-    pub kind: Option<Name>,
-    /// Only this queue.
-    pub queue: Option<Name>,
-    /// Only this workflow.
-    pub workflow: Option<WorkflowId>,
-    /// Only tasks with this tag.
-    pub tag: Option<Name>,
-    /// Only tasks that ended, or if they are open were submitted, before this time.
-    pub before: Option<Timestamp>,
+    /// Which tasks; no state means the usual ones of the action.
+    pub select: Select,
     /// Why, for a cancel.
     pub reason: Name,
     /// Only count.
@@ -123,37 +114,26 @@ impl BulkReport {
 impl Handle {
     /// Treats all tasks that fit, or only counts them.
     pub async fn bulk(&self, bulk: Bulk) -> Result<BulkReport, Error> {
-        let mut states = bulk.states.clone();
-        if states.is_empty() {
-            states = bulk.action.usual_states().to_vec();
+        let mut select = bulk.select.clone();
+        if select.state.is_empty() {
+            select.state = bulk.action.usual_states().to_vec();
         }
         let limit = bulk.limit.clamp(1, BULK_TASKS_MAX);
         let mut report = BulkReport { next: bulk.after.clone(), ..BulkReport::default() };
-        loop {
-            let left = limit - report.matched as usize;
-            let filter = TaskFilter {
-                states: states.clone(),
-                kind: bulk.kind.clone(),
-                queue: bulk.queue.clone(),
-                workflow: bulk.workflow,
-                tag: bulk.tag.clone(),
-                limit: left.min(PAGE_ROWS_MAX),
-                after: report.next.take(),
-            };
-            let page = self.tasks(filter).await?;
-            let mut ids = Vec::with_capacity(page.items.len());
-            for task in page.items.iter().filter(|task| bulk.is_old_enough(task)) {
-                report.count(task);
-                ids.push(task.id);
-            }
+        for _ in 0..PAGES_MAX {
+            let rows = (limit - report.matched as usize).min(PAGE_ROWS_MAX);
+            let page = self.tasks(select.clone(), rows, report.next.take()).await?;
+            page.items.iter().for_each(|task| report.count(task));
+            let ids = page.items.iter().map(|task| task.id).collect();
             report.next = page.next;
             if !bulk.dry_run {
                 report.done += self.treat(&bulk, ids).await?;
             }
             if report.next.is_none() || report.matched as usize >= limit {
-                return Ok(report);
+                break;
             }
         }
+        Ok(report)
     }
 
     async fn treat(&self, bulk: &Bulk, ids: Vec<TaskId>) -> Result<u64, Error> {
@@ -174,12 +154,5 @@ impl Handle {
             }
         }
         Ok(done)
-    }
-}
-
-impl Bulk {
-    fn is_old_enough(&self, task: &TaskSummary) -> bool {
-        let since = task.ended_at.unwrap_or(task.submitted_at);
-        self.before.is_none_or(|before| since < before)
     }
 }

@@ -3,7 +3,7 @@
 //! Reading order: [`request`] (what can be asked), [`core`] (request → machines → facts and effects;
 //! `task_requests`, `worker_requests`, `schedule_requests`, `locate`, `unique`, `settings` and `recover` are its
 //! parts), [`group`] (what is committed together), `writer` (commit, then let the effects out), [`runner`] (the
-//! loop), [`handle`] (the way in), [`query`] (reads), [`bulk`] (many tasks by filter), [`schedules`] (tasks that
+//! loop), [`handle`] (the way in), [`query`] (reads; `list` and `workflow_query` are its parts), [`bulk`] (many tasks by filter), [`schedules`] (tasks that
 //! come by themselves).
 //!
 //! **Invariant:** an effect (a reply, a grant, an answer) leaves the process only after every fact recorded before
@@ -15,6 +15,7 @@ mod explain;
 pub mod group;
 pub mod handle;
 pub mod inline;
+mod list;
 pub mod live;
 mod locate;
 pub mod query;
@@ -40,7 +41,7 @@ pub use divvy_types::{Submitted, WorkerHello, WorkerTier};
 pub use bulk::{Bulk, BulkAction, BulkReport};
 pub use handle::Handle;
 pub use inline::InlineEngine;
-pub use query::{TaskFilter, TaskLog};
+pub use query::TaskLog;
 pub use request::{
     Error, GrantedTask, Outbox, ProgressUpdate, Request, SettingsChange, SubmitOptions, ToWorker,
     WorkerReport,

@@ -2,47 +2,19 @@
 //!
 //! Stored tasks are read on connections of their own, off the loop. The loop is asked only for what changes.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use divvy_store::{AttemptRecord, PageQuery, Reader, TaskRecord};
-use divvy_types::alike::normalise;
-use divvy_types::limits::PAGE_ROWS_MAX;
-use divvy_types::view::{Attempt, DeadGroup, Page, Progress, TaskDetail, TaskSummary};
-use divvy_types::{Name, Seq, TaskId, TaskSpec, TaskState, WaitReason, WorkflowId};
+use divvy_store::{AttemptRecord, Reader, TaskRecord};
+use divvy_types::view::{Attempt, Progress, TaskDetail, TaskSummary};
+use divvy_types::{Name, Seq, TaskId, TaskSpec, TaskState, WaitReason};
 use tokio::sync::Semaphore;
 
 use crate::core::Core;
 use crate::handle::Handle;
 use crate::request::Error;
 
-/// Stored pages that are read to fill one page of a list whose filter fits few tasks.
-const PAGES_AT_ONCE: usize = 20;
-/// Open tasks that are looked at in memory for one page of a list.
-const OPEN_SCAN_MAX: usize = 100_000;
-/// Dead letters that are read to form groups.
-const DEAD_SCAN_MAX: usize = 20_000;
 /// The fewest digits of a shortened id.
 pub(crate) const PREFIX_LEN_MIN: usize = 4;
-
-/// What to list.
-#[derive(Clone, Debug, Default)]
-pub struct TaskFilter {
-    /// Only these states; none means all.
-    pub states: Vec<TaskState>,
-    /// Only this kind; a trailing `*` matches any rest.
-    pub kind: Option<Name>,
-    /// Only this queue.
-    pub queue: Option<Name>,
-    /// Only this workflow.
-    pub workflow: Option<WorkflowId>,
-    /// Only tasks with this tag.
-    pub tag: Option<Name>,
-    /// Rows of the page.
-    pub limit: usize,
-    /// Where the page starts: `next` of the page before.
-    pub after: Option<String>,
-}
 
 /// The log of a task.
 #[derive(Clone, Debug)]
@@ -99,54 +71,6 @@ impl Handle {
         Ok(detail(record, present, spawned_by))
     }
 
-    /// One page of tasks, newest first.
-    pub async fn tasks(&self, filter: TaskFilter) -> Result<Page<TaskSummary>, Error> {
-        let cursor = match &filter.after {
-            None => None,
-            Some(text) => Some(Seq(text.parse().map_err(|_| Error::BadCursor(text.clone()))?)),
-        };
-        let limit = filter.limit.clamp(1, PAGE_ROWS_MAX);
-        let only_open =
-            !filter.states.is_empty() && filter.states.iter().all(|state| !state.is_final());
-        let spilled = self.look(|core| core.scheduler().counts().spilled).await?;
-        if only_open && spilled == 0 {
-            return self.open_tasks(filter, cursor, limit).await;
-        }
-        let mut query = PageQuery {
-            before: cursor,
-            states: None,
-            kind: filter.kind.clone(),
-            queue: filter.queue.clone(),
-            workflow: filter.workflow,
-            tag: filter.tag.clone(),
-            rows: limit,
-        };
-        if only_open {
-            query.states = Some(Vec::new());
-        } else if !filter.states.is_empty() && filter.states.iter().all(|state| state.is_final()) {
-            query.states = Some(filter.states.clone());
-        }
-        let mut items = Vec::new();
-        for _ in 0..PAGES_AT_ONCE {
-            let asked = query.clone();
-            let records = self.read(move |reader| reader.page(&asked)).await?;
-            let Some(last) = records.last() else { return Ok(Page { items, next: None }) };
-            query.before = Some(last.seq);
-            let present = self.present(records.iter().map(record_key).collect()).await?;
-            for (record, present) in records.into_iter().zip(present) {
-                let seq = record.seq;
-                let summary = detail(record, present, None).summary;
-                if filter.states.is_empty() || filter.states.contains(&summary.state) {
-                    items.push(summary);
-                }
-                if items.len() == limit {
-                    return Ok(Page { items, next: Some(seq.0.to_string()) });
-                }
-            }
-        }
-        Ok(Page { items, next: query.before.map(|seq| seq.0.to_string()) })
-    }
-
     /// The log of a task.
     pub async fn log(&self, id: TaskId) -> Result<TaskLog, Error> {
         let detail = self.task(id).await?;
@@ -178,89 +102,13 @@ impl Handle {
         Ok(TaskLog { state: detail.summary.state, text })
     }
 
-    /// Dead letters, grouped by kind, class and normalised error, largest group first.
-    pub async fn dead_groups(&self) -> Result<Vec<DeadGroup>, Error> {
-        let mut groups: BTreeMap<(Name, &'static str, String), DeadGroup> = BTreeMap::new();
-        let mut query = PageQuery {
-            states: Some(vec![TaskState::Dead]),
-            rows: PAGE_ROWS_MAX,
-            ..PageQuery::default()
-        };
-        let mut scanned = 0;
-        while scanned < DEAD_SCAN_MAX {
-            let asked = query.clone();
-            let records = self.read(move |reader| reader.page(&asked)).await?;
-            let Some(last) = records.last() else { break };
-            query.before = Some(last.seq);
-            scanned += records.len();
-            for record in records {
-                let Some(error) = record.outcome.and_then(|outcome| outcome.error) else {
-                    continue;
-                };
-                let text = normalise(&error.message);
-                let key = (record.spec.kind.clone(), error.class.as_str(), text.clone());
-                let group = groups.entry(key).or_insert_with(|| DeadGroup {
-                    kind: record.spec.kind.clone(),
-                    class: error.class,
-                    error: text,
-                    count: 0,
-                    sample: record.spec.id,
-                });
-                group.count += 1;
-            }
-        }
-        let mut groups: Vec<DeadGroup> = groups.into_values().collect();
-        groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-        Ok(groups)
-    }
-
     /// How many kept tasks are in each final state.
     pub async fn final_counts(&self) -> Result<Vec<(TaskState, u64)>, Error> {
         self.read(|reader| reader.final_counts()).await
     }
 
-    async fn open_tasks(
-        &self,
-        filter: TaskFilter,
-        cursor: Option<Seq>,
-        limit: usize,
-    ) -> Result<Page<TaskSummary>, Error> {
-        let (keys, next) = self
-            .look(move |core| {
-                let mut keys = Vec::new();
-                let mut last = None;
-                for (seq, state, spec) in core.scheduler().open_before(cursor).take(OPEN_SCAN_MAX) {
-                    if keys.len() == limit {
-                        return (keys, last);
-                    }
-                    last = Some(seq);
-                    if filter.states.contains(&state) && fits(&filter, spec) {
-                        keys.push((spec.id, seq));
-                    }
-                }
-                let more = last
-                    .is_some_and(|seq| core.scheduler().open_before(Some(seq)).next().is_some());
-                (keys, if more { last } else { None })
-            })
-            .await?;
-        let ids: Vec<TaskId> = keys.iter().map(|(id, _)| *id).collect();
-        let records = self
-            .read(move |reader| {
-                ids.into_iter().filter_map(|id| reader.find(id).transpose()).collect()
-            })
-            .await?;
-        let records: Vec<TaskRecord> = records;
-        let present = self.present(records.iter().map(record_key).collect()).await?;
-        let items = records
-            .into_iter()
-            .zip(present)
-            .map(|(record, now)| detail(record, now, None).summary)
-            .collect();
-        Ok(Page { items, next: next.map(|seq| seq.0.to_string()) })
-    }
-
     /// The present state of tasks; nothing for those that are final.
-    async fn present(
+    pub(crate) async fn present(
         &self,
         keys: Vec<(TaskId, Seq, Option<Box<TaskSpec>>)>,
     ) -> Result<Vec<Option<Present>>, Error> {
@@ -290,7 +138,7 @@ impl Handle {
 }
 
 /// What the loop knows of an open task.
-struct Present {
+pub(crate) struct Present {
     state: TaskState,
     wait: Option<WaitReason>,
     worker: Option<Name>,
@@ -326,24 +174,17 @@ impl Present {
     }
 }
 
-fn record_key(record: &TaskRecord) -> (TaskId, Seq, Option<Box<TaskSpec>>) {
+pub(crate) fn record_key(record: &TaskRecord) -> (TaskId, Seq, Option<Box<TaskSpec>>) {
     let open = record.outcome.is_none();
     (record.spec.id, record.seq, open.then(|| Box::new(record.spec.clone())))
 }
 
-fn fits(filter: &TaskFilter, spec: &TaskSpec) -> bool {
-    let kind = filter.kind.as_ref().is_none_or(|wanted| match wanted.strip_suffix('*') {
-        Some(prefix) => spec.kind.starts_with(prefix),
-        None => spec.kind == *wanted,
-    });
-    kind && filter.queue.as_ref().is_none_or(|queue| spec.queue == *queue)
-        && filter.tag.as_ref().is_none_or(|tag| spec.tags.contains(tag))
-        && filter
-            .workflow
-            .is_none_or(|id| spec.workflow.as_ref().is_some_and(|workflow| workflow.id == id))
-}
-
-fn detail(record: TaskRecord, present: Option<Present>, spawned_by: Option<TaskId>) -> TaskDetail {
+/// A task as people see it: what is stored, with what the loop knows laid over it.
+pub(crate) fn detail(
+    record: TaskRecord,
+    present: Option<Present>,
+    spawned_by: Option<TaskId>,
+) -> TaskDetail {
     let TaskRecord { submitted_at, mut spec, attempts, counted, outcome, .. } = record;
     // The summary has it, and a task that only has a workflow needs no box for its terms.
     let workflow = spec.workflow.is_some().then(|| spec.workflow.take()).flatten();

@@ -2,16 +2,17 @@
 //!
 //! Members are read off the loop; the loop is asked only where the open ones are.
 
-use divvy_store::{MemberRecord, Members};
+use divvy_store::{MemberRecord, Members, Reader};
 use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::{
-    CancelledWorkflow, Page, ResumedWorkflow, WorkflowCounts, WorkflowState, WorkflowSummary,
-    WorkflowTask, WorkflowView,
+    CancelledWorkflow, Page, ResumedWorkflow, SelectWorkflows, WorkflowCounts, WorkflowState,
+    WorkflowSummary, WorkflowTask, WorkflowView,
 };
 use divvy_types::{Name, Seq, TaskId, TaskState, Timestamp, WorkflowId, WorkflowRole};
 
 use crate::core::Core;
 use crate::handle::Handle;
+use crate::list::cursor;
 use crate::query::PREFIX_LEN_MIN;
 use crate::request::{Error, Request};
 
@@ -19,6 +20,10 @@ use crate::request::{Error, Request};
 const SHOWN_MAX: usize = 20;
 /// Tasks that the loop is asked about, or cancels, at once.
 const SLICE: usize = 1_000;
+/// Stretches of the store that are looked through for one page of a list.
+const LOOKS_MAX: usize = 10;
+/// Members that are looked at for one page of a list, roughly: a page ends early behind a large workflow.
+const WALKED_MAX: u64 = 100_000;
 /// How often a cancel looks for members that came to be while it ran.
 const CANCEL_PASSES_MAX: usize = 100;
 
@@ -77,11 +82,7 @@ impl Walk {
 
     fn view(mut self, id: WorkflowId) -> WorkflowView {
         let (open, ended) = (self.counts.open(), self.counts.ended());
-        let state = match (open, self.counts.dead + self.counts.cancelled) {
-            (1.., _) => WorkflowState::Open,
-            (0, 0) => WorkflowState::Succeeded,
-            (0, _) => WorkflowState::Failed,
-        };
+        let state = WorkflowState::of(open, self.counts.dead + self.counts.cancelled);
         self.dead.extend(self.cancelled);
         self.dead.truncate(SHOWN_MAX);
         let total = open + ended;
@@ -147,25 +148,35 @@ impl Handle {
         Ok(walk.view(id))
     }
 
-    /// One page of workflows, greatest id first: those with ids of clients' making, newest first.
+    /// One page of the workflows that fit, the last to start first. `after` is what `next` of the page before said.
     pub async fn workflows(
         &self,
-        before: Option<WorkflowId>,
+        select: SelectWorkflows,
         limit: usize,
+        after: Option<String>,
     ) -> Result<Page<WorkflowSummary>, Error> {
         let limit = limit.clamp(1, PAGE_ROWS_MAX);
-        let found = self.read(move |reader| reader.workflows(before, limit)).await?;
-        let next = found.last().filter(|_| found.len() == limit).map(|(id, _)| id.to_string());
-        let items = self
-            .look(move |core| {
-                let summary = |(id, name)| {
-                    let open = core.scheduler().open_members(id);
-                    WorkflowSummary { id, name, open }
-                };
-                found.into_iter().map(summary).collect()
-            })
-            .await?;
-        Ok(Page { items, next })
+        let mut before = cursor(after)?;
+        let mut found: Vec<(Seq, WorkflowSummary)> = Vec::new();
+        for _ in 0..LOOKS_MAX {
+            let wanted = select.clone();
+            // One more than the page has tells that the page is not the last.
+            let rows = limit + 1 - found.len();
+            let (some, searched_to) =
+                self.read(move |reader| summaries(reader, &wanted, before, rows)).await?;
+            found.extend(some);
+            before = searched_to;
+            if found.len() > limit {
+                found.truncate(limit);
+                before = found.last().map(|(seq, _)| *seq);
+                break;
+            }
+            if before.is_none() {
+                break;
+            }
+        }
+        let items = found.into_iter().map(|(_, summary)| summary).collect();
+        Ok(Page { items, next: before.map(|seq| seq.0.to_string()) })
     }
 
     /// Cancels every task of a workflow that has not ended, those included that wait for its end. Tasks that members
@@ -243,6 +254,67 @@ impl Handle {
         }
         self.look(move |core| tasks.into_iter().map(|task| state_of(core, task)).collect()).await
     }
+}
+
+/// The next workflows that fit, and how far was looked. Ends early when the members of those that were looked at are
+/// many.
+fn summaries(
+    reader: &mut dyn Reader,
+    select: &SelectWorkflows,
+    before: Option<Seq>,
+    rows: usize,
+) -> Result<(Vec<(Seq, WorkflowSummary)>, Option<Seq>), divvy_store::Error> {
+    let page = reader.started_workflows(before, rows)?;
+    let (mut found, mut walked) = (Vec::new(), 0);
+    for (seq, id) in page.workflows {
+        let summary = summary(reader, id)?;
+        walked += summary.total;
+        if select.matches(&summary) {
+            found.push((seq, summary));
+        }
+        if walked > WALKED_MAX {
+            return Ok((found, Some(seq)));
+        }
+    }
+    Ok((found, page.searched_to))
+}
+
+fn summary(reader: &mut dyn Reader, id: WorkflowId) -> Result<WorkflowSummary, divvy_store::Error> {
+    let mut summary = WorkflowSummary {
+        id,
+        name: Name::default(),
+        state: WorkflowState::Succeeded,
+        total: 0,
+        open: 0,
+        failed: 0,
+        percent: 100,
+        started_at: Timestamp::MAX,
+        ended_at: None,
+    };
+    reader.members(id, Members::All, &mut |member| {
+        summary.started_at = summary.started_at.min(member.submitted_at);
+        let label = member.spec.terms.workflow.as_deref();
+        if let Some(label) = label.filter(|_| summary.name.is_empty()) {
+            summary.name = label.name.clone();
+        }
+        if label.is_some_and(|label| label.role != WorkflowRole::Member) {
+            return true;
+        }
+        summary.total += 1;
+        match member.end {
+            None => summary.open += 1,
+            Some(end) => {
+                summary.failed += u64::from(end.state.is_failure());
+                summary.ended_at = summary.ended_at.max(Some(end.at));
+            }
+        }
+        true
+    })?;
+    let WorkflowSummary { total, open, failed, .. } = summary;
+    summary.state = WorkflowState::of(open, failed);
+    summary.percent = ((total - open) * 100).checked_div(total).unwrap_or(100) as u8;
+    summary.ended_at = summary.ended_at.filter(|_| open == 0);
+    Ok(summary)
 }
 
 /// Where a task is that the store shows open.

@@ -15,7 +15,6 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::grpc;
-use crate::grpc::hello::WORKER_NAME_LEN_MAX;
 use crate::guard::{self, Rules};
 use crate::http::{
     alerts, blobs, bulk, dead, error, events, explain, health, limits, load, log, metrics, openapi,
@@ -23,6 +22,7 @@ use crate::http::{
     workflows,
 };
 use crate::options::Options;
+use divvy_types::limits::WORKER_NAME_LEN_MAX;
 
 /// Everything on one router, behind the guard.
 pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router {

@@ -21,6 +21,6 @@ pub use memory::MemoryStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 pub use traits::{
-    AttemptRecord, Error, Family, Maintenance, Outcome, PageQuery, Reader, Recovered, Room,
-    SpilledLane, Store, TaskRecord,
+    AttemptRecord, Error, Family, Maintenance, Outcome, Reader, Recovered, Room, SpilledLane,
+    Store, TaskPage, TaskRecord, WorkflowPage,
 };

@@ -1,11 +1,13 @@
 //! What a store promises, and the shapes that it is read in.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use divvy_types::select::Candidate;
 use divvy_types::view::Upstream;
 use divvy_types::{
-    Fact, Lane, Member, Name, OpenTask, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState,
-    Timestamp, Token, Verdict, WorkflowId,
+    Fact, Lane, Member, Name, OpenTask, Payload, Select, Seq, TaskError, TaskId, TaskSpec,
+    TaskState, Timestamp, Token, Verdict, WorkflowId,
 };
 
 use crate::members::{MemberRecord, Members};
@@ -47,11 +49,17 @@ pub trait Reader: Send {
     /// Ids between two, at most `max`: how a shortened id is resolved.
     fn ids_between(&mut self, low: TaskId, high: TaskId, max: usize) -> Result<Vec<TaskId>, Error>;
 
-    /// One page of tasks, newest first. Payloads, results, logs and all attempts but the last are left out.
+    /// At most `rows` tasks that fit, newest first, all with smaller numbers than `before`. Payloads, results, logs and
+    /// all attempts but the last are left out.
     ///
-    /// Newest, dead, cancelled, and the tasks of a workflow are found by index. Other filters look through a
-    /// bounded number of tasks and return what they found, so a page may be short although more would match.
-    fn page(&mut self, query: &PageQuery) -> Result<Vec<TaskRecord>, Error>;
+    /// Where an open task is and who holds it is not known here: what could fit is shown. A bounded number of tasks is
+    /// looked at, so that a page may be short, or even empty, although more would fit; it says how far it looked.
+    fn page(
+        &mut self,
+        select: &Select,
+        before: Option<Seq>,
+        rows: usize,
+    ) -> Result<TaskPage, Error>;
 
     /// How these tasks and, recursively, the children that they spawned ended, for a dependent: level by level, by
     /// number within a level, open ones left out. At most
@@ -73,6 +81,14 @@ pub trait Reader: Send {
         before: Option<WorkflowId>,
         rows: usize,
     ) -> Result<Vec<(WorkflowId, Name)>, Error>;
+
+    /// At most `rows` workflows, the last to start first, all whose first tasks have smaller numbers than `before`. A
+    /// bounded number of tasks is looked at, as for [`Reader::page`].
+    fn started_workflows(
+        &mut self,
+        before: Option<Seq>,
+        rows: usize,
+    ) -> Result<WorkflowPage, Error>;
 
     /// What an attempt of this task saved last, if the task is open or a dead letter.
     fn checkpoint(&mut self, task: Seq) -> Result<Option<Payload>, Error>;
@@ -120,23 +136,22 @@ impl Family {
     }
 }
 
-/// What to list.
+/// Some tasks, and how far was looked for them.
 #[derive(Clone, Debug, Default)]
-pub struct PageQuery {
-    /// Only tasks with smaller numbers.
-    pub before: Option<Seq>,
-    /// Only these outcomes; `Some(vec![])` for only tasks that are open.
-    pub states: Option<Vec<TaskState>>,
-    /// Only this kind; a trailing `*` matches any rest.
-    pub kind: Option<Name>,
-    /// Only this queue.
-    pub queue: Option<Name>,
-    /// Only this workflow.
-    pub workflow: Option<WorkflowId>,
-    /// Only tasks with this tag.
-    pub tag: Option<Name>,
-    /// At most this many.
-    pub rows: usize,
+pub struct TaskPage {
+    /// The tasks, newest first.
+    pub tasks: Vec<TaskRecord>,
+    /// All tasks that fit are shown down to this number, itself included; nothing if none was left out.
+    pub searched_to: Option<Seq>,
+}
+
+/// Some workflows, and how far was looked for them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkflowPage {
+    /// The number of the first task that is kept, and the workflow.
+    pub workflows: Vec<(Seq, WorkflowId)>,
+    /// All workflows are shown that start at this number or later; nothing if none was left out.
+    pub searched_to: Option<Seq>,
 }
 
 /// What recovery shows.
@@ -214,6 +229,54 @@ pub struct TaskRecord {
     pub counted: u32,
     /// How it ended, if it did.
     pub outcome: Option<Outcome>,
+}
+
+impl Candidate for TaskRecord {
+    type Error = Infallible;
+
+    fn state(&self) -> Result<Option<TaskState>, Infallible> {
+        Ok(self.outcome.as_ref().map(|end| end.state))
+    }
+
+    fn kind(&self) -> Result<&str, Infallible> {
+        Ok(&self.spec.kind)
+    }
+
+    fn queue(&self) -> Result<&str, Infallible> {
+        Ok(&self.spec.queue)
+    }
+
+    fn workflow(&self) -> Result<Option<WorkflowId>, Infallible> {
+        Ok(self.spec.workflow.as_ref().map(|workflow| workflow.id))
+    }
+
+    fn submitted_at(&self) -> Result<Timestamp, Infallible> {
+        Ok(self.submitted_at)
+    }
+
+    fn ended_at(&self) -> Result<Option<Timestamp>, Infallible> {
+        Ok(self.outcome.as_ref().map(|end| end.at))
+    }
+
+    fn worker(&self) -> Result<Option<Name>, Infallible> {
+        let last = self.outcome.as_ref().map(|end| &end.worker).filter(|name| !name.is_empty());
+        Ok(last.or_else(|| self.attempts.last().map(|attempt| &attempt.worker)).cloned())
+    }
+
+    fn error(&self) -> Result<Option<TaskError>, Infallible> {
+        Ok(match &self.outcome {
+            Some(end) => end.error.clone(),
+            None => self.attempts.last().map(|attempt| attempt.error.clone()),
+        })
+    }
+
+    fn workflow_name(&self) -> Result<Option<Name>, Infallible> {
+        Ok(self.spec.workflow.as_ref().map(|workflow| workflow.name.clone()))
+    }
+
+    fn has_tag(&self, tag: &str) -> Result<bool, Infallible> {
+        Ok(self.spec.tags.iter().any(|found| found == tag))
+    }
 }
 
 /// Why a dropped dead letter counts as cancelled.

@@ -1,5 +1,6 @@
-//! Reads a map in which the [`Terms`] of a task stand beside other fields, as in every form in which people and
-//! programs write tasks: JSON bodies, templates of schedules, workflow files, rows of a store.
+//! Reads a map in which the [`Terms`](crate::Terms) of a task stand beside other fields, as in every form in which people and
+//! programs write tasks: JSON bodies, templates of schedules, workflow files, rows of a store. A
+//! [`Select`](crate::Select) stands beside others in the same way.
 //!
 //! Decides which names such a map may have: the own ones of the form, and those of the terms, so that a new term is
 //! known everywhere at once. Values are read straight from the source instead of being kept aside first, which
@@ -11,8 +12,6 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
-
-use crate::Terms;
 
 /// The fields of a form that are not terms. Made by [`crate::beside_terms`].
 pub trait BesideTerms<'de>: Default {
@@ -56,12 +55,13 @@ macro_rules! beside_terms {
     };
 }
 
-/// Reads a map: its own fields, and the terms beside them. A name that is neither is an error.
-pub fn read<'de, F: BesideTerms<'de>, D: Deserializer<'de>>(
+/// Reads a map: its own fields, and the terms beside them, which are [`Terms`](crate::Terms) unless the caller says otherwise. A name
+/// that is neither is an error.
+pub fn read<'de, F: BesideTerms<'de>, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<(F, Terms), D::Error> {
+) -> Result<(F, T), D::Error> {
     let mut own = F::default();
-    let terms = Terms::deserialize(Beside { deserializer, own: &mut own })?;
+    let terms = T::deserialize(Beside { deserializer, own: &mut own })?;
     Ok((own, terms))
 }
 
@@ -177,6 +177,7 @@ impl Visitor<'_> for OneOf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Terms;
 
     #[derive(Debug, Default)]
     struct Form {

@@ -7,6 +7,8 @@ pub const KIND_LEN_MAX: usize = 128;
 pub const QUEUE_LEN_MAX: usize = 128;
 /// Characters of a capability name.
 pub const CAPABILITY_LEN_MAX: usize = 128;
+/// Characters of the name of a worker, checked where it introduces itself.
+pub const WORKER_NAME_LEN_MAX: usize = 128;
 /// Capabilities that one task may need.
 pub const NEEDS_MAX: usize = 16;
 /// Limits that one task may run under.

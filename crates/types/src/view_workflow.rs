@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::select::fits;
 use crate::{Name, TaskError, TaskId, TaskState, Timestamp, WorkflowId, WorkflowRole};
 
 /// A workflow whole.
@@ -45,6 +46,15 @@ pub enum WorkflowState {
 }
 
 impl WorkflowState {
+    /// How a workflow stands of whose members so many are open and so many failed.
+    pub fn of(open: u64, failed: u64) -> Self {
+        match (open, failed) {
+            (1.., _) => Self::Open,
+            (0, 0) => Self::Succeeded,
+            (0, _) => Self::Failed,
+        }
+    }
+
     /// Its name in every interface.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -125,8 +135,46 @@ pub struct WorkflowSummary {
     pub id: WorkflowId,
     /// What people call it.
     pub name: Name,
-    /// Members that have not settled.
+    /// How it stands.
+    pub state: WorkflowState,
+    /// How many members it has, spawned ones included.
+    pub total: u64,
+    /// Members that have not ended.
     pub open: u64,
+    /// Members that are dead or cancelled.
+    pub failed: u64,
+    /// How much of it is over, in percent of the members that are known.
+    pub percent: u8,
+    /// When its first task was submitted.
+    pub started_at: Timestamp,
+    /// When its last member ended, if none is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+}
+
+/// Which workflows; a part that is absent fits all.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct SelectWorkflows {
+    /// Only in one of these states.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub state: Vec<WorkflowState>,
+    /// Only with this name; a trailing `*` matches any rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::schema::Label<{ crate::limits::WORKFLOW_NAME_LEN_MAX }>>")
+    )]
+    pub name: Option<Name>,
+}
+
+impl SelectWorkflows {
+    /// Whether a workflow fits.
+    pub fn matches(&self, workflow: &WorkflowSummary) -> bool {
+        (self.state.is_empty() || self.state.contains(&workflow.state))
+            && self.name.as_ref().is_none_or(|name| fits(name, &workflow.name))
+    }
 }
 
 /// What became of a cancel.

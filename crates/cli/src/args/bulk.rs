@@ -1,15 +1,16 @@
 //! Which tasks a verb is about: some by id, or all that fit a filter.
 
 use clap::Args;
-use divvy_types::{TaskState, WorkflowId};
+use divvy_types::TaskState;
 
-use crate::values::Span;
+use super::select::SelectArgs;
 
 pub(crate) const CANCEL_EXAMPLES: &str = "\
 Examples:
   divvy task cancel 0198c0de --reason 'wrong input'
   divvy task cancel --queue mail --state ready,scheduled --dry-run
-  divvy task cancel --kind 'video.*' --older-than 2d --yes";
+  divvy task cancel --kind 'video.*' --older-than 2d --yes
+  divvy task cancel --workflow-name nightly --since 1h --dry-run";
 pub(crate) const RETRY_EXAMPLES: &str = "\
 Examples:
   divvy task retry 0198c0de
@@ -18,32 +19,18 @@ Examples:
 
 /// Tasks by id, or by what they are.
 #[derive(Args, Debug)]
-#[command(group = clap::ArgGroup::new("which").required(true).multiple(true)
-    .args(["ids", "state", "kind", "queue", "workflow", "tag", "older_than", "all"]))]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["ids", "state", "select", "all"]))]
 pub(crate) struct TaskSelection {
     /// These, by id or start of it
-    #[arg(value_name = "ID", conflicts_with_all = ["state", "kind", "queue", "workflow", "tag", "older_than", "all"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["state", "select", "all"])]
     pub(crate) ids: Vec<String>,
     /// All in these states
     #[arg(long, value_name = "STATE,…", value_delimiter = ',')]
     pub(crate) state: Vec<TaskState>,
-    /// All of this kind; a trailing * stands for any end
-    #[arg(long)]
-    pub(crate) kind: Option<String>,
-    /// All of this queue
-    #[arg(long)]
-    pub(crate) queue: Option<String>,
-    /// All of this workflow
-    #[arg(long, value_name = "ID")]
-    pub(crate) workflow: Option<WorkflowId>,
-    /// All with this tag
-    #[arg(long)]
-    pub(crate) tag: Option<String>,
-    /// All that ended so long ago, or were submitted if they are open
-    #[arg(long, value_name = "SPAN")]
-    pub(crate) older_than: Option<Span>,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
     /// All of them
-    #[arg(long, conflicts_with_all = ["state", "kind", "queue", "workflow", "tag", "older_than"])]
+    #[arg(long, conflicts_with_all = ["state", "select"])]
     pub(crate) all: bool,
     /// Treat so many tasks at most
     #[arg(long, value_name = "N", conflicts_with = "ids", value_parser = clap::value_parser!(u64).range(1..))]

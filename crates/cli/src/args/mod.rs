@@ -7,6 +7,7 @@ pub(crate) mod lab;
 pub(crate) mod local;
 pub(crate) mod schedule;
 pub(crate) mod scheduling;
+pub(crate) mod select;
 pub(crate) mod service;
 pub(crate) mod submit;
 pub(crate) mod tasks;

@@ -1,10 +1,11 @@
 //! The nouns that a server keeps: tasks, queues, workers, dead letters.
 
 use clap::{Args, Subcommand};
+use divvy_types::TaskState;
 use divvy_types::settings::Rate;
-use divvy_types::{TaskState, WorkflowId};
 
 use super::bulk::{CANCEL_EXAMPLES, RETRY_EXAMPLES, TaskSelection};
+use super::select::SelectArgs;
 use crate::args::scheduling::{
     REBALANCE_EXAMPLES, Rebalance, SET_QUEUE_EXAMPLES, SetQueue, WorkerStatus,
 };
@@ -20,6 +21,7 @@ Examples:
 pub(crate) const LIST_EXAMPLES: &str = "\
 Examples:
   divvy task list --state dead --kind 'video.*'
+  divvy task list --worker encoder-1 --ended-since 1h --error timeout
   divvy task list --all --json | jq .kind";
 pub(crate) const SHOW_EXAMPLES: &str = "Example:\n  divvy task show 0198c0de --json";
 pub(crate) const QUEUE_EXAMPLES: &str = "\
@@ -83,18 +85,8 @@ pub(crate) struct TaskList {
     /// Only these states
     #[arg(long, value_name = "STATE,…", value_delimiter = ',')]
     pub(crate) state: Vec<TaskState>,
-    /// Only this kind; a trailing * stands for any end
-    #[arg(long)]
-    pub(crate) kind: Option<String>,
-    /// Only this queue
-    #[arg(long)]
-    pub(crate) queue: Option<String>,
-    /// Only this workflow
-    #[arg(long, value_name = "ID")]
-    pub(crate) workflow: Option<WorkflowId>,
-    /// Only with this tag
-    #[arg(long)]
-    pub(crate) tag: Option<String>,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
     /// Rows at most
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) limit: u32,
@@ -183,7 +175,7 @@ pub(crate) struct Named {
 pub(crate) enum Dead {
     /// List dead letters in groups of alike errors
     #[command(visible_alias = "ls", after_help = DEAD_EXAMPLES)]
-    List,
+    List(DeadList),
     /// Run dead letters again
     #[command(after_help = REPLAY_EXAMPLES, override_usage = "divvy dead replay [OPTIONS] <ID…|--all|FILTER>")]
     Replay(DeadReplay),
@@ -205,25 +197,25 @@ pub(crate) struct DeadReplay {
     pub(crate) rate: Option<Rate>,
 }
 
+/// Which dead letters to list.
+#[derive(Args, Debug)]
+pub(crate) struct DeadList {
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+}
+
 /// Which dead letters.
 #[derive(Args, Debug)]
-#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["ids", "all", "kind", "class", "error"]))]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["ids", "all", "select"]))]
 pub(crate) struct DeadSelection {
     /// These, by id or start of it
-    #[arg(value_name = "ID", conflicts_with_all = ["all", "kind", "class", "error"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["all", "select"])]
     pub(crate) ids: Vec<String>,
     /// All of them
-    #[arg(long, conflicts_with_all = ["kind", "class", "error"])]
+    #[arg(long, conflicts_with = "select")]
     pub(crate) all: bool,
-    /// Those of this kind
-    #[arg(long)]
-    pub(crate) kind: Option<String>,
-    /// Those whose error is of this class
-    #[arg(long, value_parser = ["failed", "timeout", "crashed", "worker_lost"])]
-    pub(crate) class: Option<String>,
-    /// Those whose error contains this text, or is of the group with it
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) error: Option<String>,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
     /// Do not ask
     #[arg(long, short)]
     pub(crate) yes: bool,

@@ -1,11 +1,15 @@
 //! Workflows: what can be typed about them once they run. `divvy run` starts one.
 
 use clap::{Args, Subcommand};
-use divvy_types::WorkflowId;
+use divvy_types::Name;
+use divvy_types::view::WorkflowState;
+
+use crate::values::one_of;
 
 pub(crate) const WORKFLOW_EXAMPLES: &str = "\
 Examples:
   divvy workflow list
+  divvy workflow list --state failed --name 'nightly*'
   divvy workflow show 0198c0de
   divvy workflow resume 0198c0de --wait      retry what failed, and continue
   divvy workflow cancel 0198c0de --reason 'wrong input'";
@@ -30,12 +34,19 @@ pub(crate) enum Workflow {
 /// Which workflows to list.
 #[derive(Args, Debug)]
 pub(crate) struct WorkflowList {
+    /// Only in these states: open, succeeded, failed
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',',
+        value_parser = one_of::<WorkflowState>(&["open", "succeeded", "failed"]))]
+    pub(crate) state: Vec<WorkflowState>,
+    /// Only with this name; a trailing * stands for any end
+    #[arg(long)]
+    pub(crate) name: Option<Name>,
     /// Rows at most
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) limit: u32,
-    /// Start after this workflow
-    #[arg(long, value_name = "ID")]
-    pub(crate) after: Option<WorkflowId>,
+    /// Start after this page cursor
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) after: Option<String>,
 }
 
 /// One workflow.

@@ -116,22 +116,10 @@ async fn treat(
 }
 
 fn body(verb: &Verb, selection: &TaskSelection, dry_run: bool) -> Map<String, Value> {
-    let mut filter = Map::new();
-    if !selection.state.is_empty() {
-        let states: Vec<&str> = selection.state.iter().map(|state| state.as_str()).collect();
-        filter.insert("state".to_owned(), json!(states));
-    }
-    let names = [("kind", &selection.kind), ("queue", &selection.queue), ("tag", &selection.tag)];
-    for (name, value) in names {
-        filter.extend(value.as_ref().map(|value| (name.to_owned(), value.as_str().into())));
-    }
-    let workflow = selection.workflow.map(|id| id.to_string().into());
-    filter.extend(workflow.map(|id| ("workflow".to_owned(), id)));
-    let age = selection.older_than.map(|span| span.as_ms().into());
-    filter.extend(age.map(|ms| ("older_than_ms".to_owned(), ms)));
+    let filter = json!(selection.select.select(&selection.state));
     let mut body = Map::new();
     body.insert("action".to_owned(), verb.action.into());
-    body.insert("filter".to_owned(), filter.into());
+    body.insert("filter".to_owned(), filter);
     body.insert("all".to_owned(), selection.all.into());
     body.insert("dry_run".to_owned(), dry_run.into());
     body.extend(verb.reason.as_ref().map(|why| ("reason".to_owned(), why.as_str().into())));

@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Context;
+use super::filter::{as_query, pairs};
 use super::submit::payload_of;
-use crate::args::tasks::{Dead, DeadReplay, DeadSelection};
+use crate::args::tasks::{Dead, DeadList, DeadReplay, DeadSelection};
 use crate::confirm::confirm;
 use crate::exit::{Code, Failure};
 use crate::output::ids::Shortener;
@@ -27,26 +28,48 @@ struct Treated {
 /// Does what is asked.
 pub(super) async fn run(args: Dead, context: &Context) -> Result<Code> {
     match args {
-        Dead::List => list(context).await,
+        Dead::List(args) => list(&args, context).await,
         Dead::Replay(args) => {
             let body = replay_body(&args)?;
             treat("replay", "replayed", &args.selection, body, context).await
         }
         Dead::Drop(selection) => {
-            let body = body(&selection);
+            let body = body(&selection)?;
             treat("drop", "dropped", &selection, body, context).await
         }
     }
 }
 
-async fn list(context: &Context) -> Result<Code> {
-    let output = &context.output;
-    let rows = context.api()?.get(&["dead"], &[]).await?.rows()?.items;
+async fn list(args: &DeadList, context: &Context) -> Result<Code> {
+    let (api, output) = (context.api()?, &context.output);
+    let filter = pairs(&args.select.select(&[]))?;
+    let mut groups: Vec<DeadGroup> = Vec::new();
+    let mut after = None;
+    loop {
+        let mut query = as_query(&filter);
+        query.extend(after.map(|cursor| ("after", cursor)));
+        let page = api.get(&["dead"], &query).await?.rows()?;
+        for group in parse_rows::<DeadGroup>(&page.items)? {
+            let alike = |known: &&mut DeadGroup| {
+                (&known.kind, known.class, &known.error) == (&group.kind, group.class, &group.error)
+            };
+            match groups.iter_mut().find(alike) {
+                Some(known) => known.count += group.count,
+                None => groups.push(group),
+            }
+        }
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
     if output.is_json() {
-        rows.iter().try_for_each(|row| output.raw(row.get()))?;
+        for group in &groups {
+            output.raw(&serde_json::to_string(group)?)?;
+        }
         return Ok(Code::Done);
     }
-    let groups: Vec<DeadGroup> = parse_rows(&rows)?;
     if output.is_quiet() {
         groups.iter().try_for_each(|group| output.data(group.sample))?;
         return Ok(Code::Done);
@@ -118,7 +141,7 @@ fn until(last_due: Option<Timestamp>) -> String {
 }
 
 fn replay_body(args: &DeadReplay) -> Result<Map<String, Value>> {
-    let mut body = body(&args.selection);
+    let mut body = body(&args.selection)?;
     if let Some(rate) = args.rate {
         body.insert("rate".to_owned(), rate.to_string().into());
     }
@@ -132,20 +155,15 @@ fn replay_body(args: &DeadReplay) -> Result<Map<String, Value>> {
     Ok(body)
 }
 
-fn body(selection: &DeadSelection) -> Map<String, Value> {
-    let mut body = Map::new();
+fn body(selection: &DeadSelection) -> Result<Map<String, Value>> {
+    let Value::Object(mut body) = serde_json::to_value(selection.select.select(&[]))? else {
+        unreachable!("a filter is an object")
+    };
     if !selection.ids.is_empty() {
         body.insert("ids".to_owned(), selection.ids.clone().into());
     }
     if selection.all {
         body.insert("all".to_owned(), true.into());
     }
-    for (name, value) in
-        [("kind", &selection.kind), ("class", &selection.class), ("error", &selection.error)]
-    {
-        if let Some(value) = value {
-            body.insert(name.to_owned(), value.as_str().into());
-        }
-    }
-    body
+    Ok(body)
 }

@@ -7,6 +7,7 @@ mod dead;
 mod doctor;
 mod doctor_live;
 mod explain;
+mod filter;
 mod lab;
 mod limit;
 mod logs;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::bulk::{self, Verb};
+use super::filter::{as_query, pairs};
 use crate::args::bulk::TaskSelection;
 use crate::args::tasks::{CancelTasks, OneTask, Task, TaskList};
 use crate::exit::Code;
@@ -32,33 +33,34 @@ pub(super) async fn run(args: Task, context: &Context) -> Result<Code> {
 
 async fn list(args: TaskList, context: &Context) -> Result<Code> {
     let api = context.api()?;
-    let mut query = Vec::new();
-    if !args.state.is_empty() {
-        let states: Vec<&str> = args.state.iter().map(|state| state.as_str()).collect();
-        query.push(("state", states.join(",")));
-    }
-    query.extend(args.kind.map(|kind| ("kind", kind)));
-    query.extend(args.queue.map(|queue| ("queue", queue)));
-    query.extend(args.tag.map(|tag| ("tag", tag)));
-    query.extend(args.workflow.map(|workflow| ("workflow", workflow.to_string())));
-    let limit = if args.all { PAGE_ROWS_MAX.to_string() } else { args.limit.to_string() };
-    query.push(("limit", limit));
+    let filter = pairs(&args.select.select(&args.state))?;
+    let mut left = if args.all { usize::MAX } else { args.limit as usize };
     let mut after = args.after;
+    let mut rows = Vec::new();
     loop {
-        let mut page_query = query.clone();
-        page_query.extend(after.map(|cursor| ("after", cursor)));
-        let page = api.get(&["tasks"], &page_query).await?.rows()?;
-        print_page(&page.items, context)?;
+        let mut query = as_query(&filter);
+        query.push(("limit", left.min(PAGE_ROWS_MAX).to_string()));
+        query.extend(after.map(|cursor| ("after", cursor)));
+        let page = api.get(&["tasks"], &query).await?.rows()?;
+        left = left.saturating_sub(page.items.len());
         after = page.next;
-        match &after {
-            None => return Ok(Code::Done),
-            Some(_) if args.all => {}
-            Some(cursor) => {
-                context.output.note(format_args!("there are more: add --after {cursor}, or --all"));
-                return Ok(Code::Done);
-            }
+        if args.all {
+            print_page(&page.items, context)?;
+        } else {
+            // A page may be short because much was looked at for few that fit.
+            rows.extend(page.items);
+        }
+        if after.is_none() || left == 0 {
+            break;
         }
     }
+    if !args.all {
+        print_page(&rows, context)?;
+    }
+    if let Some(cursor) = after {
+        context.output.note(format_args!("there may be more: add --after {cursor}, or --all"));
+    }
+    Ok(Code::Done)
 }
 
 fn print_page(rows: &[Box<RawValue>], context: &Context) -> Result<()> {

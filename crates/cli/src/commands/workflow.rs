@@ -3,18 +3,19 @@
 use anyhow::Result;
 use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::{
-    CancelledWorkflow, ResumedWorkflow, TaskSummary, WorkflowCounts, WorkflowState,
-    WorkflowSummary, WorkflowTask, WorkflowView,
+    CancelledWorkflow, ResumedWorkflow, SelectWorkflows, TaskSummary, WorkflowCounts,
+    WorkflowState, WorkflowSummary, WorkflowTask, WorkflowView,
 };
-use divvy_types::{WorkflowId, WorkflowRole};
+use divvy_types::{TaskId, TaskState, WorkflowId, WorkflowRole};
 use serde_json::json;
 
 use super::Context;
+use super::filter::{as_query, pairs};
 use super::task::state_cell;
 use crate::args::workflows::{CancelWorkflow, OneWorkflow, ResumeWorkflow, Workflow, WorkflowList};
 use crate::exit::Code;
 use crate::output::ids::Shortener;
-use crate::output::table::Table;
+use crate::output::table::{Cell, Table};
 use crate::output::words;
 use crate::watch::Watch;
 use divvy::api::{Api, parse_rows};
@@ -33,32 +34,62 @@ pub(super) async fn run(args: Workflow, context: &Context) -> Result<Code> {
 }
 
 async fn list(args: &WorkflowList, context: &Context) -> Result<Code> {
-    let output = &context.output;
-    let mut query = vec![("limit", args.limit.to_string())];
-    query.extend(args.after.map(|id| ("after", id.to_string())));
-    let page = context.api()?.get(&["workflows"], &query).await?.rows()?;
+    let (api, output) = (context.api()?, &context.output);
+    let select = SelectWorkflows { state: args.state.clone(), name: args.name.clone() };
+    let filter = pairs(&select)?;
+    let (mut rows, mut after) = (Vec::new(), args.after.clone());
+    // A page may be short because much was looked at for few that fit.
+    loop {
+        let mut query = as_query(&filter);
+        query.push(("limit", (args.limit as usize - rows.len()).to_string()));
+        query.extend(after.map(|cursor| ("after", cursor)));
+        let page = api.get(&["workflows"], &query).await?.rows()?;
+        rows.extend(page.items);
+        after = page.next;
+        if after.is_none() || rows.len() >= args.limit as usize {
+            break;
+        }
+    }
     if output.is_json() {
-        page.items.iter().try_for_each(|row| output.raw(row.get()))?;
+        rows.iter().try_for_each(|row| output.raw(row.get()))?;
         return Ok(Code::Done);
     }
-    let workflows: Vec<WorkflowSummary> = parse_rows(&page.items)?;
+    let workflows: Vec<WorkflowSummary> = parse_rows(&rows)?;
     if output.is_quiet() {
         workflows.iter().try_for_each(|workflow| output.data(workflow.id))?;
         return Ok(Code::Done);
     }
-    let mut table = Table::new(&["=ID", "NAME", ">OPEN"]);
+    let now = words::now();
+    let short = Shortener::new(workflows.iter().map(|workflow| TaskId(workflow.id.0)));
+    let mut table =
+        Table::new(&["=ID", "NAME", "=STATE", ">OVER", ">FAILED", "=STARTED", "=ENDED"]);
     for workflow in &workflows {
+        let ended = workflow.ended_at.map_or_else(|| "-".to_owned(), |at| words::relative(at, now));
         table.row([
-            workflow.id.to_string().into(),
+            short.short(TaskId(workflow.id.0)).into(),
             workflow.name.as_str().into(),
-            workflow.open.to_string().into(),
+            workflow_cell(workflow.state),
+            format!("{}/{}", workflow.total - workflow.open, workflow.total).into(),
+            workflow.failed.to_string().into(),
+            words::relative(workflow.started_at, now).into(),
+            ended.into(),
         ]);
     }
     table.print(output)?;
-    if let Some(next) = page.next {
-        output.note(format_args!("more: divvy workflow list --after {next}"));
+    if let Some(next) = after {
+        output.note(format_args!("there may be more: add --after {next}"));
     }
     Ok(Code::Done)
+}
+
+/// A state in the colour of tasks that are so.
+fn workflow_cell(state: WorkflowState) -> Cell {
+    let alike = match state {
+        WorkflowState::Open => TaskState::Leased,
+        WorkflowState::Succeeded => TaskState::Done,
+        WorkflowState::Failed => TaskState::Dead,
+    };
+    Cell::colored(state.as_str(), words::state_color(alike))
 }
 
 async fn show(args: &OneWorkflow, context: &Context) -> Result<Code> {

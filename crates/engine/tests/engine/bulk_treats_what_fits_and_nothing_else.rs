@@ -2,17 +2,12 @@
 
 use divvy_engine::{Bulk, BulkAction, Engine, Handle, Options};
 use divvy_store::MemoryStore;
-use divvy_types::{TaskId, TaskSpec, TaskState};
+use divvy_types::{Select, TaskId, TaskSpec, TaskState};
 
 fn bulk(action: BulkAction) -> Bulk {
     Bulk {
         action,
-        states: Vec::new(),
-        kind: None,
-        queue: None,
-        workflow: None,
-        tag: None,
-        before: None,
+        select: Select::default(),
         reason: "by filter".into(),
         dry_run: false,
         limit: usize::MAX,
@@ -36,7 +31,8 @@ async fn check(window_tasks: usize) {
     let (handle, engine) = Engine::start(Box::new(MemoryStore::new()), options).unwrap();
     handle.submit((1..=3_000).map(task).collect()).await.unwrap();
 
-    let first = Bulk { queue: Some("first".into()), ..bulk(BulkAction::Cancel) };
+    let first = Select { queue: Some("first".into()), ..Select::default() };
+    let first = Bulk { select: first, ..bulk(BulkAction::Cancel) };
     let dry = handle.bulk(Bulk { dry_run: true, ..first.clone() }).await.unwrap();
     assert_eq!((dry.matched, dry.done, dry.next), (1_500, 0, None));
     assert_eq!(dry.by_kind.values().collect::<Vec<_>>(), [&750, &750]);
@@ -54,14 +50,13 @@ async fn check(window_tasks: usize) {
 
     let usual = handle.bulk(bulk(BulkAction::Retry)).await.unwrap();
     assert_eq!(usual.matched, 0, "cancelled tasks are retried only if that is said");
-    let even = Bulk {
-        states: vec![TaskState::Cancelled],
-        kind: Some("ev*".into()),
-        ..bulk(BulkAction::Retry)
-    };
+    let even =
+        Select { state: vec![TaskState::Cancelled], kind: Some("ev*".into()), ..Select::default() };
+    let even = Bulk { select: even, ..bulk(BulkAction::Retry) };
     let retried = handle.bulk(even).await.unwrap();
     assert_eq!((retried.matched, retried.done), (750, 750));
-    let old = Bulk { before: Some(divvy_types::Timestamp(1)), ..bulk(BulkAction::Cancel) };
+    let old = Select { older_than_ms: Some(86_400_000), ..Select::default() };
+    let old = Bulk { select: old, ..bulk(BulkAction::Cancel) };
     assert_eq!(handle.bulk(old).await.unwrap().matched, 0, "none is that old");
     engine.stopper().stop();
     engine.join().await.unwrap();

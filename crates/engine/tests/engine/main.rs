@@ -14,6 +14,7 @@ mod a_workflow_of_a_hundred_thousand_tasks;
 mod bad_batches_leave_nothing_behind;
 mod bulk_treats_what_fits_and_nothing_else;
 mod late_tasks_are_told_or_refused;
+mod lists_leave_no_task_out;
 mod only_one_task_with_a_unique_key;
 mod readers_come_back_when_callers_leave;
 mod support;

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use divvy_engine::Engine;
 use divvy_engine::runner::Options;
-use divvy_engine::{Engine, TaskFilter};
 use divvy_store::sqlite::{Options as StoreOptions, SqliteStore};
+use divvy_types::Select;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_go_on_after_many_were_given_up() {
@@ -13,11 +14,11 @@ async fn reads_go_on_after_many_were_given_up() {
     let options = Options { readers: 1, ..Options::default() };
     let (handle, engine) = Engine::start(Box::new(store), options).unwrap();
     for round in 0..2_000u64 {
-        let filter = || TaskFilter { limit: 10, ..TaskFilter::default() };
+        let read = || handle.tasks(Select::default(), 10, None);
         let early = Duration::from_micros(round % 50);
         // Given up at a random moment of the read, or done: either is fine.
-        let _ = tokio::time::timeout(early, handle.tasks(filter())).await;
-        handle.tasks(filter()).await.expect("the next read has its connection");
+        let _ = tokio::time::timeout(early, read()).await;
+        read().await.expect("the next read has its connection");
     }
     engine.stopper().stop();
     engine.join().await.unwrap();

@@ -12,10 +12,10 @@ use divvy_engine::{
     Error, GrantedTask, Options, Request, SubmitOptions, Submitted, ToWorker, WorkerHello,
     WorkerReport,
 };
-use divvy_store::{MemberRecord, Members, MemoryStore, PageQuery, Reader, Store, TaskRecord};
+use divvy_store::{MemberRecord, Members, MemoryStore, Reader, Store, TaskRecord};
 use divvy_types::view::{Progress, ResumedWorkflow};
 use divvy_types::{
-    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, TaskError, TaskId,
+    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, Select, TaskError, TaskId,
     TaskSpec, TaskState, Timestamp, WorkerKey, WorkflowId,
 };
 use divvy_worker::{Attempt, AttemptProbe, CancelReason, Registry};
@@ -253,12 +253,14 @@ impl Drive {
     /// All tasks, oldest first.
     pub(super) fn records(&mut self) -> Vec<TaskRecord> {
         let mut records = Vec::new();
-        let mut query = PageQuery { rows: PAGE_ROWS, ..PageQuery::default() };
+        let mut before = None;
         loop {
-            let page = self.reader.page(&query).expect(STORE);
-            let Some(last) = page.last() else { break };
-            query.before = Some(last.seq);
-            records.extend(page);
+            let page = self.reader.page(&Select::default(), before, PAGE_ROWS).expect(STORE);
+            records.extend(page.tasks);
+            before = page.searched_to;
+            if before.is_none() {
+                break;
+            }
         }
         records.reverse();
         records

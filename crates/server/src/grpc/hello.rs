@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use divvy_engine::{Error, WorkerHello, WorkerTier};
 use divvy_proto::{task_id, v1};
-use divvy_types::limits::{CAPABILITY_LEN_MAX, CREDIT_MAX, KIND_LEN_MAX, QUEUE_LEN_MAX};
+use divvy_types::limits::{
+    CAPABILITY_LEN_MAX, CREDIT_MAX, KIND_LEN_MAX, QUEUE_LEN_MAX, WORKER_NAME_LEN_MAX,
+};
 use divvy_types::spec::check_name;
 use divvy_types::{Name, SpecError, Token};
 
 use crate::grpc::status::as_engine_error;
 
-/// Characters of a worker's name.
-pub(crate) const WORKER_NAME_LEN_MAX: usize = 128;
 /// Kinds, queues or capabilities that one worker may list.
 const NAMES_MAX: usize = 1_024;
 /// Attempts that a worker may announce: more than it can have been granted at once, since a report that was not

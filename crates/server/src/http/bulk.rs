@@ -8,15 +8,16 @@ use axum::extract::State;
 use divvy_engine::bulk::BULK_TASKS_MAX;
 use divvy_engine::{Bulk, BulkAction, BulkReport};
 use divvy_http::{ApiError, JsonBody};
-use divvy_types::limits::{KIND_LEN_MAX, QUEUE_LEN_MAX, TAG_LEN_MAX, WORKFLOW_NAME_LEN_MAX};
+use divvy_types::limits::WORKFLOW_NAME_LEN_MAX;
 use divvy_types::schema::Label;
-use divvy_types::{Name, TaskState, Timestamp, WorkflowId};
+use divvy_types::spec::check_name;
+use divvy_types::{Name, Select};
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::app::App;
-use crate::http::tasks::{DEFAULT_REASON, check_names};
+use crate::http::tasks::DEFAULT_REASON;
 
 /// What to do with which tasks.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -25,7 +26,7 @@ use crate::http::tasks::{DEFAULT_REASON, check_names};
 pub(crate) struct BulkBody {
     action: BulkAction,
     #[serde(default)]
-    filter: Filter,
+    filter: Select,
     /// Must be said if the filter is empty, so that a request without one does nothing.
     #[serde(default)]
     all: bool,
@@ -42,48 +43,27 @@ pub(crate) struct BulkBody {
     reason: Option<Name>,
 }
 
-/// All parts that are given must fit.
-#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "BulkFilter")]
-struct Filter {
-    state: Vec<TaskState>,
-    #[schemars(with = "Option<Label<KIND_LEN_MAX>>")]
-    kind: Option<Name>,
-    #[schemars(with = "Option<Label<QUEUE_LEN_MAX>>")]
-    queue: Option<Name>,
-    workflow: Option<WorkflowId>,
-    #[schemars(with = "Option<Label<TAG_LEN_MAX>>")]
-    tag: Option<Name>,
-    /// Ended so long ago, or submitted if it is open.
-    older_than_ms: Option<u64>,
-}
-
 /// Treats the tasks, or counts them.
 pub(crate) async fn treat(
     State(app): State<App>,
     JsonBody(body): JsonBody<BulkBody>,
 ) -> Result<Json<BulkReport>, ApiError> {
     body.check()?;
-    let now = app.handle.look(|core| core.now()).await?;
-    Ok(Json(app.handle.bulk(body.into_bulk(now)).await?))
+    Ok(Json(app.handle.bulk(body.into_bulk()).await?))
 }
 
 impl BulkBody {
     fn check(&self) -> Result<(), ApiError> {
         let filter = &self.filter;
-        if *filter == Filter::default() && !self.all {
-            let message = "nothing is selected; give a `filter` with `state`, `kind`, `queue`, `workflow`, `tag` \
-                           or `older_than_ms`, or say \"all\": true";
+        if filter.is_empty() && !self.all {
+            let message = "nothing is selected; give a `filter`, such as {\"queue\": \"mail\"}, or say \"all\": true";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, "nothing_selected", message)
                 .with_field("filter"));
         }
-        check_names([
-            ("kind", &filter.kind, KIND_LEN_MAX),
-            ("queue", &filter.queue, QUEUE_LEN_MAX),
-            ("tag", &filter.tag, TAG_LEN_MAX),
-            ("reason", &self.reason, WORKFLOW_NAME_LEN_MAX),
-        ])?;
+        filter.check()?;
+        if let Some(reason) = &self.reason {
+            check_name("reason", reason, WORKFLOW_NAME_LEN_MAX)?;
+        }
         let possible = self.action.states();
         if let Some(state) = filter.state.iter().find(|state| !possible.contains(state)) {
             let possible: Vec<&str> = possible.iter().map(|state| state.as_str()).collect();
@@ -98,17 +78,10 @@ impl BulkBody {
         Ok(())
     }
 
-    fn into_bulk(self, now: Timestamp) -> Bulk {
-        let Filter { state, kind, queue, workflow, tag, older_than_ms } = self.filter;
-        let ago = |ms: u64| Timestamp(now.0.saturating_sub(ms.saturating_mul(1_000)));
+    fn into_bulk(self) -> Bulk {
         Bulk {
             action: self.action,
-            states: state,
-            kind,
-            queue,
-            workflow,
-            tag,
-            before: older_than_ms.map(ago),
+            select: self.filter,
             reason: self.reason.unwrap_or(Name::const_new(DEFAULT_REASON)),
             dry_run: self.dry_run,
             limit: self.limit.unwrap_or(BULK_TASKS_MAX),

@@ -5,54 +5,95 @@
 
 use axum::Json;
 use axum::extract::State;
-use divvy_engine::{Error, TaskFilter};
-use divvy_http::{ApiError, JsonBody};
-use divvy_types::alike::normalise;
+use divvy_engine::Error;
+use divvy_http::{ApiError, JsonBody, Parameters};
 use divvy_types::fact::Replay;
-use divvy_types::limits::{ERROR_BYTES_MAX, KIND_LEN_MAX, PAGE_ROWS_MAX};
-use divvy_types::schema::Label;
+use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::settings::Rate;
-use divvy_types::spec::check_name;
-use divvy_types::view::{DeadGroup, Page, TaskSummary};
-use divvy_types::{ErrorClass, Name, Payload, TaskId, TaskState, Timestamp};
+use divvy_types::view::{DeadGroup, Page};
+use divvy_types::{Payload, Select, TaskId, TaskState, Timestamp, beside_terms, flat};
 use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::app::App;
-use crate::http::whole;
 
 /// Ids in one request.
 const IDS_MAX: usize = 10_000;
 /// Dead letters that are treated at once; they share commits.
 const AT_ONCE: usize = 256;
 
-/// Which dead letters. At least one part must be given; several parts must all fit.
-#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-#[schemars(rename = "DeadSelection")]
+/// Which dead letters, by id or by a filter, and how. At least one part must be given; several parts must all fit.
+#[derive(Debug, Default, JsonSchema)]
+#[schemars(rename = "DeadSelection", deny_unknown_fields)]
 pub(crate) struct Selection {
-    /// Only this kind; a trailing `*` matches any rest.
-    #[schemars(with = "Option<Label<KIND_LEN_MAX>>")]
-    kind: Option<Name>,
-    /// Only errors that contain this text, or that are alike and belong to the group with this `error`.
-    #[schemars(length(min = 1, max = ERROR_BYTES_MAX))]
-    error: Option<String>,
+    #[schemars(flatten)]
+    select: Select,
+    #[schemars(flatten)]
+    how: How,
+}
+
+/// What is done with dead letters beside which they are.
+#[derive(Debug, Default, JsonSchema)]
+struct How {
     /// Only these, by id or the beginning of one.
     #[schemars(length(max = IDS_MAX))]
     ids: Option<Vec<String>>,
-    /// Only errors of this class.
-    class: Option<ErrorClass>,
     /// All of them; must be said, so that an empty request does nothing.
+    #[schemars(default)]
     all: bool,
     /// Replays only: how fast, such as `10/s`; all at once unless given.
     rate: Option<Rate>,
     /// Replays only: another payload, for one task.
-    #[serde(deserialize_with = "present")]
-    payload: Option<Payload>,
+    #[schemars(with = "Option<Payload>")]
+    payload: Given,
     /// Only count.
+    #[schemars(default)]
     dry_run: bool,
+}
+beside_terms!(How { ids, all, rate, payload, dry_run } without {});
+
+/// A payload, if one is given; `null` is one.
+#[derive(Debug, Default)]
+struct Given(Option<Payload>);
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Payload::deserialize(deserializer).map(|payload| Self(Some(payload)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Selection {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (how, select) = flat::read(deserializer)?;
+        Ok(Self { select, how })
+    }
+}
+
+/// Which dead letters are wanted in groups.
+#[derive(JsonSchema)]
+pub(crate) struct DeadListing {
+    #[schemars(flatten)]
+    select: Select,
+    #[schemars(flatten)]
+    page: Start,
+}
+
+/// Where to go on.
+#[derive(Default, JsonSchema)]
+struct Start {
+    /// What `next` of the page before said.
+    #[schemars(regex(pattern = r"^[0-9]{1,19}$"))]
+    after: Option<String>,
+}
+beside_terms!(Start { after } without {});
+
+impl<'de> Deserialize<'de> for DeadListing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (page, select) = flat::read(deserializer)?;
+        Ok(Self { select, page })
+    }
 }
 
 /// What became of a selection.
@@ -66,20 +107,22 @@ pub(crate) struct Treated {
     last_due: Option<Timestamp>,
 }
 
-/// A payload that is given; `null` is one.
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Payload>, D::Error> {
-    Payload::deserialize(deserializer).map(Some)
-}
-
 #[derive(Clone, Copy)]
 enum Treatment {
     Replay,
     Drop,
 }
 
-/// All groups, largest first.
-pub(crate) async fn list(State(app): State<App>) -> Result<Json<Page<DeadGroup>>, ApiError> {
-    Ok(whole(app.handle.dead_groups().await?))
+/// Groups of the dead letters that fit, largest first. If there are more than one page tells, the same group may be on
+/// the next one too.
+pub(crate) async fn list(
+    State(app): State<App>,
+    Parameters(listing): Parameters<DeadListing>,
+) -> Result<Json<Page<DeadGroup>>, ApiError> {
+    let DeadListing { select, page } = listing;
+    select.check()?;
+    only_dead(&select)?;
+    Ok(Json(app.handle.dead_groups(select, page.after).await?))
 }
 
 /// Runs dead letters again.
@@ -97,7 +140,7 @@ pub(crate) async fn give_up(
     JsonBody(selection): JsonBody<Selection>,
 ) -> Result<Json<Treated>, ApiError> {
     for (field, given) in
-        [("rate", selection.rate.is_some()), ("payload", selection.payload.is_some())]
+        [("rate", selection.how.rate.is_some()), ("payload", selection.how.payload.0.is_some())]
     {
         if given {
             return Err(ApiError::field(field, "is for a replay, not for a drop"));
@@ -114,24 +157,17 @@ async fn treat(
     selection.check()?;
     let start = app.handle.look(|core| core.now()).await?;
     let mut treated = Treated { matched: 0, done: 0, last_due: None };
-    if let Some(named) = &selection.ids {
+    if let Some(named) = &selection.how.ids {
         let ids = named_dead(app, named, &selection).await?;
         carry_out(app, ids, &selection, treatment, start, &mut treated).await?;
         return Ok(Json(treated));
     }
     let mut after = None;
     loop {
-        let filter = TaskFilter {
-            states: vec![TaskState::Dead],
-            kind: selection.kind.clone(),
-            limit: PAGE_ROWS_MAX,
-            after,
-            ..TaskFilter::default()
-        };
         // Pages go by the tasks' numbers, which treating does not change: none is seen twice and none is missed.
-        let page = app.handle.tasks(filter).await?;
-        let ids =
-            page.items.iter().filter(|task| selection.fits(task)).map(|task| task.id).collect();
+        let select = Select { state: vec![TaskState::Dead], ..selection.select.clone() };
+        let page = app.handle.tasks(select, PAGE_ROWS_MAX, after).await?;
+        let ids = page.items.iter().map(|task| task.id).collect();
         carry_out(app, ids, &selection, treatment, start, &mut treated).await?;
         after = page.next;
         if after.is_none() {
@@ -146,10 +182,13 @@ async fn named_dead(
     selection: &Selection,
 ) -> Result<Vec<TaskId>, ApiError> {
     let mut ids = Vec::with_capacity(named.len());
+    let now = app.handle.look(|core| core.now()).await?;
+    let select = selection.select.clone().at(now);
     for text in named {
         let id = app.handle.resolve(text).await?;
-        let task = app.handle.task(id).await?.summary;
-        if task.state == TaskState::Dead && selection.fits(&task) && !ids.contains(&id) {
+        let task = app.handle.task(id).await?;
+        let Ok(fits) = select.matches(&task);
+        if task.summary.state == TaskState::Dead && fits && !ids.contains(&id) {
             ids.push(id);
         }
     }
@@ -166,19 +205,19 @@ async fn carry_out(
 ) -> Result<(), ApiError> {
     let before = treated.matched;
     treated.matched += ids.len() as u64;
-    if let (Some(last), Some(rate)) = (treated.matched.checked_sub(1), selection.rate) {
+    if let (Some(last), Some(rate)) = (treated.matched.checked_sub(1), selection.how.rate) {
         treated.last_due = Some(due(start, rate, last));
     }
-    if selection.dry_run {
+    if selection.how.dry_run {
         return Ok(());
     }
     let ends = ids.into_iter().zip(before..).map(|(id, place)| async move {
         match treatment {
             Treatment::Replay => {
                 // The first one of a rate goes at once, like all of those without one.
-                let rate = selection.rate.filter(|_| place > 0);
+                let rate = selection.how.rate.filter(|_| place > 0);
                 let due = rate.map(|rate| due(start, rate, place));
-                let payload = selection.payload.clone();
+                let payload = selection.how.payload.0.clone();
                 app.handle.replay(id, Replay { due, payload, keep_edges: false }).await
             }
             Treatment::Drop => app.handle.drop_dead(id).await,
@@ -205,8 +244,8 @@ fn due(start: Timestamp, rate: Rate, place: u64) -> Timestamp {
 
 impl Selection {
     fn check_payload(&self) -> Result<(), ApiError> {
-        let one = self.ids.as_ref().is_some_and(|ids| ids.len() == 1);
-        if self.payload.is_some() && !one {
+        let one = self.how.ids.as_ref().is_some_and(|ids| ids.len() == 1);
+        if self.how.payload.0.is_some() && !one {
             let problem = "can be given for one task only; name it in `ids`";
             return Err(ApiError::field("payload", problem));
         }
@@ -214,27 +253,15 @@ impl Selection {
     }
 
     fn check(&self) -> Result<(), ApiError> {
-        if let Some(kind) = &self.kind {
-            check_name("kind", kind, KIND_LEN_MAX)?;
-        }
-        if self
-            .error
-            .as_ref()
-            .is_some_and(|error| error.is_empty() || error.len() > ERROR_BYTES_MAX)
-        {
-            return Err(ApiError::field(
-                "error",
-                format!("is empty or longer than {ERROR_BYTES_MAX} bytes"),
-            ));
-        }
-        if let Some(count) = self.ids.as_ref().map(Vec::len).filter(|count| *count > IDS_MAX) {
+        self.select.check()?;
+        only_dead(&self.select)?;
+        if let Some(count) = self.how.ids.as_ref().map(Vec::len).filter(|count| *count > IDS_MAX) {
             return Err(ApiError::field(
                 "ids",
                 format!("lists {count}, at most {IDS_MAX}; send several requests"),
             ));
         }
-        let some = self.kind.is_some() || self.error.is_some() || self.class.is_some();
-        if !some && self.ids.is_none() && !self.all {
+        if self.select.is_empty() && self.how.ids.is_none() && !self.how.all {
             let message =
                 "nothing is selected; give `kind`, `class`, `error` or `ids`, or say \"all\": true";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, "nothing_selected", message)
@@ -242,17 +269,13 @@ impl Selection {
         }
         Ok(())
     }
+}
 
-    fn fits(&self, task: &TaskSummary) -> bool {
-        let kind = self.kind.as_ref().is_none_or(|kind| match kind.strip_suffix('*') {
-            Some(start) => task.kind.starts_with(start),
-            None => *kind == task.kind,
-        });
-        let class = task.error.as_ref().map(|error| error.class);
-        let message = task.error.as_ref().map_or("", |error| error.message.as_str());
-        let alike = |wanted: &String| message.contains(wanted) || normalise(message) == *wanted;
-        kind && (self.class.is_none() || self.class == class)
-            && self.error.as_ref().is_none_or(alike)
+/// Refuses a filter by state: dead letters are in one.
+fn only_dead(select: &Select) -> Result<(), ApiError> {
+    match select.state.iter().find(|state| **state != TaskState::Dead) {
+        Some(state) => Err(ApiError::field("state", format!("names {state}; here all are dead"))),
+        None => Ok(()),
     }
 }
 
@@ -272,7 +295,7 @@ mod tests {
     #[test]
     fn a_payload_is_for_one_task_and_null_is_one() {
         let read = |text| serde_json::from_str::<Selection>(text).unwrap();
-        assert!(read(r#"{"ids":["a"],"payload":null}"#).payload.is_some());
+        assert!(read(r#"{"ids":["a"],"payload":null}"#).how.payload.0.is_some());
         assert!(read(r#"{"ids":["a"],"payload":null}"#).check_payload().is_ok());
         for text in [r#"{"ids":["a","b"],"payload":1}"#, r#"{"all":true,"payload":1}"#] {
             assert!(read(text).check_payload().is_err(), "{text}");
@@ -281,13 +304,13 @@ mod tests {
 
     #[test]
     fn an_empty_selection_is_refused() {
-        assert!(Selection::default().check().is_err());
-        assert!(Selection { all: true, ..Selection::default() }.check().is_ok());
-        assert!(Selection { error: Some("x".into()), ..Selection::default() }.check().is_ok());
-        assert!(
-            Selection { error: Some(String::new()), all: true, ..Selection::default() }
-                .check()
-                .is_err()
-        );
+        let check = |text| serde_json::from_str::<Selection>(text).unwrap().check();
+        for text in ["{}", r#"{"error":"","all":true}"#, r#"{"state":["done"]}"#] {
+            assert!(check(text).is_err(), "{text}");
+        }
+        for text in [r#"{"all":true}"#, r#"{"error":"x"}"#, r#"{"worker":"w","state":["dead"]}"#] {
+            assert!(check(text).is_ok(), "{text}");
+        }
+        assert!(serde_json::from_str::<Selection>(r#"{"colour":"red"}"#).is_err());
     }
 }

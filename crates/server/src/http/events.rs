@@ -16,14 +16,13 @@ use divvy_http::{ApiError, Following, Parameters, Ring};
 use divvy_types::limits::{KIND_LEN_MAX, QUEUE_LEN_MAX};
 use divvy_types::schema::Label;
 use divvy_types::view::TaskChange;
-use divvy_types::{Name, TaskId, TaskState, WorkflowId};
+use divvy_types::{Name, Select, TaskId, TaskState, WorkflowId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::app::App;
-use crate::http::tasks::check_names;
 
 /// Changes that are kept for watchers who come back.
 const KEPT_MAX: usize = 16_384;
@@ -137,10 +136,8 @@ impl Recorder {
 
 impl Wishes {
     async fn read(app: &App, filter: Filter) -> Result<Self, ApiError> {
-        check_names([
-            ("kind", &filter.kind, KIND_LEN_MAX),
-            ("queue", &filter.queue, QUEUE_LEN_MAX),
-        ])?;
+        let Filter { kind, queue, .. } = &filter;
+        Select { kind: kind.clone(), queue: queue.clone(), ..Select::default() }.check()?;
         let count = filter.task.len();
         if count > TASKS_MAX {
             return Err(ApiError::field(

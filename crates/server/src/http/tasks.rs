@@ -2,17 +2,14 @@
 
 use axum::Json;
 use axum::extract::State;
-use divvy_engine::TaskFilter;
 use divvy_http::{ApiError, JsonBody, NoFields, Parameters, PathText, rows};
-use divvy_types::limits::{
-    KIND_LEN_MAX, PAGE_ROWS_MAX, QUEUE_LEN_MAX, TAG_LEN_MAX, WORKFLOW_NAME_LEN_MAX,
-};
+use divvy_types::limits::{PAGE_ROWS_MAX, WORKFLOW_NAME_LEN_MAX};
 use divvy_types::schema::Label;
 use divvy_types::spec::check_name;
 use divvy_types::view::{Page, TaskDetail, TaskSummary};
-use divvy_types::{Name, SpecError, TaskId, TaskState, WorkflowId};
+use divvy_types::{Name, Select, TaskId, TaskState, beside_terms, flat};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::app::App;
 
@@ -30,29 +27,32 @@ pub(crate) struct CancelBody {
     reason: Option<Name>,
 }
 
-/// Which tasks are wanted; an absent part means any.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(default)]
+/// Which tasks are wanted, and which page of them.
+#[derive(JsonSchema)]
 pub(crate) struct Listing {
-    /// Only in one of these states.
-    state: Vec<TaskState>,
-    /// Only this kind; a trailing `*` matches any rest.
-    #[schemars(with = "Option<Label<KIND_LEN_MAX>>")]
-    kind: Option<Name>,
-    /// Only in this queue.
-    #[schemars(with = "Option<Label<QUEUE_LEN_MAX>>")]
-    queue: Option<Name>,
-    /// Only of this workflow.
-    workflow: Option<WorkflowId>,
-    /// Only with this tag.
-    #[schemars(with = "Option<Label<TAG_LEN_MAX>>")]
-    tag: Option<Name>,
+    #[schemars(flatten)]
+    pub(crate) select: Select,
+    #[schemars(flatten)]
+    pub(crate) page: Place,
+}
+
+/// Which page is wanted.
+#[derive(Default, JsonSchema)]
+pub(crate) struct Place {
     /// How many at most.
     #[schemars(range(min = 1, max = PAGE_ROWS_MAX))]
-    limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// What `next` of the page before said.
     #[schemars(regex(pattern = r"^[0-9]{1,19}$"))]
-    after: Option<String>,
+    pub(crate) after: Option<String>,
+}
+beside_terms!(Place { limit, after } without {});
+
+impl<'de> Deserialize<'de> for Listing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (page, select) = flat::read(deserializer)?;
+        Ok(Self { select, page })
+    }
 }
 
 /// Where a task is after something was done to it.
@@ -68,15 +68,10 @@ pub(crate) async fn list(
     State(app): State<App>,
     Parameters(listing): Parameters<Listing>,
 ) -> Result<Json<Page<TaskSummary>>, ApiError> {
-    let Listing { state: states, kind, queue, workflow, tag, limit, after } = listing;
-    check_names([
-        ("kind", &kind, KIND_LEN_MAX),
-        ("queue", &queue, QUEUE_LEN_MAX),
-        ("tag", &tag, TAG_LEN_MAX),
-    ])?;
-    let limit = rows(limit, DEFAULT_ROWS, PAGE_ROWS_MAX)?;
-    let filter = TaskFilter { states, kind, queue, workflow, tag, limit, after };
-    Ok(Json(app.handle.tasks(filter).await?))
+    let Listing { select, page } = listing;
+    select.check()?;
+    let limit = rows(page.limit, DEFAULT_ROWS, PAGE_ROWS_MAX)?;
+    Ok(Json(app.handle.tasks(select, limit, page.after).await?))
 }
 
 /// One task, by its id or the start of it.
@@ -110,16 +105,4 @@ pub(crate) async fn retry(
     let id = app.handle.resolve(&id).await?;
     let state = app.handle.retry(id).await?;
     Ok(Json(Moved { id, state }))
-}
-
-/// Checks the names that a filter has: field, name, length at most.
-pub(crate) fn check_names<const N: usize>(
-    names: [(&'static str, &Option<Name>, usize); N],
-) -> Result<(), SpecError> {
-    let given =
-        names.into_iter().filter_map(|(field, name, max)| Some((field, name.as_ref()?, max)));
-    for (field, name, len_max) in given {
-        check_name(field, name, len_max)?;
-    }
-    Ok(())
 }

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::grpc::hello::WORKER_NAME_LEN_MAX;
 use crate::http::whole;
+use divvy_types::limits::WORKER_NAME_LEN_MAX;
 
 /// What became of a drain.
 #[derive(Serialize, JsonSchema)]

@@ -6,27 +6,36 @@ use divvy_http::{ApiError, JsonBody, Parameters, PathText, rows};
 use divvy_types::limits::{PAGE_ROWS_MAX, WORKFLOW_NAME_LEN_MAX};
 use divvy_types::schema::Label;
 use divvy_types::spec::check_name;
-use divvy_types::view::{CancelledWorkflow, Page, ResumedWorkflow, WorkflowSummary, WorkflowView};
-use divvy_types::{Name, WorkflowId};
+use divvy_types::view::{
+    CancelledWorkflow, Page, ResumedWorkflow, SelectWorkflows, WorkflowSummary, WorkflowView,
+};
+use divvy_types::{Name, flat};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::app::App;
+use crate::http::tasks::Place;
 
 /// Rows of a page if the caller does not say.
 const DEFAULT_ROWS: usize = 50;
 /// Why a workflow is cancelled if the caller does not say.
 const DEFAULT_REASON: &str = "its workflow was cancelled";
 
-/// Which workflows are wanted.
-#[derive(Default, Deserialize, JsonSchema)]
-#[serde(default)]
+/// Which workflows are wanted, and which page of them.
+#[derive(JsonSchema)]
+#[schemars(rename = "WorkflowListing")]
 pub(crate) struct Listing {
-    /// How many at most.
-    #[schemars(range(min = 1, max = PAGE_ROWS_MAX))]
-    limit: Option<usize>,
-    /// What `next` of the page before said.
-    after: Option<WorkflowId>,
+    #[schemars(flatten)]
+    select: SelectWorkflows,
+    #[schemars(flatten)]
+    page: Place,
+}
+
+impl<'de> Deserialize<'de> for Listing {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (page, select) = flat::read(deserializer)?;
+        Ok(Self { select, page })
+    }
 }
 
 /// Why a workflow shall not go on.
@@ -46,13 +55,17 @@ pub(crate) struct ResumeBody {
     include_cancelled: bool,
 }
 
-/// A page of workflows, greatest id first.
+/// A page of workflows, the last to start first.
 pub(crate) async fn list(
     State(app): State<App>,
     Parameters(listing): Parameters<Listing>,
 ) -> Result<Json<Page<WorkflowSummary>>, ApiError> {
-    let limit = rows(listing.limit, DEFAULT_ROWS, PAGE_ROWS_MAX)?;
-    Ok(Json(app.handle.workflows(listing.after, limit).await?))
+    let Listing { select, page } = listing;
+    if let Some(name) = &select.name {
+        check_name("name", name, WORKFLOW_NAME_LEN_MAX)?;
+    }
+    let limit = rows(page.limit, DEFAULT_ROWS, PAGE_ROWS_MAX)?;
+    Ok(Json(app.handle.workflows(select, limit, page.after).await?))
 }
 
 /// One workflow, by its id or the start of it.

@@ -71,8 +71,24 @@ async fn a_workflow_is_cancelled_whole_and_found_by_the_start_of_its_id() {
     let world = World::start().await;
     let tasks = [task(1, "member", &[]), task(2, "member", &[1]), task(8, "on_failure", &[])];
     submit(&world, tasks.to_vec()).await;
-    let list = world.get("/api/v1/workflows").await.ok();
-    assert_eq!(list["items"], json!([{"id": FLOW, "name": "nightly", "open": 2}]));
+    let listed = async |query: &str| {
+        let list = world.get(&format!("/api/v1/workflows{query}")).await.ok();
+        list["items"].as_array().unwrap().clone()
+    };
+    let items = listed("").await;
+    let told = ["id", "name", "state", "total", "open", "failed", "percent"];
+    let told: Vec<&serde_json::Value> = told.iter().map(|field| &items[0][field]).collect();
+    assert_eq!(json!(told), json!([FLOW, "nightly", "open", 2, 2, 0, 0]));
+    assert!(items[0]["started_at"].is_string() && items[0].get("ended_at").is_none());
+    for (query, count) in [
+        ("?state=open&name=night*", 1),
+        ("?state=failed,succeeded", 0),
+        ("?name=night", 0),
+        ("?name=nightly&limit=1", 1),
+    ] {
+        assert_eq!(listed(query).await.len(), count, "{query}");
+    }
+    world.get("/api/v1/workflows?state=late").await.refused(400, "invalid_field");
     let cancel = "/api/v1/workflows/0198c0de/cancel";
     world.post(cancel, &json!({"because": 1})).await.refused(400, "invalid_field");
     let cancelled = world.post(cancel, &json!({"reason": "wrong input"})).await.ok();

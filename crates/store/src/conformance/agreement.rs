@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use divvy_types::fact::Replay;
 use divvy_types::{
-    ErrorClass, Fact, Lane, OnConflict, Payload, Seq, TaskError, TaskId, TaskSpec, TaskState,
-    Timestamp, Token, Unique, Workflow, WorkflowId, WorkflowRole,
+    ErrorClass, Fact, Lane, OnConflict, Payload, Select, Seq, TaskError, TaskId, TaskSpec,
+    TaskState, Timestamp, Token, Unique, Workflow, WorkflowId, WorkflowRole,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::{MemorySubject, Subject, commit, id, maintain, recovered, second};
-use crate::PageQuery;
 
 /// Task numbers that occur: few, so that facts meet.
 const TASKS: u64 = 8;
@@ -84,8 +83,9 @@ pub fn observe(subject: &mut dyn Subject) -> Vec<String> {
             seen.push(format!("id {id} {:?}", found.map(|task| task.seq)));
         }
     }
-    for query in queries() {
-        seen.push(format!("page {query:?} {:#?}", reader.page(&query).expect("a page is read")));
+    for (select, before) in selections() {
+        let page = reader.page(&select, before, 5).expect("a page is read");
+        seen.push(format!("page {select:?} {before:?} {page:#?}"));
     }
     let all: Vec<Seq> = (0..=TASKS).map(Seq).collect();
     seen.push(format!(
@@ -110,20 +110,23 @@ pub fn observe(subject: &mut dyn Subject) -> Vec<String> {
     seen
 }
 
-fn queries() -> Vec<PageQuery> {
-    let plain = PageQuery { rows: 5, ..PageQuery::default() };
-    let of = |states: &[TaskState]| PageQuery { states: Some(states.to_vec()), ..plain.clone() };
+fn selections() -> Vec<(Select, Option<Seq>)> {
+    let all = Select::default;
+    let of = |states: &[TaskState]| Select { state: states.to_vec(), ..Select::default() };
     vec![
-        plain.clone(),
-        PageQuery { before: Some(Seq(4)), ..plain.clone() },
-        of(&[]),
-        of(&[TaskState::Done]),
-        of(&[TaskState::Dead]),
-        of(&[TaskState::Cancelled, TaskState::Dead]),
-        PageQuery { workflow: Some(WorkflowId(1)), ..plain.clone() },
-        PageQuery { workflow: Some(WorkflowId(1)), ..of(&[TaskState::Cancelled]) },
-        PageQuery { kind: Some("a*".into()), ..plain.clone() },
-        PageQuery { queue: Some("other".into()), ..plain.clone() },
+        (all(), None),
+        (all(), Some(Seq(4))),
+        (of(&[TaskState::Ready]), None),
+        (of(&[TaskState::Done]), None),
+        (of(&[TaskState::Dead]), None),
+        (of(&[TaskState::Cancelled, TaskState::Dead]), None),
+        (Select { workflow: Some(WorkflowId(1)), ..all() }, None),
+        (Select { workflow: Some(WorkflowId(1)), ..of(&[TaskState::Cancelled]) }, None),
+        (Select { kind: Some("a*".into()), ..all() }, None),
+        (Select { queue: Some("other".into()), ..all() }, None),
+        (Select { worker: Some("w".into()), ..all() }, None),
+        (Select { error: Some("o".into()), ..all() }, None),
+        (Select { ended_since: Some(second(5)), ..all() }, None),
     ]
 }
 

@@ -67,6 +67,16 @@ pub(super) fn workflows(bench: &mut Bench) {
     bench.same(&list, &vec![named(7, "seven")], "workflows before one");
     let list = reader.workflows(None, 1).expect("workflows are read");
     bench.same(&list, &vec![named(9, "")], "one workflow");
+    let (mut started, mut before) = (Vec::new(), None);
+    loop {
+        let page = reader.started_workflows(before, 1).expect("workflows are read");
+        started.extend(page.workflows.iter().map(|(seq, id)| (seq.0, id.0)));
+        before = page.searched_to;
+        if before.is_none() {
+            break;
+        }
+    }
+    bench.same(&started, &vec![(3, 9), (1, 7)], "workflows, the last to start first");
 }
 
 pub(super) fn spilled(bench: &mut Bench) {

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use divvy_types::fact::Replay;
 use divvy_types::{
     Dependency, ErrorClass, Fact, GroupDependency, Lane, Matching, OnConflict, Payload,
-    RetryPolicy, RetryRule, Seq, TaskId, TaskSpec, TaskState, Token, Unique, Verdict, Workflow,
-    WorkflowId, WorkflowRole,
+    RetryPolicy, RetryRule, Select, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, Unique,
+    Verdict, Workflow, WorkflowId, WorkflowRole,
 };
 
 use super::{
     Bench, cancelled, dead, failed, finished, id, second, spec, submission, submitted, worker,
 };
-use crate::{OpenTask, PageQuery, Recovered};
+use crate::{OpenTask, Recovered};
 
 pub(super) type Rule = fn(&mut Bench);
 
@@ -222,7 +222,7 @@ fn replayed_cancelled(bench: &mut Bench) {
     bench.expect(finished(1, 4), Duplicate);
     let state = bench.task(1).outcome.map(|end| end.state);
     bench.same(&state, &Some(TaskState::Done), "its state in the end");
-    let listed = page(bench, PageQuery::default());
+    let listed = page(bench, Select::default());
     bench.same(&listed, &vec![1], "it is listed once");
     let counts = bench
         .store()
@@ -451,10 +451,22 @@ fn fields(bench: &mut Bench) {
     bench.same(&worker_name, &Some(worker()), "who ran it");
 }
 
-fn page(bench: &mut Bench, query: PageQuery) -> Vec<u64> {
-    let query = PageQuery { rows: if query.rows == 0 { 100 } else { query.rows }, ..query };
+fn page(bench: &mut Bench, select: Select) -> Vec<u64> {
+    let (found, searched_to) = some(bench, &select, None, 100);
+    bench.same(&searched_to, &None, "how far a page looks that has all");
+    found
+}
+
+/// A page, and how far it looked.
+fn some(
+    bench: &mut Bench,
+    select: &Select,
+    before: Option<u64>,
+    rows: usize,
+) -> (Vec<u64>, Option<u64>) {
     let mut reader = bench.store().reader().expect("a reader opens");
-    reader.page(&query).expect("a page can be read").iter().map(|task| task.seq.0).collect()
+    let page = reader.page(select, before.map(Seq), rows).expect("a page can be read");
+    (page.tasks.iter().map(|task| task.seq.0).collect(), page.searched_to.map(|seq| seq.0))
 }
 
 fn pages(bench: &mut Bench) {
@@ -475,51 +487,62 @@ fn pages(bench: &mut Bench) {
         dead(4, 4),
         cancelled(5),
         cancelled(6),
+        failed(7, 5, 60),
     ]);
     bench.between();
-    let of =
-        |states: &[TaskState]| PageQuery { states: Some(states.to_vec()), ..PageQuery::default() };
-    let found = page(bench, PageQuery::default());
-    bench.same(&found, &(1..=10).rev().collect(), "all");
-    let found = page(bench, PageQuery { rows: 3, ..PageQuery::default() });
-    bench.same(&found, &vec![10, 9, 8], "the first page");
-    let next = PageQuery { rows: 3, before: Some(Seq(5)), ..PageQuery::default() };
-    let found = page(bench, next);
-    bench.same(&found, &vec![4, 3, 2], "a next page");
-    let found = page(bench, of(&[]));
-    bench.same(&found, &vec![10, 9, 8, 7], "open ones");
-    let found = page(bench, of(&[TaskState::Done]));
-    bench.same(&found, &vec![2, 1], "done ones");
-    let found = page(bench, of(&[TaskState::Dead]));
-    bench.same(&found, &vec![4, 3], "dead ones");
-    let found = page(bench, PageQuery { rows: 1, ..of(&[TaskState::Cancelled]) });
-    bench.same(&found, &vec![6], "the newest cancelled one");
-    let found = page(bench, of(&[TaskState::Cancelled, TaskState::Dead]));
-    bench.same(&found, &vec![6, 5, 4, 3], "dead or cancelled");
-    let found = page(bench, of(&TaskState::ALL));
-    bench.same(&found, &vec![6, 5, 4, 3, 2, 1], "ended ones");
-    let workflow = PageQuery { workflow: Some(WorkflowId(5)), ..PageQuery::default() };
-    let found = page(bench, workflow.clone());
-    bench.same(&found, &vec![9, 6, 3], "of a workflow");
-    let found = page(bench, PageQuery { states: Some(vec![]), ..workflow });
-    bench.same(&found, &vec![9], "open ones of a workflow");
-    let tag = |tag: &str| PageQuery { tag: Some(tag.into()), ..PageQuery::default() };
-    let found = page(bench, tag("ä \"b\""));
-    bench.same(&found, &vec![8, 4], "with a tag");
-    let found = page(bench, PageQuery { states: Some(vec![]), ..tag("blue") });
-    bench.same(&found, &vec![8], "open ones with a tag");
-    let found = page(bench, tag("blu"));
-    bench.same(&found, &vec![], "a tag is matched whole");
-    let kind = |kind: &str| PageQuery { kind: Some(kind.into()), ..PageQuery::default() };
-    let found = page(bench, kind("mail"));
-    bench.same(&found, &vec![9, 7, 5, 3, 1], "of a kind");
-    let found = page(bench, PageQuery { rows: 2, ..kind("vid*") });
-    bench.same(&found, &vec![10, 8], "of a kind by its start");
-    let found = page(bench, kind("vid"));
-    bench.same(&found, &vec![], "of an unknown kind");
-    let queue = PageQuery { queue: Some("late".into()), ..PageQuery::default() };
-    let found = page(bench, queue);
-    bench.same(&found, &vec![10, 9], "of a queue");
+    let all = Select::default();
+    let of = |states: &[TaskState]| Select { state: states.to_vec(), ..Select::default() };
+    let found = some(bench, &all, None, 3);
+    bench.same(&found, &(vec![10, 9, 8], Some(8)), "the first page");
+    let found = some(bench, &all, Some(5), 3);
+    bench.same(&found, &(vec![4, 3, 2], Some(2)), "a next page");
+    let found = some(bench, &all, Some(4), 3);
+    bench.same(&found, &(vec![3, 2, 1], None), "a full page that is the last");
+    let found = some(bench, &of(&[TaskState::Cancelled]), None, 1);
+    bench.same(&found, &(vec![6], Some(6)), "the newest cancelled one");
+    let found = some(bench, &of(&[TaskState::Cancelled, TaskState::Dead]), None, 3);
+    bench.same(&found, &(vec![6, 5, 4], Some(4)), "dead or cancelled");
+    for (select, expected, what) in selections() {
+        let found = page(bench, select);
+        bench.same(&found, &expected, what);
+    }
+}
+
+fn selections() -> Vec<(Select, Vec<u64>, &'static str)> {
+    let (all, name) = (Select::default, |name: &str| Some(name.into()));
+    let of = |states: &[TaskState]| Select { state: states.to_vec(), ..Select::default() };
+    let workflow = || Select { workflow: Some(WorkflowId(5)), ..Select::default() };
+    let tag = |tag: &str| Select { tag: name(tag), ..Select::default() };
+    let ready = || of(&[TaskState::Ready]);
+    vec![
+        (all(), (1..=10).rev().collect(), "all"),
+        (ready(), vec![10, 9, 8, 7], "open ones"),
+        (of(&[TaskState::Done]), vec![2, 1], "done ones"),
+        (of(&[TaskState::Dead]), vec![4, 3], "dead ones"),
+        (of(&[TaskState::Cancelled, TaskState::Dead]), vec![6, 5, 4, 3], "dead or cancelled"),
+        (of(&TaskState::ALL), (1..=10).rev().collect(), "in any state"),
+        (of(&[TaskState::Leased, TaskState::Done]), vec![10, 9, 8, 7, 2, 1], "leased or done"),
+        (workflow(), vec![9, 6, 3], "of a workflow"),
+        (Select { state: ready().state, ..workflow() }, vec![9], "open ones of a workflow"),
+        (Select { workflow_name: name("w"), ..all() }, vec![9, 6, 3], "of a workflow's name"),
+        (tag("ä \"b\""), vec![8, 4], "with a tag"),
+        (Select { state: ready().state, ..tag("blue") }, vec![8], "open ones with a tag"),
+        (tag("blu"), vec![], "a tag is matched whole"),
+        (Select { kind: name("mail"), ..all() }, vec![9, 7, 5, 3, 1], "of a kind"),
+        (Select { kind: name("vid*"), ..all() }, vec![10, 8, 6, 4, 2], "of a kind by its start"),
+        (Select { kind: name("vid"), ..all() }, vec![], "of an unknown kind"),
+        (Select { queue: name("late"), ..all() }, vec![10, 9], "of a queue"),
+        (
+            Select { worker: Some(worker()), ..all() },
+            vec![10, 9, 8, 7, 4, 3, 2, 1],
+            "of a worker, and open ones of which only the engine knows that",
+        ),
+        (Select { worker: name("nobody"), ..of(&[TaskState::Done]) }, vec![], "of no worker"),
+        (Select { class: Some(ErrorClass::Cancelled), ..all() }, vec![6, 5], "by class"),
+        (Select { since: Some(second(9)), ..all() }, vec![10, 9], "submitted late"),
+        (Select { until: Some(second(3)), ..all() }, vec![2, 1], "submitted early"),
+        (Select { ended_until: Some(Timestamp::MAX), ..all() }, vec![6, 5, 4, 3, 2, 1], "ended"),
+    ]
 }
 
 fn upstream(bench: &mut Bench) {

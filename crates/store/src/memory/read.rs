@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use divvy_types::view::Upstream;
-use divvy_types::{Lane, Name, Payload, Seq, TaskId, TaskState, WorkflowId};
+use divvy_types::{Lane, Name, Payload, Select, Seq, TaskId, TaskState, WorkflowId};
 
 use super::state::Task;
 use super::{Shared, lock};
 use crate::{
-    Error, Family, MemberEnd, MemberRecord, Members, OpenTask, PageQuery, Reader, TaskRecord,
+    Error, Family, MemberEnd, MemberRecord, Members, OpenTask, Reader, TaskPage, TaskRecord,
+    WorkflowPage,
 };
 
 /// A reader of the shared state.
@@ -32,11 +33,24 @@ impl Reader for MemoryReader {
         Ok(lock(&self.0).ids.range(low..=high).map(|(id, _)| *id).take(max).collect())
     }
 
-    fn page(&mut self, query: &PageQuery) -> Result<Vec<TaskRecord>, Error> {
+    fn page(
+        &mut self,
+        select: &Select,
+        before: Option<Seq>,
+        rows: usize,
+    ) -> Result<TaskPage, Error> {
         let state = lock(&self.0);
-        let before = query.before.unwrap_or(Seq(u64::MAX));
-        let newest = state.tasks.range(..before).rev().filter(|(_, task)| matches(query, task));
-        Ok(newest.take(query.rows).map(|(seq, task)| summary(task.record(*seq))).collect())
+        let newest = state.tasks.range(..before.unwrap_or(Seq(u64::MAX))).rev();
+        let mut page = TaskPage::default();
+        for record in newest.map(|(seq, task)| task.record(*seq)) {
+            let Ok(fits) = select.matches(&record);
+            if fits && page.tasks.len() == rows {
+                page.searched_to = page.tasks.last().map(|last| last.seq);
+                break;
+            }
+            page.tasks.extend(fits.then(|| summary(record)));
+        }
+        Ok(page)
     }
 
     fn upstream(&mut self, tasks: &[Seq], rows: usize, bytes: usize) -> Result<Family, Error> {
@@ -100,6 +114,27 @@ impl Reader for MemoryReader {
         Ok(found.into_iter().rev().take(rows).collect())
     }
 
+    fn started_workflows(
+        &mut self,
+        before: Option<Seq>,
+        rows: usize,
+    ) -> Result<WorkflowPage, Error> {
+        let state = lock(&self.0);
+        let mut firsts: BTreeMap<WorkflowId, Seq> = BTreeMap::new();
+        for (seq, task) in &state.tasks {
+            if let Some(label) = &task.spec.workflow {
+                firsts.entry(label.id).or_insert(*seq);
+            }
+        }
+        let started = firsts.into_iter().map(|(id, seq)| (seq, id));
+        let wanted = started.filter(|(seq, _)| before.is_none_or(|before| *seq < before));
+        let sorted: BTreeSet<(Seq, WorkflowId)> = wanted.collect();
+        let workflows: Vec<_> = sorted.iter().rev().take(rows).copied().collect();
+        let more = sorted.len() > rows;
+        let searched_to = workflows.last().map(|(seq, _)| *seq).filter(|_| more);
+        Ok(WorkflowPage { workflows, searched_to })
+    }
+
     fn checkpoint(&mut self, task: Seq) -> Result<Option<Payload>, Error> {
         Ok(lock(&self.0).tasks.get(&task).and_then(Task::checkpoint))
     }
@@ -139,23 +174,6 @@ impl Reader for MemoryReader {
         };
         Ok([TaskState::Done, TaskState::Dead, TaskState::Cancelled].map(count).into())
     }
-}
-
-fn matches(query: &PageQuery, task: &Task) -> bool {
-    let state = task.outcome.as_ref().map(|end| end.state);
-    let in_state =
-        |states: &Vec<TaskState>| state.map_or(states.is_empty(), |state| states.contains(&state));
-    let of_kind = |wanted: &str| match wanted.strip_suffix('*') {
-        Some(start) => task.spec.kind.starts_with(start),
-        None => task.spec.kind == wanted,
-    };
-    query.states.as_ref().is_none_or(in_state)
-        && query.kind.as_deref().is_none_or(of_kind)
-        && query.queue.as_ref().is_none_or(|queue| task.spec.queue == *queue)
-        && query.tag.as_ref().is_none_or(|tag| task.spec.tags.contains(tag))
-        && query
-            .workflow
-            .is_none_or(|id| task.spec.workflow.as_ref().is_some_and(|workflow| workflow.id == id))
 }
 
 /// Leaves out what a list does not show.

@@ -11,7 +11,9 @@ use std::path::PathBuf;
 
 use divvy_types::fact::Replay;
 use divvy_types::view::Upstream;
-use divvy_types::{Lane, Name, Payload, Seq, TaskId, TaskState, Timestamp, Token, WorkflowId};
+use divvy_types::{
+    Lane, Name, Payload, Select, Seq, TaskId, TaskState, Timestamp, Token, WorkflowId,
+};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::failure::Outcome;
@@ -21,7 +23,8 @@ use super::saved;
 use super::tally::Tally;
 use crate::traits::counted;
 use crate::{
-    AttemptRecord, Error, Family, MemberRecord, Members, OpenTask, PageQuery, Reader, TaskRecord,
+    AttemptRecord, Error, Family, MemberRecord, Members, OpenTask, Reader, TaskPage, TaskRecord,
+    WorkflowPage,
 };
 
 /// A reader of the hot file and of the day files.
@@ -214,8 +217,13 @@ impl Reader for SqliteReader {
         Ok(found.into_iter().take(max).collect())
     }
 
-    fn page(&mut self, query: &PageQuery) -> Result<Vec<TaskRecord>, Error> {
-        page::page(self, query)
+    fn page(
+        &mut self,
+        select: &Select,
+        before: Option<Seq>,
+        rows: usize,
+    ) -> Result<TaskPage, Error> {
+        page::page(self, select, before, rows)
     }
 
     fn upstream(&mut self, tasks: &[Seq], rows: usize, bytes: usize) -> Result<Family, Error> {
@@ -254,6 +262,14 @@ impl Reader for SqliteReader {
         rows: usize,
     ) -> Result<Vec<(WorkflowId, Name)>, Error> {
         members::workflows(self, before, rows)
+    }
+
+    fn started_workflows(
+        &mut self,
+        before: Option<Seq>,
+        rows: usize,
+    ) -> Result<WorkflowPage, Error> {
+        members::started(self, before, rows)
     }
 
     fn checkpoint(&mut self, task: Seq) -> Result<Option<Payload>, Error> {

@@ -10,7 +10,10 @@ use super::page::is_shadowed;
 use crate::sqlite::failure::{Failure, Outcome};
 use crate::sqlite::row::{self, OUTCOME, TASK, TASK_COLUMNS, Want};
 use crate::sqlite::tally;
-use crate::{Error, MemberEnd, MemberRecord, Members};
+use crate::{Error, MemberEnd, MemberRecord, Members, WorkflowPage};
+
+/// Task numbers that one page of workflows looks through. Few in tests, so that they need not store many.
+const STRETCH: i64 = if cfg!(test) { 4 } else { 100_000 };
 
 pub(super) fn members(
     reader: &mut SqliteReader,
@@ -56,6 +59,87 @@ pub(super) fn workflows(
     look(hot).map_err(|failure| failure.at(path))?;
     history.each(|_, day| look(day))?;
     Ok(found.into_iter().rev().take(rows).collect())
+}
+
+/// Looks through a stretch of task numbers for workflows that start there. A file with many tasks and few workflows
+/// costs no more per page than that stretch.
+pub(super) fn started(
+    reader: &mut SqliteReader,
+    before: Option<Seq>,
+    rows: usize,
+) -> Result<WorkflowPage, Error> {
+    let SqliteReader { path, hot, history, .. } = reader;
+    let mut before = before.map_or(i64::MAX, |seq| i64::try_from(seq.0).unwrap_or(i64::MAX));
+    // A task is copied to a day file before it is deleted here, so none can be missed; one that is seen twice is one.
+    let mut newest: Option<i64> = None;
+    let mut look = |conn: &Connection| -> Outcome<()> {
+        newest = newest.max(greatest_seq(conn, before)?);
+        Ok(())
+    };
+    look(hot).map_err(|failure| failure.at(path))?;
+    history.each(|_, day| look(day))?;
+    let Some(newest) = newest else { return Ok(WorkflowPage::default()) };
+    before = newest.saturating_add(1);
+    let low = before.saturating_sub(STRETCH).max(0);
+    let mut firsts: BTreeMap<WorkflowId, i64> = BTreeMap::new();
+    let mut older: Option<i64> = None;
+    let mut look = |conn: &Connection| -> Outcome<()> {
+        older = older.max(greatest_seq(conn, low)?);
+        firsts_within(conn, low, before, &mut firsts)
+    };
+    look(hot).map_err(|failure| failure.at(path))?;
+    history.each(|_, day| look(day))?;
+    let mut sorted: Vec<(i64, WorkflowId)> =
+        firsts.into_iter().map(|(id, seq)| (seq, id)).collect();
+    sorted.sort_unstable_by(|a, b| b.cmp(a));
+    let mut page = WorkflowPage::default();
+    for (seq, id) in sorted {
+        let mut earlier = has_earlier(hot, id, low).map_err(|failure| failure.at(path))?;
+        earlier |= history.search(|_, day| Ok(has_earlier(day, id, low)?.then_some(())))?.is_some();
+        if earlier {
+            continue;
+        }
+        if page.workflows.len() == rows {
+            page.searched_to = page.workflows.last().map(|(seq, _)| *seq);
+            return Ok(page);
+        }
+        page.workflows.push((Seq(seq as u64), id));
+    }
+    page.searched_to = older.map(|_| Seq(low as u64));
+    Ok(page)
+}
+
+fn greatest_seq(conn: &Connection, before: i64) -> Outcome<Option<i64>> {
+    let mut statement = conn.prepare_cached("SELECT max(seq) FROM task WHERE seq < ?1")?;
+    Ok(statement.query_row([before], |row| row.get(0))?)
+}
+
+/// The first task of each workflow within a stretch of numbers.
+fn firsts_within(
+    conn: &Connection,
+    low: i64,
+    before: i64,
+    firsts: &mut BTreeMap<WorkflowId, i64>,
+) -> Outcome<()> {
+    let mut statement = conn.prepare_cached(
+        "SELECT seq, workflow FROM task WHERE seq >= ?1 AND seq < ?2 AND workflow IS NOT NULL",
+    )?;
+    let mut rows = statement.query(params![low, before])?;
+    while let Some(row) = rows.next()? {
+        let seq: i64 = row.get(0)?;
+        let id = row.get_ref(1)?.as_blob().ok().and_then(WorkflowId::from_slice);
+        let id = id.ok_or_else(|| Failure::row("task", seq, "workflow is not 16 bytes"))?;
+        let first = firsts.entry(id).or_insert(seq);
+        *first = seq.min(*first);
+    }
+    Ok(())
+}
+
+fn has_earlier(conn: &Connection, workflow: WorkflowId, low: i64) -> Outcome<bool> {
+    let mut statement = conn.prepare_cached(
+        "SELECT 1 FROM task INDEXED BY task_workflow WHERE workflow = ?1 AND workflow IS NOT NULL AND seq < ?2",
+    )?;
+    Ok(statement.exists(params![&workflow.to_bytes()[..], low])?)
 }
 
 fn greatest_before(

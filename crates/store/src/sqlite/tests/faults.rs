@@ -251,8 +251,8 @@ fn a_crash_between_copy_and_delete_is_harmless() {
     store.archive.copy(second(2).day(), &[1, 2]).unwrap();
     let look = |store: &SqliteStore| {
         let mut reader = store.reader().unwrap();
-        let page = reader.page(&crate::PageQuery { rows: 9, ..Default::default() }).unwrap();
-        let seqs: Vec<u64> = page.iter().map(|task| task.seq.0).collect();
+        let page = reader.page(&Default::default(), None, 9).unwrap();
+        let seqs: Vec<u64> = page.tasks.iter().map(|task| task.seq.0).collect();
         (seqs, reader.final_counts().unwrap())
     };
     let expected = (

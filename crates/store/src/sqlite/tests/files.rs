@@ -1,6 +1,6 @@
 //! History, retention, backups, compaction, and the length of the log.
 
-use divvy_types::{Fact, Payload, Seq, TaskState, Timestamp, Verdict};
+use divvy_types::{Fact, Payload, Select, Seq, TaskState, Timestamp, Verdict};
 
 use super::{SqliteSubject, open, options};
 use crate::conformance::agreement::observe;
@@ -8,7 +8,7 @@ use crate::conformance::{
     Subject, cancelled, commit, dead, finished, maintain, second, spec, submission, submitted,
 };
 use crate::sqlite::{Options, SqliteStore, backup, check, compact};
-use crate::{Maintenance, PageQuery, Store};
+use crate::{Maintenance, Store};
 
 const DAY_S: u64 = 86_400;
 
@@ -39,14 +39,46 @@ fn three_days() -> SqliteSubject {
 }
 
 #[test]
+fn a_rare_task_behind_many_others_is_found_page_by_page() {
+    let mut subject = SqliteSubject::new();
+    let mut needle = spec(1);
+    needle.kind = "needle".into();
+    let mut facts = vec![submission(1, needle)];
+    facts.extend((2..=400).map(submitted));
+    facts.extend((1..=100).map(|n| finished(n, n)));
+    commit(subject.store(), &facts);
+    for moved in [false, true] {
+        if moved {
+            maintain(subject.store(), second(DAY_S));
+        }
+        let mut reader = subject.store().reader().unwrap();
+        for state in [vec![], vec![TaskState::Done], TaskState::ALL.to_vec()] {
+            let select = Select { kind: Some("needle".into()), state, ..Select::default() };
+            let (mut before, mut found, mut pages) = (None, Vec::new(), 0);
+            loop {
+                let page = reader.page(&select, before, 10).unwrap();
+                found.extend(page.tasks.iter().map(|task| task.seq.0));
+                assert!(page.searched_to.is_none() || page.searched_to < before.or(Some(Seq(999))));
+                (before, pages) = (page.searched_to, pages + 1);
+                if before.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(found, [1], "{select:?}");
+            assert!((2..50).contains(&pages), "each page looks at some: {pages}");
+        }
+    }
+}
+
+#[test]
 fn ended_tasks_move_to_the_file_of_their_day_and_old_days_are_dropped() {
     let mut subject = three_days();
     let mut reader = subject.store().reader().unwrap();
     maintain(subject.store(), second(3 * DAY_S));
     assert_eq!(day_files(&subject), ["2025-11-15.db", "2025-11-16.db", "2025-11-17.db"]);
     let listed = |reader: &mut Box<dyn crate::Reader>| -> Vec<u64> {
-        let query = PageQuery { rows: 100, ..PageQuery::default() };
-        reader.page(&query).unwrap().iter().map(|task| task.seq.0).collect()
+        let page = reader.page(&Select::default(), None, 100).unwrap();
+        page.tasks.iter().map(|task| task.seq.0).collect()
     };
     assert_eq!(listed(&mut reader), (1..=11).rev().collect::<Vec<_>>());
     maintain(subject.store(), second(31 * DAY_S));

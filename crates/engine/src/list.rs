@@ -1,0 +1,226 @@
+//! Lists of tasks by a filter, newest first, page by page.
+//!
+//! Decides where tasks are looked for. Open ones are walked in the memory of the loop, a slice at a time so that the loop
+//! is not held up; all others, and those that may wait in the store only, in the store. Either says how far it looked,
+//! and the filter is asked again once it is known where each task is.
+//!
+//! A page is the end of the list only if everything was looked at. When much is looked at for few that fit, the page
+//! ends early, empty perhaps, and says where the next one goes on: none is left out.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use divvy_store::{TaskPage, TaskRecord};
+use divvy_types::alike::normalise;
+use divvy_types::limits::PAGE_ROWS_MAX;
+use divvy_types::select::Candidate;
+use divvy_types::view::{DeadGroup, Page, TaskDetail, TaskSummary};
+use divvy_types::{
+    Name, Select, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, WorkflowId,
+};
+
+use crate::core::Core;
+use crate::handle::Handle;
+use crate::query::{detail, record_key};
+use crate::request::Error;
+
+/// Pages of a store, or slices of memory, that are looked at for one page of a list.
+const LOOKS_MAX: usize = 10;
+/// Open tasks that the loop looks at in one slice.
+const OPEN_SLICE: usize = 10_000;
+/// Dead letters that are read to form one page of groups.
+const DEAD_SCAN_MAX: usize = 20_000;
+
+/// Tasks of a page, and where the next one goes on.
+#[derive(Default)]
+struct Found {
+    tasks: Vec<(Seq, TaskDetail)>,
+    next: Option<Seq>,
+}
+
+impl Handle {
+    /// One page of the tasks that fit, newest first. `after` is what `next` of the page before said.
+    pub async fn tasks(
+        &self,
+        select: Select,
+        limit: usize,
+        after: Option<String>,
+    ) -> Result<Page<TaskSummary>, Error> {
+        let found = self.listed(select, limit, cursor(after)?).await?;
+        let items = found.tasks.into_iter().map(|(_, task)| task.summary).collect();
+        Ok(Page { items, next: found.next.map(|seq| seq.0.to_string()) })
+    }
+
+    /// Dead letters that fit, grouped by kind, class and normalised error, largest group first. A page is of so many
+    /// dead letters; those of a group may be on several pages.
+    pub async fn dead_groups(
+        &self,
+        select: Select,
+        after: Option<String>,
+    ) -> Result<Page<DeadGroup>, Error> {
+        let select = Select { state: vec![TaskState::Dead], ..select };
+        let mut groups: BTreeMap<(Name, &'static str, String), DeadGroup> = BTreeMap::new();
+        let (mut next, mut scanned) = (cursor(after)?, 0);
+        loop {
+            let found = self.listed(select.clone(), PAGE_ROWS_MAX, next).await?;
+            next = found.next;
+            // An empty page costs as much as one that has many.
+            scanned += found.tasks.len().max(PAGE_ROWS_MAX);
+            for task in found.tasks.into_iter().map(|(_, task)| task.summary) {
+                let Some(error) = task.error else { continue };
+                let text = normalise(&error.message);
+                let key = (task.kind.clone(), error.class.as_str(), text.clone());
+                let group = groups.entry(key).or_insert_with(|| DeadGroup {
+                    kind: task.kind,
+                    class: error.class,
+                    error: text,
+                    count: 0,
+                    sample: task.id,
+                });
+                group.count += 1;
+            }
+            if next.is_none() || scanned >= DEAD_SCAN_MAX {
+                break;
+            }
+        }
+        let mut items: Vec<DeadGroup> = groups.into_values().collect();
+        items.sort_by_key(|group| std::cmp::Reverse(group.count));
+        Ok(Page { items, next: next.map(|seq| seq.0.to_string()) })
+    }
+
+    async fn listed(
+        &self,
+        select: Select,
+        limit: usize,
+        mut before: Option<Seq>,
+    ) -> Result<Found, Error> {
+        let now = self.look(|core| core.now()).await?;
+        let (select, limit) = (select.at(now), limit.clamp(1, PAGE_ROWS_MAX));
+        let mut found = Found::default();
+        for _ in 0..LOOKS_MAX {
+            // One more than the page has tells that the page is not the last.
+            let page = self.candidates(&select, before, limit + 1).await?;
+            let present = self.present(page.tasks.iter().map(record_key).collect()).await?;
+            for (record, present) in page.tasks.into_iter().zip(present) {
+                let (seq, task) = (record.seq, detail(record, present, None));
+                let Ok(fits) = select.matches(&task);
+                found.tasks.extend(fits.then_some((seq, task)));
+            }
+            if found.tasks.len() > limit {
+                found.tasks.truncate(limit);
+                found.next = found.tasks.last().map(|(seq, _)| *seq);
+                return Ok(found);
+            }
+            before = page.searched_to;
+            if before.is_none() {
+                return Ok(found);
+            }
+        }
+        found.next = before;
+        Ok(found)
+    }
+
+    /// Tasks that may fit, from where they are found at the least cost.
+    async fn candidates(
+        &self,
+        select: &Select,
+        before: Option<Seq>,
+        rows: usize,
+    ) -> Result<TaskPage, Error> {
+        if select.is_open() {
+            let wanted = select.of_spec();
+            let known = self.look(move |core| open_keys(core, &wanted, before, rows)).await?;
+            if let Some((ids, searched_to)) = known {
+                let records = self
+                    .read(move |reader| {
+                        ids.into_iter().filter_map(|id| reader.find(id).transpose()).collect()
+                    })
+                    .await?;
+                let tasks: Vec<TaskRecord> = records;
+                return Ok(TaskPage { tasks, searched_to });
+            }
+        }
+        let select = select.clone();
+        self.read(move |reader| reader.page(&select, before, rows)).await
+    }
+}
+
+/// Where a page starts, as `next` of the page before said it.
+pub(crate) fn cursor(text: Option<String>) -> Result<Option<Seq>, Error> {
+    let read = |text: String| text.parse().map(Seq).map_err(|_| Error::BadCursor(text));
+    text.map(read).transpose()
+}
+
+/// Open tasks in memory that may fit, at most so many, and how far was looked. Nothing if some that may fit wait in the
+/// store only.
+fn open_keys(
+    core: &Core,
+    wanted: &Select,
+    before: Option<Seq>,
+    rows: usize,
+) -> Option<(Vec<TaskId>, Option<Seq>)> {
+    let scheduler = core.scheduler();
+    if wanted.state.contains(&TaskState::Ready) && scheduler.counts().spilled > 0 {
+        return None;
+    }
+    let (mut ids, mut last) = (Vec::new(), None);
+    for (looked_at, (seq, state, spec)) in scheduler.open_before(before).enumerate() {
+        if ids.len() == rows || looked_at == OPEN_SLICE {
+            return Some((ids, last));
+        }
+        last = Some(seq);
+        let Ok(fits) = wanted.matches(&OpenTask { state, spec });
+        ids.extend(fits.then_some(spec.id));
+    }
+    Some((ids, None))
+}
+
+/// An open task in memory, as [`Select::of_spec`] looks at it.
+struct OpenTask<'a> {
+    state: TaskState,
+    spec: &'a TaskSpec,
+}
+
+impl Candidate for OpenTask<'_> {
+    type Error = Infallible;
+
+    fn state(&self) -> Result<Option<TaskState>, Infallible> {
+        Ok(Some(self.state))
+    }
+
+    fn kind(&self) -> Result<&str, Infallible> {
+        Ok(&self.spec.kind)
+    }
+
+    fn queue(&self) -> Result<&str, Infallible> {
+        Ok(&self.spec.queue)
+    }
+
+    fn workflow(&self) -> Result<Option<WorkflowId>, Infallible> {
+        Ok(self.spec.workflow.as_ref().map(|workflow| workflow.id))
+    }
+
+    fn submitted_at(&self) -> Result<Timestamp, Infallible> {
+        Ok(Timestamp::default())
+    }
+
+    fn ended_at(&self) -> Result<Option<Timestamp>, Infallible> {
+        Ok(None)
+    }
+
+    fn worker(&self) -> Result<Option<Name>, Infallible> {
+        Ok(None)
+    }
+
+    fn error(&self) -> Result<Option<TaskError>, Infallible> {
+        Ok(None)
+    }
+
+    fn workflow_name(&self) -> Result<Option<Name>, Infallible> {
+        Ok(self.spec.workflow.as_ref().map(|workflow| workflow.name.clone()))
+    }
+
+    fn has_tag(&self, tag: &str) -> Result<bool, Infallible> {
+        Ok(self.spec.tags.iter().any(|found| found == tag))
+    }
+}
