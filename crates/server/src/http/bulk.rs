@@ -43,7 +43,7 @@ pub(crate) struct BulkBody {
 }
 
 /// All parts that are given must fit.
-#[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(rename = "BulkFilter")]
 struct Filter {
@@ -59,6 +59,19 @@ struct Filter {
     older_than_ms: Option<u64>,
 }
 
+impl Filter {
+    /// Whether it leaves anything out. A star alone fits every kind, and everything is older than nothing.
+    fn selects(&self) -> bool {
+        let Self { state, kind, queue, workflow, tag, older_than_ms } = self;
+        !state.is_empty()
+            || kind.as_ref().is_some_and(|kind| *kind != "*")
+            || queue.is_some()
+            || workflow.is_some()
+            || tag.is_some()
+            || older_than_ms.is_some_and(|ms| ms > 0)
+    }
+}
+
 /// Treats the tasks, or counts them.
 pub(crate) async fn treat(
     State(app): State<App>,
@@ -72,7 +85,7 @@ pub(crate) async fn treat(
 impl BulkBody {
     fn check(&self) -> Result<(), ApiError> {
         let filter = &self.filter;
-        if *filter == Filter::default() && !self.all {
+        if !filter.selects() && !self.all {
             let message = "nothing is selected; give a `filter` with `state`, `kind`, `queue`, `workflow`, `tag` \
                            or `older_than_ms`, or say \"all\": true";
             return Err(ApiError::new(StatusCode::BAD_REQUEST, "nothing_selected", message)
@@ -130,6 +143,8 @@ mod tests {
         for (text, field) in [
             (r#"{"action":"cancel"}"#, "filter"),
             (r#"{"action":"cancel","filter":{}}"#, "filter"),
+            (r#"{"action":"cancel","filter":{"kind":"*"}}"#, "filter"),
+            (r#"{"action":"cancel","filter":{"older_than_ms":0}}"#, "filter"),
             (r#"{"action":"cancel","filter":{"state":["done"]}}"#, "filter.state"),
             (r#"{"action":"retry","filter":{"state":["leased"]}}"#, "filter.state"),
             (r#"{"action":"drop","filter":{"state":["cancelled"]}}"#, "filter.state"),

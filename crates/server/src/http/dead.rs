@@ -233,7 +233,9 @@ impl Selection {
                 format!("lists {count}, at most {IDS_MAX}; send several requests"),
             ));
         }
-        let some = self.kind.is_some() || self.error.is_some() || self.class.is_some();
+        // A star alone fits everything, which has to be said.
+        let kind = self.kind.as_ref().is_some_and(|kind| *kind != "*");
+        let some = kind || self.error.is_some() || self.class.is_some();
         if !some && self.ids.is_none() && !self.all {
             let message =
                 "nothing is selected; give `kind`, `class`, `error` or `ids`, or say \"all\": true";
@@ -282,6 +284,8 @@ mod tests {
     #[test]
     fn an_empty_selection_is_refused() {
         assert!(Selection::default().check().is_err());
+        assert!(Selection { kind: Some("*".into()), ..Selection::default() }.check().is_err());
+        assert!(Selection { kind: Some("a*".into()), ..Selection::default() }.check().is_ok());
         assert!(Selection { all: true, ..Selection::default() }.check().is_ok());
         assert!(Selection { error: Some("x".into()), ..Selection::default() }.check().is_ok());
         assert!(
