@@ -343,6 +343,20 @@ impl Core {
         }
     }
 
+    /// Whether there is room in memory for what is new in a batch; who repeats one is answered in any case.
+    pub(crate) fn has_room_for(&mut self, specs: &[TaskSpec]) -> Result<bool, Error> {
+        if self.scheduler.has_room_for(specs.iter()) {
+            return Ok(true);
+        }
+        let mut new = Vec::new();
+        for spec in specs {
+            if !matches!(self.is_known(spec)?, Match::Same) {
+                new.push(spec);
+            }
+        }
+        Ok(self.scheduler.has_room_for(new.into_iter()))
+    }
+
     fn is_known(&mut self, spec: &TaskSpec) -> Result<Match, Error> {
         let same = |known: &TaskSpec| {
             if settings::is_same(known, spec) { Match::Same } else { Match::Other }

@@ -39,6 +39,7 @@ impl Core {
             lease_ms: options.lease_ms,
             window_tasks: options.window_tasks,
             window_bytes: options.window_bytes,
+            open_bytes: options.open_bytes,
             ..SchedulerOptions::default()
         });
         let mut core = Self::new(scheduler, store.reader()?, stats);

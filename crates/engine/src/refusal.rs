@@ -4,9 +4,12 @@ use divvy_types::Refusal;
 
 use crate::Error;
 
+/// When a caller whose tasks found no room in memory should try again.
+const MEMORY_FULL_RETRY_MS: u64 = 10_000;
+
 impl Error {
     /// All codes that such an error may have, besides those of a spec.
-    pub const CODES: [&str; 15] = [
+    pub const CODES: [&str; 16] = [
         "invalid_setting",
         "set_by_file",
         "no_such_setting",
@@ -19,6 +22,7 @@ impl Error {
         "conflict",
         "overloaded",
         "disk_full",
+        "memory_full",
         "stopping",
         "store_failed",
         "bad_cursor",
@@ -43,7 +47,7 @@ impl Refusal for Error {
             | Self::Conflict { .. }
             | Self::TooManySchedules
             | Self::SettingOwned { .. } => 409,
-            Self::Overloaded { .. } => 429,
+            Self::Overloaded { .. } | Self::MemoryFull => 429,
             Self::Stopping => 503,
             Self::DiskFull => 507,
             Self::Store(_) => 500,
@@ -62,6 +66,7 @@ impl Refusal for Error {
     fn retry_after_ms(&self) -> Option<u64> {
         match self {
             Self::Overloaded { retry_after_ms } => Some(*retry_after_ms),
+            Self::MemoryFull => Some(MEMORY_FULL_RETRY_MS),
             _ => None,
         }
     }
@@ -108,6 +113,10 @@ mod tests {
             assert_eq!(error.status(), status, "{error}");
             assert_eq!(error.retry_after_ms(), (status == 429).then_some(1_500), "{error}");
         }
+        assert_eq!(
+            (Error::MemoryFull.status(), Error::MemoryFull.retry_after_ms()),
+            (429, Some(10_000))
+        );
         let invalid = InvalidSetting { path: "a.b".into(), problem: "is 0".into() };
         assert_eq!(Error::Setting(invalid).field_name(), Some("a.b"));
     }

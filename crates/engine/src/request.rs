@@ -304,6 +304,12 @@ pub enum Error {
     /// No room for new tasks.
     #[error("the disk of the server is nearly full: no new tasks are taken; free some space")]
     DiskFull,
+    /// No room in memory for new tasks that cannot wait in the store.
+    #[error(
+        "tasks that wait for a time, a deadline or other tasks take all the memory that they may: no more of them are \
+         taken until some have ended; submit them later, or without run_at, deadline and after"
+    )]
+    MemoryFull,
     /// The engine stops.
     #[error("the server is stopping; try again when it is back")]
     Stopping,
@@ -332,6 +338,7 @@ impl Error {
             Self::Conflict { .. } => "conflict",
             Self::Overloaded { .. } => "overloaded",
             Self::DiskFull => "disk_full",
+            Self::MemoryFull => "memory_full",
             Self::Stopping => "stopping",
             Self::Store(_) => "store_failed",
             Self::BadCursor(_) => "bad_cursor",

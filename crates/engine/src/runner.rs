@@ -36,6 +36,8 @@ pub struct Options {
     pub window_tasks: usize,
     /// Payload of ready tasks kept in memory, in bytes.
     pub window_bytes: usize,
+    /// Bytes that tasks in memory may take before new ones are refused that could not wait in the store.
+    pub open_bytes: usize,
     /// Requests that may wait for the loop; more are told to slow down.
     pub channel: usize,
     /// Changes kept for watchers that are behind.
@@ -53,6 +55,7 @@ impl Default for Options {
             lease_ms: scheduler.lease_ms,
             window_tasks: scheduler.window_tasks,
             window_bytes: scheduler.window_bytes,
+            open_bytes: scheduler.open_bytes,
             channel: 1_024,
             changes: 16_384,
             readers: 4,

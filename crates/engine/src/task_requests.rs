@@ -28,6 +28,10 @@ impl Core {
             let _ = reply.send(Err(Error::DiskFull));
             return Ok(());
         }
+        if !self.has_room_for(&specs)? {
+            let _ = reply.send(Err(Error::MemoryFull));
+            return Ok(());
+        }
         if self.waits_for_workflow_facts(&specs, false) {
             self.deferred.push(Request::Submit { specs, options, reply });
             return Ok(());

@@ -2,7 +2,11 @@
 //!
 //! A body that is too large is read to its end without being kept (up to a bound): a server that answers and hangs
 //! up while the caller still sends makes most callers miss the answer.
+//!
+//! What arrives takes room from what all bodies have together ([`BodyRoom`]) piece by piece, as it comes, and keeps it
+//! until nobody holds the body any more. A large body is parsed on a thread that may be busy for a while.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -16,6 +20,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::de::SliceRead;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::ApiError;
 
@@ -23,6 +28,57 @@ use crate::error::ApiError;
 const BODY_WITHIN: Duration = Duration::from_secs(30);
 /// How much of a body that is too large is read before the caller is cut off, as a multiple of what is allowed.
 const DISCARD_FACTOR: usize = 2;
+
+/// Bytes of a body that is read into a form; only what is read in another way may be larger.
+const FORM_BYTES_MAX: usize = 2 << 20;
+/// Bytes that are parsed at once beside other requests.
+const PARSED_BESIDE_MAX: usize = 256 << 10;
+/// Bytes of a body that need no room, and for which room is taken at once then.
+const PIECE_BYTES: usize = 256 << 10;
+/// How long a body waits for room before its caller is told to slow down, and for how long then.
+const PATIENCE: Duration = Duration::from_secs(5);
+const RETRY_AFTER_MS: u64 = 1_000;
+
+/// Room for bodies that arrive or are being read, of all requests together; an extension of requests. Without it there
+/// is no common bound.
+#[derive(Clone, Debug)]
+pub struct BodyRoom {
+    pieces: Arc<Semaphore>,
+    patience: Duration,
+}
+
+impl BodyRoom {
+    /// Room for so many bytes.
+    pub fn new(bytes: usize) -> Self {
+        Self { pieces: Arc::new(Semaphore::new(bytes / PIECE_BYTES)), patience: PATIENCE }
+    }
+
+    async fn piece(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        let room = Arc::clone(&self.pieces).acquire_owned();
+        match tokio::time::timeout(self.patience, room).await {
+            Ok(Ok(piece)) => Ok(piece),
+            _ => Err(ApiError::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "overloaded",
+                "too many large bodies arrive at once; try again later",
+            )
+            .with_retry_after_ms(RETRY_AFTER_MS)),
+        }
+    }
+}
+
+/// A body and its room, which is given back with it.
+struct Housed {
+    bytes: BytesMut,
+    #[expect(dead_code, reason = "held for its drop")]
+    room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Housed {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
 
 /// Bytes that a body may have, where that is less than a message may have at all; see [`crate::Routes`].
 #[derive(Clone, Copy)]
@@ -45,24 +101,52 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        read_json(request).await.map(Self)
+        read_json(request, MESSAGE_BYTES_MAX).await.map(Self)
     }
 }
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+impl<T: DeserializeOwned + Send + 'static, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
-        let bytes = read_json(request).await?;
-        if bytes.is_empty() { parse(b"{}").map(Self) } else { parse(&bytes).map(Self) }
+        let bytes = read_json(request, FORM_BYTES_MAX).await?;
+        let bytes = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        apart(bytes, parse).await.map(Self)
     }
 }
 
-async fn read_json(request: Request) -> Result<Bytes, ApiError> {
+/// Reads the bytes of a body: at once if they are few, else on a thread that keeps nobody waiting.
+///
+/// # Errors
+/// Those of `read`, or if the server stops.
+pub async fn apart<T: Send + 'static>(
+    bytes: Bytes,
+    read: impl FnOnce(&[u8]) -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    if bytes.len() <= PARSED_BESIDE_MAX {
+        return read(&bytes);
+    }
+    let stopping = |_| {
+        let message = "the server stops; try again when it is back";
+        ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message)
+    };
+    tokio::task::spawn_blocking(move || read(&bytes)).await.map_err(stopping)?
+}
+
+/// Refuses a body that is larger than any form.
+///
+/// # Errors
+/// If it is.
+pub fn form(bytes: Bytes) -> Result<Bytes, ApiError> {
+    if bytes.len() > FORM_BYTES_MAX { Err(too_large(FORM_BYTES_MAX)) } else { Ok(bytes) }
+}
+
+async fn read_json(request: Request, max: usize) -> Result<Bytes, ApiError> {
     let is_json = is_json(request.headers());
     let declared = declared_length(request.headers());
-    let max = request.extensions().get::<BodyMax>().map_or(MESSAGE_BYTES_MAX, |max| max.0);
-    let read = read_whole(request.into_body(), declared, max);
+    let max = request.extensions().get::<BodyMax>().map_or(max, |own| own.0.min(max));
+    let room = request.extensions().get::<BodyRoom>().cloned();
+    let read = read_whole(request.into_body(), declared, max, room);
     let bytes = tokio::time::timeout(BODY_WITHIN, read).await.map_err(|_| {
         let message = format!("the body did not arrive within {} seconds", BODY_WITHIN.as_secs());
         ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", message)
@@ -148,9 +232,15 @@ fn declared_length(headers: &HeaderMap) -> usize {
     length.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-async fn read_whole(mut body: Body, declared: usize, max: usize) -> Result<Bytes, ApiError> {
+async fn read_whole(
+    mut body: Body,
+    declared: usize,
+    max: usize,
+    common: Option<BodyRoom>,
+) -> Result<Bytes, ApiError> {
     let mut kept = BytesMut::with_capacity(declared.min(64 << 10));
-    let mut seen = 0usize;
+    let mut room: Option<OwnedSemaphorePermit> = None;
+    let (mut seen, mut paid) = (0usize, PIECE_BYTES);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             ApiError::new(
@@ -165,16 +255,31 @@ async fn read_whole(mut body: Body, declared: usize, max: usize) -> Result<Bytes
             break;
         }
         if seen > max || declared > max {
-            kept = BytesMut::new();
-        } else {
-            kept.extend_from_slice(&data);
+            (kept, room) = (BytesMut::new(), None);
+            continue;
         }
+        while let Some(common) = common.as_ref().filter(|_| paid < seen) {
+            let piece = common.piece().await?;
+            match &mut room {
+                Some(room) => room.merge(piece),
+                None => room = Some(piece),
+            }
+            paid += PIECE_BYTES;
+        }
+        kept.extend_from_slice(&data);
     }
     if seen > max {
-        let message = format!("the body is larger than {max} bytes; send less at once");
-        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message));
+        return Err(too_large(max));
     }
-    Ok(kept.freeze())
+    Ok(match room {
+        Some(room) => Bytes::from_owner(Housed { bytes: kept, room }),
+        None => kept.freeze(),
+    })
+}
+
+fn too_large(max: usize) -> ApiError {
+    let message = format!("the body is larger than {max} bytes; send less at once");
+    ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
 }
 
 #[cfg(test)]
@@ -196,6 +301,27 @@ mod tests {
     struct Row {
         #[expect(dead_code, reason = "only read by serde")]
         name: String,
+    }
+
+    #[tokio::test]
+    async fn a_body_takes_room_while_it_is_held_and_gives_it_back() {
+        let common = BodyRoom { patience: Duration::from_millis(5), ..BodyRoom::new(1 << 20) };
+        let read = |bytes: usize, common: &BodyRoom| {
+            let body = Body::from(vec![b'x'; bytes]);
+            read_whole(body, bytes, 2 << 20, Some(common.clone()))
+        };
+        let small = read(PIECE_BYTES, &common).await.unwrap();
+        assert_eq!((small.len(), common.pieces.available_permits()), (PIECE_BYTES, 4));
+        let large = read(1 << 20, &common).await.unwrap();
+        let part = large.slice(..5);
+        drop(large);
+        assert_eq!(common.pieces.available_permits(), 1, "a part holds all of it");
+        let refused = read(1 << 20, &common).await.unwrap_err();
+        assert_eq!((refused.status().as_u16(), refused.code()), (429, "overloaded"));
+        drop(part);
+        assert_eq!(common.pieces.available_permits(), 4, "what was refused holds nothing either");
+        assert!(read((2 << 20) + 1, &common).await.is_err());
+        assert_eq!(common.pieces.available_permits(), 4);
     }
 
     fn refusal(text: &str) -> serde_json::Value {

@@ -13,7 +13,7 @@ use serde::Serialize;
 const PATH_SHOWN_MAX: usize = 256;
 
 /// The codes of the refusals that are made here.
-pub(crate) const CODES: [&str; 11] = [
+pub(crate) const CODES: [&str; 13] = [
     "body_broken",
     "body_timeout",
     "body_too_large",
@@ -24,6 +24,8 @@ pub(crate) const CODES: [&str; 11] = [
     "method_not_allowed",
     "no_such_file",
     "no_such_range",
+    "overloaded",
+    "stopping",
     "unsupported_media_type",
 ];
 

@@ -24,7 +24,7 @@ pub mod events;
 pub mod pages;
 pub mod range;
 
-pub use body::{JsonBody, JsonBytes, NoFields, parse};
+pub use body::{BodyRoom, JsonBody, JsonBytes, NoFields, apart, form, parse};
 pub use document::Document;
 pub use error::{ApiError, no_such_address};
 pub use operation::{Described, Gives, Operation, Takes};

@@ -185,14 +185,14 @@ impl<T: JsonSchema> Takes for Parameters<T> {
 impl<T: JsonSchema> Takes for JsonBody<T> {
     fn describe(operation: &mut Operation) {
         operation.takes_json::<T>();
-        operation.refuses(&[400, 408, 413, 415]);
+        operation.refuses(&[400, 408, 413, 415, 429, 503]);
     }
 }
 
 impl Takes for JsonBytes {
     fn describe(operation: &mut Operation) {
         operation.takes_json::<serde_json::Value>();
-        operation.refuses(&[400, 408, 413, 415]);
+        operation.refuses(&[400, 408, 413, 415, 429, 503]);
     }
 }
 

@@ -85,6 +85,9 @@ pub enum Error {
         /// Where the data given begins.
         found: u64,
     },
+    /// All bytes of an upload are here already.
+    #[error("upload {0} has ended: all its bytes are here, and the blob that they are")]
+    UploadEnded(UploadId),
     /// More bytes than the upload was said to have.
     #[error("more data than the {length} bytes that upload {id} was begun with")]
     UploadTooLong {
@@ -166,6 +169,7 @@ impl Error {
             Self::RecordTooLarge { .. } => "record_too_large",
             Self::UploadBusy(_) => "upload_busy",
             Self::WrongOffset { .. } => "wrong_offset",
+            Self::UploadEnded(_) => "upload_ended",
             Self::UploadTooLong { .. } => "upload_too_long",
             Self::UploadTooLarge { .. } => "upload_too_large",
             Self::MetadataTooLarge { .. } => "metadata_too_large",
@@ -179,7 +183,7 @@ impl Error {
 
 impl Error {
     /// All codes that such an error may have.
-    pub const CODES: [&str; 18] = [
+    pub const CODES: [&str; 19] = [
         "bad_blob_id",
         "bad_record_name",
         "bad_upload_id",
@@ -191,6 +195,7 @@ impl Error {
         "record_too_large",
         "upload_busy",
         "wrong_offset",
+        "upload_ended",
         "upload_too_long",
         "upload_too_large",
         "metadata_too_large",
@@ -210,7 +215,7 @@ impl Refusal for Error {
         match self {
             Self::BadBlobId(_) | Self::BadRecordName(_) | Self::BadUploadId(_) => 400,
             Self::NoBlob(_) | Self::NoUpload(_) => 404,
-            Self::WrongOffset { .. } => 409,
+            Self::WrongOffset { .. } | Self::UploadEnded(_) => 409,
             Self::BlobTooLarge { .. }
             | Self::RecordTooLarge { .. }
             | Self::UploadTooLarge { .. }

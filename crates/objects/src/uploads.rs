@@ -115,7 +115,11 @@ impl Uploads {
         let file = if_there(opened).map_err(Error::io("open", &path))?;
         let Some(file) = file else {
             let upload = self.upload(id)?;
-            return Err(Error::WrongOffset { id, expected: upload.offset, found: offset });
+            let expected = upload.offset;
+            return Err(match upload.blob {
+                Some(_) if expected == offset => Error::UploadEnded(id),
+                _ => Error::WrongOffset { id, expected, found: offset },
+            });
         };
         if file.try_lock().is_err() {
             return Err(Error::UploadBusy(id));

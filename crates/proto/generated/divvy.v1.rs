@@ -725,7 +725,7 @@ pub mod submit_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::CountingCodec::default();
             let path = http::uri::PathAndQuery::from_static("/divvy.v1.Submit/Submit");
             let mut req = request.into_request();
             req.extensions_mut().insert(GrpcMethod::new("divvy.v1.Submit", "Submit"));
@@ -747,7 +747,7 @@ pub mod submit_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::CountingCodec::default();
             let path = http::uri::PathAndQuery::from_static(
                 "/divvy.v1.Submit/SubmitStream",
             );
@@ -896,7 +896,7 @@ pub mod submit_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SubmitSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::CountingCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -942,7 +942,7 @@ pub mod submit_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SubmitStreamSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::CountingCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,
@@ -1093,7 +1093,7 @@ pub mod work_client {
                         format!("Service was not ready: {}", e.into()),
                     )
                 })?;
-            let codec = tonic_prost::ProstCodec::default();
+            let codec = crate::codec::CountingCodec::default();
             let path = http::uri::PathAndQuery::from_static("/divvy.v1.Work/Work");
             let mut req = request.into_streaming_request();
             req.extensions_mut().insert(GrpcMethod::new("divvy.v1.Work", "Work"));
@@ -1231,7 +1231,7 @@ pub mod work_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = WorkSvc(inner);
-                        let codec = tonic_prost::ProstCodec::default();
+                        let codec = crate::codec::CountingCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(
                                 accept_compression_encodings,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use divvy_types::limits::CHECKPOINT_BYTES_MAX;
 use divvy_types::payload::InvalidPayload;
-use divvy_types::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE};
+use divvy_types::spec::{DEFAULT_PRIORITY, DEFAULT_QUEUE, PRIORITY_MAX};
 use divvy_types::view::Upstream;
 use divvy_types::{Name, Payload, TaskId, TaskSpec, TaskState, Token};
 
@@ -60,10 +60,16 @@ pub fn granted_spec_from_wire(mut wire: v1::TaskSpec) -> Result<TaskSpec, WireEr
         payload: Payload::trusted(&wire.content_type, wire.payload),
         priority: match wire.priority {
             0 => DEFAULT_PRIORITY,
-            given => u8::try_from(given).unwrap_or(u8::MAX),
+            given => small("priority", given, PRIORITY_MAX)?,
         },
         terms: terms.into(),
     })
+}
+
+/// A number that must be small anyway; whether it is small enough is asked later.
+pub(crate) fn small(field: &'static str, given: u32, max: u8) -> Result<u8, WireError> {
+    u8::try_from(given)
+        .map_err(|_| WireError::new(field, format!("is {given}, expected at most {max}")))
 }
 
 /// Writes a spec; defaults are left out.
@@ -149,7 +155,8 @@ pub(crate) fn payload_from_wire(
     content_type: &str,
     data: Bytes,
 ) -> Result<Payload, WireError> {
-    Payload::new(content_type, data)
+    // A part of a message keeps all of it in memory, and this may be kept for long.
+    Payload::new(content_type, Bytes::copy_from_slice(&data))
         .map_err(|e: InvalidPayload| WireError::new(field, e.to_string()))
 }
 
@@ -160,6 +167,7 @@ pub(crate) fn content_type_to_wire(payload: &Payload) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use divvy_types::Timestamp;
 
     #[test]
     fn a_malformed_message_is_an_error_that_names_the_field() {
@@ -173,9 +181,33 @@ mod tests {
         wire.payload = Bytes::from_static(b"{");
         assert_eq!(spec_from_wire(wire.clone()).unwrap_err().field, "payload");
         wire.payload = Bytes::new();
-        wire.priority = 900;
-        assert!(spec_from_wire(wire).unwrap().validate().is_err());
+        wire.priority = u32::MAX;
+        assert_eq!(
+            spec_from_wire(wire.clone()).unwrap_err().to_string(),
+            "priority is 4294967295, expected at most 5"
+        );
+        wire.priority = 9;
+        assert!(spec_from_wire(wire.clone()).unwrap().validate().is_err());
+        for (run_at_us, deadline_us, field) in
+            [(u64::MAX, 0, "run_at_us"), (0, Timestamp::MAX.0 + 1, "deadline_us")]
+        {
+            let late = v1::TaskSpec { run_at_us, deadline_us, ..wire.clone() };
+            assert_eq!(spec_from_wire(late).unwrap_err().field, field);
+        }
+        let last = v1::TaskSpec { run_at_us: Timestamp::MAX.0, ..wire };
+        assert_eq!(spec_from_wire(last).unwrap().run_at, Some(Timestamp::MAX));
     }
+
+    #[test]
+    fn a_small_payload_does_not_keep_a_large_message() {
+        let message = Bytes::from(vec![b'7'; 1 << 20]);
+        let mut wire = spec_to_wire(&TaskSpec::new(TaskId(9), "noop"));
+        wire.payload = message.slice(..2);
+        let spec = spec_from_wire(wire).unwrap();
+        assert_eq!(spec.payload.data(), "77");
+        assert!(message.try_into_mut().is_ok(), "nobody else holds the message");
+    }
+
     #[test]
     fn a_checkpoint_survives_the_wire_and_one_that_is_too_large_does_not() {
         for data in [Payload::json("[3]").unwrap(), Payload::new("image/png", vec![1]).unwrap()] {

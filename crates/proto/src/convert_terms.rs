@@ -9,7 +9,7 @@ use divvy_types::{
     Timestamp, Unique, Workflow, WorkflowId, WorkflowRole,
 };
 
-use crate::convert::{WireError, task_id};
+use crate::convert::{WireError, small, task_id};
 use crate::convert_report::{class_from_wire, class_to_wire};
 use crate::v1;
 
@@ -25,8 +25,8 @@ pub(crate) fn terms_from_wire(wire: &mut v1::TaskSpec) -> Result<Terms, WireErro
         needs: names(std::mem::take(&mut wire.needs)),
         matching: matching_from_wire(wire.matching)?,
         after: after.collect::<Result<_, WireError>>()?,
-        run_at: time(wire.run_at_us),
-        deadline: time(wire.deadline_us),
+        run_at: time("run_at_us", wire.run_at_us)?,
+        deadline: time("deadline_us", wire.deadline_us)?,
         timeout_ms: (wire.timeout_ms != 0).then_some(wire.timeout_ms),
         retry: wire.retry.take().map(retry_from_wire).transpose()?.unwrap_or_default(),
         workflow: wire.workflow.take().map(workflow_from_wire).transpose()?.map(Box::new),
@@ -97,8 +97,13 @@ fn text(name: &Option<Name>) -> String {
 }
 
 /// A time that has no text form could not be told to people, nor be compared after it was stored.
-fn time(micros: u64) -> Option<Timestamp> {
-    (micros != 0).then_some(Timestamp(micros).min(Timestamp::MAX))
+fn time(field: &'static str, micros: u64) -> Result<Option<Timestamp>, WireError> {
+    if micros > Timestamp::MAX.0 {
+        let problem =
+            format!("is {micros}, at most {}, which is in the year 9999", Timestamp::MAX.0);
+        return Err(WireError::new(field, problem));
+    }
+    Ok((micros != 0).then_some(Timestamp(micros)))
 }
 
 fn names(list: Vec<String>) -> Vec<Name> {
@@ -165,7 +170,7 @@ fn retry_from_wire(wire: v1::RetryPolicy) -> Result<RetryPolicy, WireError> {
         limit: wire.limit,
         base_ms: wire.base_ms,
         cap_ms: wire.cap_ms,
-        jitter_percent: u8::try_from(wire.jitter_percent).unwrap_or(u8::MAX),
+        jitter_percent: small("retry.jitter_percent", wire.jitter_percent, 100)?,
         rules: wire.rules.into_iter().map(rule).collect::<Result<_, WireError>>()?,
     })
 }

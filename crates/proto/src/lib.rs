@@ -1,14 +1,17 @@
 //! The wire: protobuf messages, gRPC services, and their conversion to and from [`divvy_types`].
 //!
 //! The only crate that knows prost. What arrives is checked here for form (16-byte ids, known enum values, JSON
-//! that is JSON); whether a spec is acceptable is decided by [`divvy_types::spec`].
+//! that is JSON); whether a spec is acceptable is decided by [`divvy_types::spec`]. Before a message is read at all,
+//! [`lists`] counts what would be built from it.
 //!
 //! **Invariant:** a conversion never panics on input.
 
+pub mod codec;
 mod convert;
 mod convert_report;
 mod convert_submitted;
 mod convert_terms;
+pub mod lists;
 
 pub use convert::{
     WireError, checkpoint_from_wire, checkpoint_to_wire, granted_spec_from_wire, saved_from_wire,

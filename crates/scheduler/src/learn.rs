@@ -50,9 +50,13 @@ pub(crate) struct Learning {
     kinds: Vec<Kind>,
     free_kinds: Vec<u32>,
     by_kind: BTreeMap<Name, u32>,
+    /// How many kinds have no class.
+    idle_kinds: usize,
     names: Vec<Known>,
     free_names: Vec<u32>,
     by_name: BTreeMap<Name, u32>,
+    /// How many names are not connected.
+    idle_names: usize,
     pairs: usize,
     forgettings: u64,
     /// Counts uses, to know what was idle longest.
@@ -104,9 +108,14 @@ impl Learning {
     pub(crate) fn use_kind(&mut self, name: &Name) -> u32 {
         self.clock += 1;
         let index = match self.by_kind.get(name) {
-            Some(index) => *index,
+            Some(index) => {
+                self.idle_kinds -= usize::from(self.kinds[*index as usize].classes == 0);
+                *index
+            }
             None => {
-                self.forget_kinds();
+                if self.is_time_to_forget_kinds() {
+                    self.forget_kinds();
+                }
                 let index = self.free_kinds.pop().unwrap_or_else(|| {
                     self.kinds.push(Kind::default());
                     self.kinds.len() as u32 - 1
@@ -123,14 +132,20 @@ impl Learning {
     }
 
     pub(crate) fn leave_kind(&mut self, index: u32) {
-        self.kinds[index as usize].classes -= 1;
+        let kind = &mut self.kinds[index as usize];
+        kind.classes -= 1;
+        self.idle_kinds += usize::from(kind.classes == 0);
     }
 
-    /// Makes room for a kind: the half of those without a class that was idle longer goes.
+    /// Whether there are too many kinds. To forget goes through all of them, so it must be worth it: where most have
+    /// classes, and so cannot be forgotten, every new one would go through all in vain.
+    fn is_time_to_forget_kinds(&self) -> bool {
+        let kinds = self.by_kind.len();
+        kinds >= KINDS_MAX && self.idle_kinds > kinds / 4
+    }
+
+    /// Makes room for kinds: the half of those without a class that was idle longer goes.
     fn forget_kinds(&mut self) {
-        if self.by_kind.len() < KINDS_MAX {
-            return;
-        }
         let mut idle: Vec<(u64, u32)> = self
             .by_kind
             .values()
@@ -139,6 +154,7 @@ impl Learning {
             .collect();
         idle.sort_unstable();
         idle.truncate(idle.len().div_ceil(2));
+        self.idle_kinds -= idle.len();
         let mut gone: Vec<u32> = idle.into_iter().map(|(_, index)| index).collect();
         gone.sort_unstable();
         for known in &mut self.names {
@@ -162,7 +178,10 @@ impl Learning {
     pub(crate) fn meet(&mut self, name: &Name) -> u32 {
         self.clock += 1;
         let index = match self.by_name.get(name) {
-            Some(index) => *index,
+            Some(index) => {
+                self.idle_names -= usize::from(self.names[*index as usize].connections == 0);
+                *index
+            }
             None => {
                 if self.by_name.len() >= NAMES_MAX {
                     self.forget_names();
@@ -188,10 +207,14 @@ impl Learning {
         let known = &mut self.names[index as usize];
         known.connections -= 1;
         known.used = self.clock;
+        self.idle_names += usize::from(known.connections == 0);
     }
 
     /// Forgets an eighth of the names that are not connected, those that were idle longest; at least one.
     fn forget_names(&mut self) {
+        if self.idle_names == 0 {
+            return;
+        }
         let mut idle: Vec<(u64, u32)> = self
             .by_name
             .values()
@@ -200,6 +223,7 @@ impl Learning {
             .collect();
         idle.sort_unstable();
         idle.truncate(idle.len().div_ceil(8));
+        self.idle_names -= idle.len();
         self.forgettings += u64::from(!idle.is_empty());
         for (_, index) in idle {
             let known = std::mem::take(&mut self.names[index as usize]);
@@ -445,6 +469,31 @@ mod tests {
         }
         assert!(learning.by_kind.len() <= KINDS_MAX && learning.pairs <= PAIRS_MAX);
         assert_eq!(learning.by_kind["kept"], kept);
+    }
+
+    #[test]
+    fn kinds_in_use_are_not_searched_in_vain() {
+        let mut learning = Learning::default();
+        let mut kinds = Vec::new();
+        for number in 0..3 * KINDS_MAX {
+            assert!(!learning.is_time_to_forget_kinds(), "none of {number} kinds is idle");
+            kinds.push(learning.use_kind(&Name::from(format!("k{number}"))));
+        }
+        for kind in kinds {
+            learning.leave_kind(kind);
+        }
+        assert!(learning.is_time_to_forget_kinds());
+        // Each time half of what is idle goes, so that searches are rare.
+        let mut searches = 0;
+        for number in 0..4 * KINDS_MAX {
+            searches += usize::from(learning.is_time_to_forget_kinds());
+            let kind = learning.use_kind(&Name::from(format!("n{number}")));
+            learning.leave_kind(kind);
+        }
+        assert!(searches < 20, "{searches}");
+        assert!(learning.by_kind.len() <= KINDS_MAX);
+        let idle = learning.kinds.iter().filter(|kind| !kind.name.is_empty() && kind.classes == 0);
+        assert_eq!(learning.idle_kinds, idle.count());
     }
 
     #[test]

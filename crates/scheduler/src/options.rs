@@ -19,6 +19,9 @@ pub struct Options {
     pub window_tasks: usize,
     /// Bytes of payload of ready tasks that are kept in memory.
     pub window_bytes: usize,
+    /// Bytes that tasks in memory may take before new ones are refused that could not wait in the store: those that
+    /// wait for a time, a deadline or other tasks.
+    pub open_bytes: usize,
     /// Tasks that are fetched from the store at once for a lane.
     pub lane_load_rows: usize,
     /// Ready tasks that every lane may keep in memory even when the window is full, so that a backlog that nobody
@@ -39,6 +42,7 @@ impl Default for Options {
             give_up_pause_ms: 1_000,
             window_tasks: 500_000,
             window_bytes: 256 << 20,
+            open_bytes: 1 << 30,
             lane_load_rows: 2_000,
             lane_floor_rows: 32,
             timers_per_step: 10_000,

@@ -16,7 +16,8 @@ use divvy_types::{
 };
 
 use crate::settle::{Ended, cause};
-use crate::workflows::End;
+use crate::table::bytes_of;
+use crate::workflows::{End, called_back_by};
 use crate::{Action, RecoveredTask, Scheduler};
 
 /// A lane with tasks in the store.
@@ -50,6 +51,28 @@ impl Scheduler {
         let stream = self.stream_of(spec, class, now);
         let stream = self.streams.get(stream);
         stream.spilled || (full && stream.live >= self.options.lane_floor_rows.max(1))
+    }
+
+    /// Whether there is room in memory for tasks that are submitted now. What is ready at once can wait in the store,
+    /// and needs none.
+    pub fn has_room_for<'a>(&self, specs: impl Iterator<Item = &'a TaskSpec>) -> bool {
+        let mut left = self.options.open_bytes.saturating_sub(self.tasks.bytes());
+        for spec in specs.filter(|spec| self.must_stay(spec)) {
+            match left.checked_sub(bytes_of(spec)) {
+                Some(less) => left = less,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether a new task stays in memory until it runs.
+    fn must_stay(&self, spec: &TaskSpec) -> bool {
+        spec.deadline.is_some()
+            || spec.run_at.is_some_and(|due| due > self.now)
+            || !spec.after.is_empty()
+            || !spec.after_groups.is_empty()
+            || called_back_by(spec, None).is_some()
     }
 
     /// Notes that a task of this lane was recorded as spilled.

@@ -13,6 +13,11 @@ pub(crate) type Row = u32;
 /// Stands for no worker.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
+/// What a task takes besides its payload and its edges.
+const TASK_BYTES: usize = 400;
+/// What an edge takes: in the spec, in the task and in the one that it waits for.
+const EDGE_BYTES: usize = 64;
+
 /// One open task.
 #[derive(Debug)]
 pub(crate) struct Task {
@@ -119,6 +124,12 @@ impl Task {
     }
 }
 
+/// What a task takes in memory; an estimate.
+pub(crate) fn bytes_of(spec: &TaskSpec) -> usize {
+    let edges = spec.after.len() + spec.after_groups.len();
+    TASK_BYTES + spec.payload.data().len() + edges * EDGE_BYTES
+}
+
 /// The index of the band of a priority, lowest first.
 pub(crate) fn band_of(priority: u8) -> usize {
     usize::from(priority.clamp(1, 5)) - 1
@@ -130,6 +141,8 @@ pub(crate) struct Tasks {
     rows: Vec<Option<Task>>,
     free: Vec<Row>,
     pages: Pages,
+    /// What they take in memory, as far as it depends on what was submitted.
+    bytes: usize,
 }
 
 impl Tasks {
@@ -137,9 +150,15 @@ impl Tasks {
         self.rows.len() - self.free.len()
     }
 
+    /// What all of them take in memory; an estimate.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     #[inline]
     pub(crate) fn insert(&mut self, task: Task) -> Row {
         let seq = task.seq;
+        self.bytes += bytes_of(&task.spec);
         let row = match self.free.pop() {
             Some(row) => {
                 self.rows[row as usize] = Some(task);
@@ -175,6 +194,7 @@ impl Tasks {
         let task = self.rows[row as usize].take().expect("a row in use");
         self.free.push(row);
         self.pages.remove(task.seq);
+        self.bytes -= bytes_of(&task.spec);
         task
     }
 

@@ -17,6 +17,8 @@ use divvy_http::ApiError;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 
+use crate::door;
+use crate::guesses::Guesses;
 use crate::http::error::to_grpc;
 use crate::http::sign_in;
 use crate::options::Options;
@@ -27,7 +29,7 @@ use crate::session::Sessions;
 pub(crate) struct LocalAddress(pub(crate) IpAddr);
 
 /// Addresses that say nothing but that the server is there, or let people in.
-const OPEN_PATHS: [&str; 4] = ["/healthz", "/readyz", "/sign-in", "/sign-out"];
+pub(crate) const OPEN_PATHS: [&str; 4] = ["/healthz", "/readyz", "/sign-in", "/sign-out"];
 
 /// Sent with every answer that is not gRPC. The page sets a wider policy of its own.
 const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
@@ -49,6 +51,7 @@ struct RuleSet {
     listen: IpAddr,
     allowed_hosts: Vec<String>,
     sessions: Sessions,
+    guesses: Guesses,
 }
 
 impl Rules {
@@ -60,6 +63,7 @@ impl Rules {
             listen: address.ip(),
             allowed_hosts,
             sessions: Sessions::new(address),
+            guesses: Guesses::default(),
         }))
     }
 
@@ -75,9 +79,17 @@ impl Rules {
             .then(|| self.0.sessions.cookie(expected, is_secure))
     }
 
-    /// A cookie that ends a session.
-    pub(crate) fn sign_out(&self) -> String {
+    /// Ends the session of a request; gives the cookie that takes its place.
+    pub(crate) fn sign_out(&self, headers: &HeaderMap) -> String {
+        if let Some(token) = &self.0.token {
+            self.0.sessions.end(headers, token);
+        }
         self.0.sessions.farewell()
+    }
+
+    /// How often tokens were guessed.
+    pub(crate) fn guesses(&self) -> &Guesses {
+        &self.0.guesses
     }
 
     fn check(&self, request: &Request) -> Result<(), ApiError> {
@@ -110,7 +122,7 @@ impl Rules {
             Some(foreign) => Err(forbidden(
                 "host_not_allowed",
                 &format!(
-                    "host `{}` is not a name of this server; ask for the address that it listens on, or allow the name: --allowed-host",
+                    "host `{}` is not a name of this server; ask for the address that it listens on, or allow the name: --allowed-hosts",
                     foreign.chars().take(128).collect::<String>(),
                 ),
             )),
@@ -167,8 +179,11 @@ pub(crate) async fn admit(State(rules): State<Rules>, request: Request, next: Ne
     let is_grpc = is_grpc(request.headers());
     let is_page = is_page(&request);
     let uri = request.uri().clone();
-    let response = match rules.check(&request) {
-        Ok(()) => next.run(request).await,
+    let response = match rules.guesses().of_request(&request, || rules.check(&request)) {
+        Ok(()) => {
+            door::let_in(&request);
+            next.run(request).await
+        }
         Err(error) if is_grpc => return to_grpc(&error).into_http(),
         Err(error) if is_page && error.status() == StatusCode::UNAUTHORIZED => sign_in::ask(&uri),
         Err(error) => error.into_response(),

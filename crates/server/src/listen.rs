@@ -1,7 +1,7 @@
 //! The listener: accepts connections, speaks HTTP/1.1 and HTTP/2 on the same port, and winds down.
 //!
-//! Does not know any route. Limits here protect the process from connections: how many, how long a silent one is
-//! borne, how large headers may be. Limits on bodies are with those who read them.
+//! Does not know any route. Limits here protect the process from connections: how large headers may be, and with
+//! `door` how many there may be and how long a silent one is borne. Limits on bodies are with those who read them.
 
 use std::convert::Infallible;
 use std::io;
@@ -11,44 +11,51 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::{IntoResponse as _, Response};
 use divvy_engine::Handle;
+use divvy_http::ApiError;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use http::StatusCode;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
 use crate::app::App;
+use crate::door::{Door, Room, SILENCE_MAX, Visit};
+use crate::files;
 use crate::guard::LocalAddress;
 use crate::objects::Stored;
 use crate::options::{Error, Options};
+use crate::quiet::Quiet;
 use crate::router;
 
-/// Connections at once; more wait in the kernel's backlog.
-const CONNECTIONS_MAX: usize = 20_000;
 /// Connections that the kernel keeps for us.
 const BACKLOG: u32 = 4_096;
 /// Streams of one HTTP/2 connection: many workers may share one.
 const STREAMS_MAX: u32 = 20_000;
-/// How long a connection may take to say something, and an HTTP/1.1 request to send its headers.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
-/// Bytes of all headers of one request.
+/// How long an HTTP/1.1 request may take to send its headers.
+const HEADERS_WITHIN: Duration = SILENCE_MAX;
+/// Bytes of the address and all headers of one request.
 const HEADER_BYTES_MAX: u32 = 32 << 10;
 /// Bytes that HTTP/1.1 reads at once; must be larger than the headers.
-const READ_BUFFER_BYTES: usize = 256 << 10;
+const READ_BUFFER_BYTES: usize = 128 << 10;
 /// Bytes of one HTTP/2 stream that may be under way to us.
 const STREAM_WINDOW: u32 = 4 << 20;
 /// Bytes of one HTTP/2 connection that may be under way to us.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 /// How often a quiet HTTP/2 connection is probed, and how long the answer may take.
 const PROBE: Duration = Duration::from_secs(20);
+/// When the kernel asks a quiet peer whether it is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// How long requests in flight may take when the server stops.
 const WIND_DOWN: Duration = Duration::from_secs(10);
 /// The rest after a failed accept, which is mostly a lack of file descriptors.
@@ -141,31 +148,31 @@ impl Server {
         let app = self.app;
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let room = Room::for_files(self.options.files.unwrap_or_else(files::raise));
+        let places = Arc::new(Semaphore::new(room.connections));
+        let door = Door::new(room, SILENCE_MAX);
+        let mut failures = Quiet::default();
         let mut connections = JoinSet::new();
         let builder = connection_builder();
-        tracing::info!(address = %self.address, "listening");
+        tracing::info!(address = %self.address, connections_max = room.connections, "listening");
         loop {
             let accepted = tokio::select! {
                 () = shutdown.cancelled() => break,
-                accepted = accept(&self.listener, &places) => accepted,
+                accepted = accept(&self.listener, &places, &door) => accepted,
             };
             while connections.try_join_next().is_some() {}
-            let (stream, place) = match accepted {
+            let (stream, visit, place) = match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection; if files ran out, raise the limit: ulimit -n");
+                    if let Some(count) = failures.count() {
+                        tracing::warn!(%error, count, "cannot accept connections; if files ran out, raise the limit: ulimit -n");
+                    }
+                    door.show_out_oldest();
                     tokio::time::sleep(ACCEPT_REST).await;
                     continue;
                 }
             };
-            let serving = serve(
-                stream,
-                builder.clone(),
-                router.clone(),
-                graceful.watcher(),
-                shutdown.clone(),
-            );
+            let serving = serve(stream, visit, builder.clone(), router.clone(), graceful.watcher());
             let app = app.clone();
             connections.spawn(async move {
                 app.connections.fetch_add(1, Relaxed);
@@ -192,17 +199,26 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     // A restarted server must not wait for the old one's connections to be forgotten by the kernel.
     #[cfg(unix)]
     socket.set_reuseaddr(true)?;
+    // What is accepted has the settings of the socket that listens.
+    let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE).with_interval(PROBE);
+    SockRef::from(&socket).set_tcp_keepalive(&keep_alive)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
+/// The next connection, with its place. Waits if there is none left; who stands at the door makes room.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    door: &Door,
+) -> io::Result<(TcpStream, Visit, OwnedSemaphorePermit)> {
+    door.room().await;
+    if places.available_permits() == 0 {
+        door.show_out_oldest();
+    }
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
-    Ok((stream, place))
+    let (stream, peer) = listener.accept().await?;
+    Ok((stream, door.enter(peer.ip()), place))
 }
 
 fn connection_builder() -> Builder<TokioExecutor> {
@@ -226,32 +242,81 @@ fn connection_builder() -> Builder<TokioExecutor> {
 
 async fn serve(
     stream: TcpStream,
+    visit: Visit,
     builder: Builder<TokioExecutor>,
     router: Router,
     watcher: Watcher,
-    shutdown: CancellationToken,
 ) {
     let Ok(local) = stream.local_addr() else { return };
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot switch off delays of small packets");
     }
-    // The protocol is told by the first bytes, and nothing else limits how long they may take.
-    let mut byte = [0];
-    let first = tokio::time::timeout(HEADERS_WITHIN, stream.peek(&mut byte));
-    tokio::select! {
-        () = shutdown.cancelled() => return,
-        first = first => if !matches!(first, Ok(Ok(1..))) { return },
-    }
+    let guest = visit.guest();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        guest.asks();
         request.extensions_mut().insert(LocalAddress(local.ip()));
-        let mut router = router.clone();
+        request.extensions_mut().insert(guest.clone());
+        let router = has_small_head(&request).then(|| router.clone());
         async move {
+            let Some(mut router) = router else { return Ok(head_too_large()) };
             let Ok(response) = router.call(request).await;
             Ok::<_, Infallible>(response)
         }
     });
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = watcher.watch(connection).await {
-        tracing::debug!(error = %error, "a connection ended badly");
+    let connection = watcher.watch(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        ended = connection => if let Err(error) = ended {
+            tracing::debug!(error = %error, "a connection ended badly");
+        },
+        () = visit.over() => tracing::debug!("a connection was not let in for too long"),
+    }
+}
+
+/// Whether address and headers are within their bound; only HTTP/2 checks that by itself.
+fn has_small_head(request: &hyper::Request<Incoming>) -> bool {
+    let headers = request.headers().iter();
+    let headers: usize = headers.map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let address = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
+    headers + address <= HEADER_BYTES_MAX as usize
+}
+
+fn head_too_large() -> Response {
+    let message = format!("the headers are larger than {HEADER_BYTES_MAX} bytes; send fewer");
+    ApiError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", message)
+        .into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn half_a_word_does_not_keep_a_connection_open() {
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let places = Arc::new(Semaphore::new(8));
+        let door = Door::new(Room::for_files(64), Duration::from_millis(50));
+        let graceful = GracefulShutdown::new();
+        let beginnings: [&[u8]; 5] = [
+            b"",
+            b"P",
+            b"PRI * HTT",
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0",
+            b"POST /sign-in HTTP/1.1\r\nHost: localhost\r\n",
+        ];
+        for beginning in beginnings {
+            let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+            caller.write_all(beginning).await.unwrap();
+            let (stream, visit, _place) = accept(&listener, &places, &door).await.unwrap();
+            let serving =
+                serve(stream, visit, connection_builder(), Router::new(), graceful.watcher());
+            let patience = Duration::from_secs(5);
+            let ended = tokio::time::timeout(patience, serving).await;
+            assert!(ended.is_ok(), "{beginning:?} keeps its connection");
+            // Whatever was said before it, the end has come.
+            let _ =
+                tokio::time::timeout(patience, caller.read_to_end(&mut Vec::new())).await.unwrap();
+        }
     }
 }

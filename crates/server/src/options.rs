@@ -19,6 +19,9 @@ pub struct Options {
     /// Host names by which callers may address the server, besides loopback names and the listen address.
     /// Each is `name` (any port) or `name:port`.
     pub allowed_hosts: Vec<String>,
+    /// Files that the process may open, from which follows how many connections there may be; without it, as many as
+    /// the operating system allows, which the server asks for.
+    pub files: Option<u64>,
     /// How long a silent worker keeps its leases, as workers are told: the `lease_ms` of the engine.
     pub lease_ms: u64,
     /// The settings file that someone watches for this server, as the API shows it.
@@ -43,6 +46,7 @@ impl Options {
             listen,
             token: None,
             allowed_hosts: Vec::new(),
+            files: None,
             lease_ms: divvy_engine::Options::default().lease_ms,
             settings_file: SettingsFile::default(),
             objects: None,

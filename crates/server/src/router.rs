@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use ::http::HeaderValue;
 use axum::response::Response;
 use axum::{Extension, Router, middleware};
-use divvy_http::{Mounted, Route, Routes, delete, get, head, options, patch, post, put};
+use divvy_http::{BodyRoom, Mounted, Route, Routes, delete, get, head, options, patch, post, put};
 use divvy_objects::{BlobId, RecordName};
 use divvy_types::limits::{LIMIT_LEN_MAX, QUEUE_LEN_MAX, SCHEDULE_NAME_LEN_MAX};
 use divvy_types::schedule::Schedule;
@@ -24,12 +24,16 @@ use crate::http::{
 use crate::options::Options;
 use divvy_types::limits::WORKER_NAME_LEN_MAX;
 
+/// Bytes of all JSON bodies together that arrive or are being read.
+const ARRIVING_BYTES_MAX: usize = 128 << 20;
+
 /// Everything on one router, behind the guard.
 pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router {
     let rules = Rules::new(options, address);
     let http = own(app, rules.clone(), &options.mounted);
     let http = options.mounted.iter().fold(http, |http, mounted| http.merge(mounted.router()));
     http.fallback(error::no_such_address)
+        .layer(Extension(BodyRoom::new(ARRIVING_BYTES_MAX)))
         .layer(middleware::from_fn_with_state(rules, guard::admit))
         .layer(middleware::map_response(mark))
 }
@@ -66,6 +70,7 @@ async fn mark(mut response: Response) -> Response {
 fn codes() -> Vec<&'static str> {
     let own = [
         "disk_error",
+        "headers_too_large",
         "host_not_allowed",
         "invalid_body",
         "no_objects",
@@ -75,6 +80,7 @@ fn codes() -> Vec<&'static str> {
         "nothing_selected",
         "origin_not_allowed",
         "record_changed",
+        "too_many_guesses",
         "tus_version",
         "unauthorized",
     ];
@@ -109,9 +115,9 @@ fn pages() -> Vec<Route<App>> {
         post("/sign-in", sign_in::enter)
             .summary("Show the token once; the cookie of the answer takes its place")
             .takes_media("application/x-www-form-urlencoded")
-            .answers([303, 401])
+            .answers([303, 401, 429])
             .gives_media(HTML)
-            .refuses([400, 413]),
+            .refuses([400, 408, 413]),
         post("/sign-out", sign_in::leave).summary("End the session of this browser").answers([303]),
         get("/healthz", health::alive).summary("Whether the process lives"),
         get("/readyz", health::ready).summary("Whether the engine takes requests"),

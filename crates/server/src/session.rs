@@ -2,9 +2,11 @@
 //!
 //! Whoever signs in with the token gets a cookie: when it ends, and a keyed hash of that and the token. The key is made
 //! when the server starts and never leaves it, so the cookie says nothing about the token, cannot be made by others, and
-//! is worth nothing after a restart. Nothing is kept for a session.
+//! is worth nothing after a restart. Nothing is kept for a session, but for one that was ended before its time.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::header::{COOKIE, HeaderMap};
@@ -12,9 +14,14 @@ use http::header::{COOKIE, HeaderMap};
 /// How long a session lasts.
 const LASTS_S: u64 = 7 * 24 * 60 * 60;
 
+/// Sessions that are remembered as ended; only who knows the token can make one.
+const ENDED_MAX: usize = 10_000;
+
 /// Makes and checks cookies.
 pub(crate) struct Sessions {
     key: [u8; 32],
+    /// Hashes of sessions that were ended, and when they would have been over.
+    ended: Mutex<BTreeMap<[u8; 32], u64>>,
     /// Names the port too: a browser gives one machine's cookies to all its ports.
     name: String,
 }
@@ -29,6 +36,7 @@ impl Sessions {
         }
         Self {
             key: *hasher.finalize().as_bytes(),
+            ended: Mutex::default(),
             name: format!("divvy_session_{}", address.port()),
         }
     }
@@ -54,15 +62,33 @@ impl Sessions {
         self.admits_at(headers, token, now())
     }
 
+    /// Ends the session of a request, whoever else has its cookie.
+    pub(crate) fn end(&self, headers: &HeaderMap, token: &str) {
+        let now = now();
+        let Some((hash, ends)) = self.session(headers, token, now) else { return };
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.retain(|_, ends| now < *ends);
+        if ended.len() < ENDED_MAX {
+            ended.insert(*hash.as_bytes(), ends);
+        }
+    }
+
     fn admits_at(&self, headers: &HeaderMap, token: &str, now: u64) -> bool {
+        let Some((hash, _)) = self.session(headers, token, now) else { return false };
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        !ended.contains_key(hash.as_bytes())
+    }
+
+    /// The session of a request, by its hash, and when it is over.
+    fn session(&self, headers: &HeaderMap, token: &str, now: u64) -> Option<(blake3::Hash, u64)> {
         let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
-        lines.flat_map(|line| line.split(';')).any(|cookie| {
-            let Some((name, value)) = cookie.trim().split_once('=') else { return false };
-            let Some((ends, hash)) = value.split_once('.') else { return false };
-            let Ok(ends) = ends.parse::<u64>() else { return false };
-            let Ok(hash) = blake3::Hash::from_hex(hash) else { return false };
+        lines.flat_map(|line| line.split(';')).find_map(|cookie| {
+            let (name, value) = cookie.trim().split_once('=')?;
+            let (ends, hash) = value.split_once('.')?;
+            let (ends, hash) = (ends.parse().ok()?, blake3::Hash::from_hex(hash).ok()?);
             // Hashes are compared in constant time.
-            name == self.name && now < ends && hash == self.hash(token, ends)
+            let is_ours = name == self.name && now < ends && hash == self.hash(token, ends);
+            is_ours.then_some((hash, ends))
         })
     }
 
@@ -115,5 +141,9 @@ mod tests {
         ] {
             assert!(!sessions.admits(&with(&bad), "secret"), "{bad}");
         }
+        sessions.end(&with(&format!("{name}={later}.{hash}")), "secret");
+        assert!(sessions.admits(&headers, "secret"), "only the session itself can be ended");
+        sessions.end(&headers, "secret");
+        assert!(!sessions.admits(&headers, "secret"));
     }
 }

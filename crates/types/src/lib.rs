@@ -10,6 +10,7 @@
 //! **Invariant:** nothing here reads a clock, draws a random number, opens a file or starts a thread.
 
 pub mod alike;
+pub mod bounded;
 pub mod cut;
 pub mod fact;
 pub mod flat;

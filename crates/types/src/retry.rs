@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bounded;
 use crate::limits::*;
 use crate::spec::SpecError;
 use crate::{ErrorClass, Name, TaskError};
@@ -24,7 +25,10 @@ pub struct RetryPolicy {
     #[cfg_attr(feature = "schema", schemars(range(max = 100)))]
     pub jitter_percent: u8,
     /// Errors that are treated otherwise; the first rule that fits holds.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded::at_most::<RETRY_RULES_MAX, _, _>"
+    )]
     #[cfg_attr(feature = "schema", schemars(length(max = RETRY_RULES_MAX)))]
     pub rules: Vec<RetryRule>,
 }

@@ -126,9 +126,12 @@ impl Select {
         Ok(())
     }
 
-    /// Whether it says nothing, so that every task fits.
+    /// Whether every task fits: it says nothing, or only that a kind is any and an age at least nothing.
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        let mut selects = self.clone();
+        selects.kind = selects.kind.filter(|kind| *kind != "*");
+        selects.older_than_ms = selects.older_than_ms.filter(|age| *age > 0);
+        selects == Self::default()
     }
 
     /// The same with ages counted from `now`. Until then they are not looked at.

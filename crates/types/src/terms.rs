@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::bounded;
 use crate::limits::*;
 use crate::need::Need;
 use crate::spec::{Dependency, GroupDependency, Member, SpecError, Workflow, check_name};
@@ -22,14 +23,20 @@ use crate::{Name, RetryPolicy, Timestamp};
 #[serde(default)]
 pub struct Terms {
     /// What the worker must have: `gpu`, `region=eu`, `memory_gb>=16`; see [`crate::need`].
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded::at_most::<NEEDS_MAX, _, _>"
+    )]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::NeedText>", length(max = NEEDS_MAX)))]
     pub needs: Vec<Name>,
     /// What to do when no worker has all of that; the server's setting unless given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matching: Option<Matching>,
     /// Tasks that must settle first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded::at_most::<AFTER_MAX, _, _>"
+    )]
     #[cfg_attr(feature = "schema", schemars(length(max = AFTER_MAX)))]
     pub after: Vec<Dependency>,
     /// Not before this time.
@@ -53,14 +60,20 @@ pub struct Terms {
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Label<GROUP_LEN_MAX>>"))]
     pub group: Option<Name>,
     /// Groups of its workflow of which every task must settle first.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded::at_most::<AFTER_GROUPS_MAX, _, _>"
+    )]
     #[cfg_attr(feature = "schema", schemars(length(max = AFTER_GROUPS_MAX)))]
     pub after_groups: Vec<GroupDependency>,
     /// Only one such task at a time, or within a window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
     /// Limits that it runs under: `name` or `name/key`; `{field}` in a key stands for that field of the payload.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded::at_most::<LIMITS_MAX, _, _>"
+    )]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Label<LIMIT_LEN_MAX>>", length(max = LIMITS_MAX)))]
     pub limits: Vec<Name>,
     /// Whose share of its queue it uses.
@@ -75,7 +88,10 @@ pub struct Terms {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_hint: Option<u64>,
     /// Labels to find it by. They change nothing about when and where it runs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "bounded::at_most::<TAGS_MAX, _, _>"
+    )]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::Label<TAG_LEN_MAX>>", length(max = TAGS_MAX)))]
     pub tags: Vec<Name>,
 }

@@ -3,7 +3,7 @@
 use crate::support::{World, after, task};
 use divvy_engine::Request;
 use divvy_engine::runner::Options;
-use divvy_types::{TaskId, TaskState};
+use divvy_types::{Payload, Refusal as _, TaskId, TaskState};
 
 fn small_window() -> Options {
     Options { window_tasks: 50, ..Options::default() }
@@ -26,6 +26,44 @@ fn every_task_runs_once_oldest_first_even_over_a_restart() {
     assert_eq!(seen, (1..=9_000).collect::<Vec<u128>>());
     let counts = world.engine.core().scheduler().counts();
     assert_eq!((counts.ready, counts.spilled, counts.leased), (0, 0, 0));
+}
+
+#[test]
+fn what_cannot_wait_in_the_store_is_refused_when_memory_is_full() {
+    let options = Options { window_tasks: 5, open_bytes: 40 << 10, ..Options::default() };
+    let mut world = World::with(options);
+    let tomorrow = world.now.plus_ms(86_400_000);
+    let large = |number| {
+        let mut spec = task(number);
+        spec.payload = Payload::new("a/b", vec![7; 10 << 10]).unwrap();
+        spec
+    };
+    let later = |number| {
+        let mut spec = large(number);
+        spec.run_at = Some(tomorrow);
+        spec
+    };
+    world.submit((1..=3).map(later).collect()).unwrap();
+    let error = world.submit(vec![later(4)]).unwrap_err();
+    assert_eq!((error.code(), error.status()), ("memory_full", 429));
+    assert!(error.retry_after_ms().is_some());
+    let (mut timed, mut blocked) = (large(4), large(4));
+    timed.deadline = Some(tomorrow);
+    blocked.after = after(4, &[1]).after.clone();
+    for spec in [timed, blocked] {
+        assert_eq!(world.submit(vec![spec]).unwrap_err().code(), "memory_full");
+    }
+    // Who was not answered and asks again is told that it is there; what can wait in the store is taken.
+    assert_eq!(world.submit(vec![later(1), later(3)]).unwrap().known, 2);
+    assert_eq!(world.submit(vec![large(10)]).unwrap().accepted, 1);
+    // A restart takes in everything, however little room there is.
+    let mut world = world.restart(1_000);
+    assert_eq!(world.engine.core().scheduler().counts().scheduled, 3);
+    assert_eq!(world.submit(vec![later(4)]).unwrap_err().code(), "memory_full");
+    for id in [TaskId(2), TaskId(3)] {
+        world.ask(|reply| Request::Cancel { id, reason: "no need".into(), reply }).unwrap();
+    }
+    world.submit(vec![later(4)]).unwrap();
 }
 
 fn work(world: &mut World, seen: &mut Vec<u128>, at_most: usize) {

@@ -33,7 +33,8 @@ fn pieces_become_one_blob_and_the_end_can_be_asked_for_again() {
     assert_eq!((done.blob, done.offset), (Some(blob), 6));
     assert_eq!(done.metadata, "filename YQ==");
     assert_eq!(uploads.folder.verify(blob.id).unwrap(), blob);
-    assert!(matches!(uploads.append(id, 6), Err(Error::WrongOffset { expected: 6, .. })));
+    assert!(matches!(uploads.append(id, 6), Err(Error::UploadEnded(_))));
+    assert!(matches!(uploads.append(id, 5), Err(Error::WrongOffset { expected: 6, .. })));
     assert!(uploads.hashes().is_empty());
 }
 

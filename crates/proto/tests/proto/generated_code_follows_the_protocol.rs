@@ -14,6 +14,7 @@ fn generated_code_is_that_of_the_protocol() {
     tonic_prost_build::configure()
         .build_transport(false)
         .bytes(".")
+        .codec_path("crate::codec::CountingCodec")
         .out_dir(folder.path())
         .compile_fds(files)
         .unwrap();

@@ -249,7 +249,8 @@ impl Track {
 
 /// Refusals after which the offset is asked for again: the piece before is still being received, or was cut.
 fn may_go_on(error: Error) -> Error {
-    const AGAIN: [&str; 4] = ["upload_busy", "wrong_offset", "body_broken", "body_timeout"];
+    const AGAIN: [&str; 5] =
+        ["upload_busy", "wrong_offset", "upload_ended", "body_broken", "body_timeout"];
     match error {
         Error::Refused { code, message, field, status, .. } if AGAIN.contains(&code.as_str()) => {
             Error::Refused { code, message, field, status, retry_after: Some(Duration::ZERO) }

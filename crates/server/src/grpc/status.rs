@@ -3,7 +3,7 @@
 use divvy_engine::Error;
 use divvy_proto::WireError;
 use divvy_proto::v1::Refusal;
-use divvy_types::{REFUSAL_MARK as MARK, SpecError};
+use divvy_types::{REFUSAL_MARK as MARK, Refusal as _, SpecError};
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
 
@@ -18,7 +18,7 @@ pub(crate) fn status(error: &Error) -> Status {
         Error::Spec(_) | Error::BadCursor(_) => Code::InvalidArgument,
         Error::NotFound(_) | Error::NoSuchWorker(_) => Code::NotFound,
         Error::Ambiguous { .. } | Error::Conflict { .. } => Code::FailedPrecondition,
-        Error::Overloaded { .. } | Error::DiskFull => Code::ResourceExhausted,
+        Error::Overloaded { .. } | Error::DiskFull | Error::MemoryFull => Code::ResourceExhausted,
         Error::Stopping => Code::Unavailable,
         _ => Code::Internal,
     };
@@ -51,9 +51,8 @@ pub(crate) fn as_engine_error(error: &WireError) -> Error {
 
 fn retry_after_ms(error: &Error) -> Option<u64> {
     match error {
-        Error::Overloaded { retry_after_ms } => Some(*retry_after_ms),
         Error::DiskFull => Some(DISK_FULL_RETRY_MS),
-        _ => None,
+        _ => error.retry_after_ms(),
     }
 }
 

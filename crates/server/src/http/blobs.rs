@@ -12,14 +12,13 @@ use divvy_objects::{Blob, BlobId, Error, Staged};
 use futures_util::StreamExt as _;
 use http::header::{CONTENT_LENGTH, HeaderMap};
 use http::{Method, StatusCode};
-use http_body_util::BodyExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio_util::io::ReaderStream;
 
 use crate::app::App;
-use crate::http::receive::{Sink, receive};
+use crate::http::receive::{Sink, discard, receive};
 use crate::objects::on_thread;
 
 /// A blob that is stored in one request; a larger one is uploaded.
@@ -100,10 +99,10 @@ pub(crate) async fn store(
     if declared.is_some_and(|text| text.parse().is_ok_and(|length: u64| length > PUT_BYTES_MAX)) {
         return Err(Error::BlobTooLarge { max: PUT_BYTES_MAX }.into());
     }
-    let mut body = request.into_body();
+    let body = request.into_body();
     if let Some(blob) = stored.run(move |stored| stored.folder.touch_blob(id)).await? {
         // An answer before the end of the body would be missed by most callers.
-        discard(&mut body).await;
+        discard(body, PUT_BYTES_MAX).await;
         return Ok((StatusCode::OK, Json(blob)));
     }
     let _room = stored.room()?;
@@ -134,16 +133,6 @@ async fn stream(app: &App, file: std::fs::File, bytes: Range<u64>) -> Result<Bod
     let steps = ReaderStream::with_capacity(file.take(bytes.end - bytes.start), STEP);
     // A server that stops does not wait for a slow reader, who goes on with a range later.
     Ok(Body::from_stream(steps.take_until(app.shutdown.clone().cancelled_owned())))
-}
-
-async fn discard(body: &mut Body) {
-    let mut seen = 0;
-    while let Some(Ok(frame)) = body.frame().await {
-        seen += frame.data_ref().map_or(0, |data| data.len() as u64);
-        if seen > PUT_BYTES_MAX {
-            return;
-        }
-    }
 }
 
 /// A blob that must not grow too large.

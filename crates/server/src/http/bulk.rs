@@ -103,6 +103,8 @@ mod tests {
         for (text, field) in [
             (r#"{"action":"cancel"}"#, "filter"),
             (r#"{"action":"cancel","filter":{}}"#, "filter"),
+            (r#"{"action":"cancel","filter":{"kind":"*"}}"#, "filter"),
+            (r#"{"action":"cancel","filter":{"older_than_ms":0}}"#, "filter"),
             (r#"{"action":"cancel","filter":{"state":["done"]}}"#, "filter.state"),
             (r#"{"action":"retry","filter":{"state":["leased"]}}"#, "filter.state"),
             (r#"{"action":"drop","filter":{"state":["cancelled"]}}"#, "filter.state"),

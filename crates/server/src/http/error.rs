@@ -15,6 +15,7 @@ pub(crate) fn to_grpc(error: &ApiError) -> Status {
     let code = match error.status() {
         StatusCode::UNAUTHORIZED => Code::Unauthenticated,
         StatusCode::FORBIDDEN => Code::PermissionDenied,
+        StatusCode::TOO_MANY_REQUESTS => Code::ResourceExhausted,
         _ => Code::InvalidArgument,
     };
     let mut metadata = MetadataMap::new();

@@ -6,7 +6,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use divvy_http::{ApiError, JsonBytes, Parameters, PathText, rows};
+use divvy_http::{ApiError, JsonBytes, Parameters, PathText, apart, rows};
 use divvy_objects::{RecordName, Version};
 use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::Page;
@@ -113,10 +113,13 @@ pub(crate) async fn write(
 ) -> Result<Response, ApiError> {
     let name: RecordName = name.parse()?;
     let condition = condition(&headers)?;
-    serde_json::from_slice::<IgnoredAny>(&body).map_err(|error| {
-        let message = format!("the body is not valid JSON: {error}");
-        ApiError::new(StatusCode::BAD_REQUEST, "malformed_json", message)
-    })?;
+    let check = |body: &[u8]| {
+        serde_json::from_slice::<IgnoredAny>(body).map_err(|error| {
+            let message = format!("the body is not valid JSON: {error}");
+            ApiError::new(StatusCode::BAD_REQUEST, "malformed_json", message)
+        })
+    };
+    apart(body.clone(), check).await?;
     let (version, wanted) = (Version::of(&body), name.clone());
     let is_written = app
         .objects()?

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use divvy_http::{ApiError, JsonBytes, PathText, parse};
+use divvy_http::{ApiError, JsonBytes, PathText, form, parse};
 use divvy_types::schedule::{Schedule, ScheduleView};
 use divvy_types::view::Page;
 use divvy_types::{Name, TaskId};
@@ -52,7 +52,7 @@ pub(crate) async fn set(
         let message = "the body is empty; send such as {\"cron\": \"0 3 * * *\", \"task\": {\"kind\": \"noop\"}}";
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "malformed_json", message));
     }
-    let schedule: Schedule = parse(&body)?;
+    let schedule: Schedule = parse(&form(body)?)?;
     // Checked here as well, because only here the fields lie within `task`.
     schedule.task.validate().map_err(|error| ApiError::from(error).within("task."))?;
     Ok(Json(app.handle.set_schedule(name.into(), schedule).await?))

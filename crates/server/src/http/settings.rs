@@ -5,7 +5,7 @@
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::Error;
-use divvy_http::{ApiError, JsonBytes, parse};
+use divvy_http::{ApiError, JsonBytes, form, parse};
 use divvy_types::Settings;
 use divvy_types::overview::SettingsView;
 use divvy_types::settings::InvalidSetting;
@@ -25,7 +25,7 @@ pub(crate) async fn replace(
     State(app): State<App>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<SettingsView>, ApiError> {
-    let new: Settings = parse(said(&body)?)?;
+    let new: Settings = parse(said(&form(body)?)?)?;
     let settings = change(&app, move |settings| {
         *settings = new;
         Ok(())
@@ -39,7 +39,7 @@ pub(crate) async fn merge(
     State(app): State<App>,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<SettingsView>, ApiError> {
-    let patch: Value = parse(said(&body)?)?;
+    let patch: Value = parse(said(&form(body)?)?)?;
     let settings = change(&app, move |settings| {
         *settings = merged(settings, &patch)?;
         Ok(())

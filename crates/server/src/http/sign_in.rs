@@ -1,8 +1,9 @@
 //! `/sign-in` and `/sign-out`: how a person with a browser shows the token once and is known from then on.
 
+use std::time::Duration;
+
 use axum::Extension;
-use axum::body::Body;
-use axum::extract::Query;
+use axum::extract::{Query, Request};
 use axum::response::{IntoResponse, Response};
 use divvy_http::pages::{self, escape};
 use divvy_http::{ApiError, Parameters};
@@ -11,14 +12,20 @@ use http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::door::Guest;
 use crate::guard::Rules;
 
 /// The form, with places for what is wrong, for where to go then, and for the word that allows its style.
 const PAGE: &str = include_str!("sign_in.html");
 /// Bytes of what the form sends.
 const FORM_BYTES_MAX: usize = 8 << 10;
+/// How long it may take; less than a connection that nobody vouches for may be silent.
+const FORM_WITHIN: Duration = Duration::from_secs(5);
 /// Where to go when nothing was asked for.
 const HOME: &str = "/";
+
+const WRONG: &str = "This is not the token of this server.";
+const TOO_MANY: &str = "Too many wrong tokens came from this address. Try again in a minute.";
 
 /// What the form sends.
 #[derive(Deserialize, JsonSchema)]
@@ -44,10 +51,15 @@ pub(crate) async fn show(Parameters(destination): Parameters<Destination>) -> Re
 /// Takes the token, and gives the cookie for it.
 pub(crate) async fn enter(
     Extension(rules): Extension<Rules>,
-    headers: HeaderMap,
-    body: Body,
+    request: Request,
 ) -> Result<Response, ApiError> {
-    let bytes = axum::body::to_bytes(body, FORM_BYTES_MAX).await.map_err(|_| {
+    let (head, body) = request.into_parts();
+    let reading = tokio::time::timeout(FORM_WITHIN, axum::body::to_bytes(body, FORM_BYTES_MAX));
+    let read_whole = reading.await.map_err(|_| {
+        let problem = format!("the form did not arrive within {} seconds", FORM_WITHIN.as_secs());
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", problem)
+    })?;
+    let bytes = read_whole.map_err(|_| {
         let problem = format!("the form is larger than {FORM_BYTES_MAX} bytes, or broke off");
         ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", problem)
     })?;
@@ -60,18 +72,29 @@ pub(crate) async fn enter(
     })?;
     // The origin was checked: it is the address by which the browser knows this server.
     let is_secure =
-        headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
-    match rules.sign_in(form.token.trim(), is_secure) {
-        Some(cookie) => Ok(go(local(&form.next), cookie)),
-        None => {
-            Ok(page(StatusCode::UNAUTHORIZED, "This is not the token of this server.", &form.next))
+        head.headers.get(ORIGIN).is_some_and(|origin| origin.as_bytes().starts_with(b"https:"));
+    let judge = || {
+        let cookie = rules.sign_in(form.token.trim(), is_secure);
+        cookie.ok_or_else(|| ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", WRONG))
+    };
+    let judged = match head.extensions.get::<Guest>() {
+        Some(guest) => {
+            rules.guesses().of_secret(guest.address, form.token.as_bytes(), judge, |_| true)
         }
-    }
+        None => judge(),
+    };
+    Ok(match judged {
+        Ok(cookie) => go(local(&form.next), cookie),
+        Err(error) if error.status() == StatusCode::UNAUTHORIZED => {
+            page(error.status(), WRONG, &form.next)
+        }
+        Err(error) => page(error.status(), TOO_MANY, &form.next),
+    })
 }
 
 /// Ends the session of this browser.
-pub(crate) async fn leave(Extension(rules): Extension<Rules>) -> Response {
-    go("/sign-in", rules.sign_out())
+pub(crate) async fn leave(Extension(rules): Extension<Rules>, headers: HeaderMap) -> Response {
+    go("/sign-in", rules.sign_out(&headers))
 }
 
 /// The form for someone who asked for a page and is not known.

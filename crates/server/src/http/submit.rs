@@ -8,7 +8,7 @@ use std::fmt;
 use axum::Json;
 use axum::extract::State;
 use divvy_engine::SubmitOptions;
-use divvy_http::{ApiError, JsonBytes, Parameters, parse};
+use divvy_http::{ApiError, JsonBytes, Parameters, apart, parse};
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::submitted::Accepted;
 use divvy_types::{NewTask, SpecError, TaskId, TaskSpec};
@@ -61,8 +61,7 @@ pub(crate) async fn submit(
     JsonBytes(body): JsonBytes,
 ) -> Result<(StatusCode, Json<Accepted>), ApiError> {
     let options = SubmitOptions { strict };
-    let specs = read(&body)?;
-    drop(body);
+    let specs = apart(body, read).await?;
     let ids = specs.iter().map(|spec| spec.id).collect();
     let payload_bytes = specs.iter().map(|spec| spec.payload.data().len()).sum();
     let share = app.budget.take(specs.len(), payload_bytes).await?;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
 
 mod bulk;
+mod crowding;
 mod document;
 mod events;
 mod listening;

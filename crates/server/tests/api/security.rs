@@ -181,6 +181,8 @@ async fn who_signs_in_gets_a_cookie_that_is_as_good_as_the_token() {
         world.request(Method::POST, "/sign-out", &[("cookie", pair), ("origin", &own)]).await;
     let gone = answer.headers.get("set-cookie").map(|value| value.to_str().unwrap().to_owned());
     assert!(gone.is_none_or(|cookie| cookie.contains("Max-Age=0")));
+    let old = world.request(Method::GET, "/metrics", &[("cookie", pair)]).await;
+    old.refused(401, "unauthorized");
 }
 
 #[tokio::test]
