@@ -1,4 +1,5 @@
-//! The listener: accepts connections, speaks HTTP/1.1 and HTTP/2 on the same port, and winds down.
+//! The listener: accepts connections, speaks HTTP/1.1 and HTTP/2 on the same port, within TLS if there is a certificate,
+//! and winds down.
 //!
 //! Does not know any route. Limits here protect the process from connections: how many, how long a silent one is
 //! borne, how large headers may be. Limits on bodies are with those who read them.
@@ -22,6 +23,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
@@ -30,6 +32,7 @@ use crate::guard::LocalAddress;
 use crate::objects::Stored;
 use crate::options::{Error, Options};
 use crate::router;
+use crate::tls::Tls;
 
 /// Connections at once; more wait in the kernel's backlog.
 const CONNECTIONS_MAX: usize = 20_000;
@@ -60,6 +63,7 @@ pub struct Unbound {
     pub options: Options,
     app: App,
     objects: Option<Stored>,
+    tls: Option<Tls>,
 }
 
 /// A server that has its port and is ready to run.
@@ -67,6 +71,7 @@ pub struct Server {
     options: Options,
     app: App,
     objects: Option<Stored>,
+    tls: Option<Tls>,
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -79,8 +84,9 @@ impl Unbound {
     pub fn new(options: Options, handle: Handle) -> Result<Self, Error> {
         options.check()?;
         let objects = options.objects.clone().map(Stored::open).transpose()?;
+        let tls = options.tls.clone().map(Tls::open).transpose()?;
         let app = App::new(handle, &options, objects.clone());
-        Ok(Self { options, app, objects })
+        Ok(Self { options, app, objects, tls })
     }
 
     /// Answers callers in this process, HTTP and gRPC alike, as the server answers others, but without asking who they
@@ -94,7 +100,7 @@ impl Unbound {
     /// # Errors
     /// If the address is taken, or not of this machine.
     pub async fn bind(self) -> Result<Server, Error> {
-        let Self { options, app, objects } = self;
+        let Self { options, app, objects, tls } = self;
         let address = options.listen;
         let listener = listen(address).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => Error::AddressInUse { address },
@@ -102,7 +108,7 @@ impl Unbound {
         })?;
         let address = listener.local_addr().map_err(|source| Error::Listen { address, source })?;
         app.bind(address, &options);
-        Ok(Server { options, app, objects, listener, address })
+        Ok(Server { options, app, objects, tls, listener, address })
     }
 }
 
@@ -138,6 +144,14 @@ impl Server {
         if let Some(objects) = self.objects.clone() {
             tokio::spawn(objects.expire(shutdown.clone()));
         }
+        if let Some(tls) = self.tls.clone() {
+            tokio::spawn(tls.follow(shutdown.clone()));
+        } else if !self.address.ip().is_loopback() {
+            tracing::warn!(
+                "tokens and data cross the network unencrypted: give --tls-cert and --tls-key (`divvy cert new` makes both), or let only a proxy that speaks TLS reach {}",
+                self.address
+            );
+        }
         let app = self.app;
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
@@ -161,6 +175,7 @@ impl Server {
             };
             let serving = serve(
                 stream,
+                self.tls.clone(),
                 builder.clone(),
                 router.clone(),
                 graceful.watcher(),
@@ -226,6 +241,7 @@ fn connection_builder() -> Builder<TokioExecutor> {
 
 async fn serve(
     stream: TcpStream,
+    tls: Option<Tls>,
     builder: Builder<TokioExecutor>,
     router: Router,
     watcher: Watcher,
@@ -242,6 +258,16 @@ async fn serve(
         () = shutdown.cancelled() => return,
         first = first => if !matches!(first, Ok(Ok(1..))) { return },
     }
+    let stream = match tls {
+        None => Either::Left(stream),
+        Some(tls) => tokio::select! {
+            () = shutdown.cancelled() => return,
+            greeted = tls.greet(stream) => match greeted {
+                Some(stream) => Either::Right(stream),
+                None => return,
+            },
+        },
+    };
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(LocalAddress(local.ip()));
         let mut router = router.clone();
