@@ -9,7 +9,7 @@ use divvy::Client;
 use divvy::objects::Objects;
 use divvy_engine::{Engine, Handle, Stopper};
 use divvy_objects::Folder;
-use divvy_server::{FileSections, Server, SettingsFile, Unbound};
+use divvy_server::{FileSections, Server, SettingsFile, TlsFiles, Tokens, Unbound};
 use divvy_store::SqliteStore;
 use divvy_workload::ServerContext;
 use prometheus_client::registry::Registry;
@@ -25,6 +25,8 @@ use crate::reload::Follower;
 
 /// Where in the data folder objects are.
 pub(crate) const OBJECTS: &str = "objects";
+/// Where in the data folder tokens are.
+pub(crate) const TOKENS: &str = "tokens.json";
 
 /// What a server needs to know.
 #[derive(Clone, Debug)]
@@ -34,6 +36,7 @@ pub(crate) struct Plan {
     /// Where the data is.
     pub(crate) data: PathBuf,
     token: Option<String>,
+    tls: Option<TlsFiles>,
     allowed_hosts: Vec<String>,
     lease_ms: u64,
     retention_days: u32,
@@ -63,6 +66,7 @@ impl Plan {
             listen: flags.listen.unwrap_or(settings.listen.value),
             data: flags.data.clone().unwrap_or_else(|| settings.data.value.clone()),
             token: settings.token.value.clone(),
+            tls: tls_files(flags, settings)?,
             allowed_hosts: allowed_hosts.0.iter().map(ToString::to_string).collect(),
             lease_ms: lease.as_ms(),
             retention_days,
@@ -72,9 +76,24 @@ impl Plan {
     }
 }
 
+/// Both files or neither, flags over settings.
+fn tls_files(flags: &ServerFlags, settings: &Settings) -> Result<Option<TlsFiles>> {
+    let certificate = flags.tls_cert.clone().or_else(|| settings.tls_cert.value.clone());
+    let key = flags.tls_key.clone().or_else(|| settings.tls_key.value.clone());
+    match (certificate, key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
+        (Some(_), None) => Err(Failure::usage("--tls-cert needs --tls-key beside it").into()),
+        (None, Some(_)) => Err(Failure::usage("--tls-key needs --tls-cert beside it").into()),
+    }
+}
+
 /// A running server.
 pub(crate) struct Service {
     address: SocketAddr,
+    scheme: &'static str,
+    /// Who is let in besides those with the token that it was started with.
+    pub(crate) tokens: Tokens,
     shutdown: CancellationToken,
     stopper: Stopper,
     edge: Option<JoinHandle<Result<(), divvy_server::Error>>>,
@@ -86,9 +105,14 @@ impl Service {
     pub(crate) async fn start(plan: &Plan, context: &Context) -> Result<Self> {
         let (handle, engine, objects) = open(plan.clone()).await?;
         let settings_file = follow(plan, &handle).await?;
+        let path = plan.data.join(TOKENS);
+        let tokens =
+            Tokens::open(path).map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
         let shutdown = CancellationToken::new();
         let options = divvy_server::Options {
             token: plan.token.clone(),
+            tokens: tokens.clone(),
+            tls: plan.tls.clone(),
             allowed_hosts: plan.allowed_hosts.clone(),
             lease_ms: plan.lease_ms,
             settings_file: settings_file.clone(),
@@ -114,6 +138,8 @@ impl Service {
         }
         Ok(Self {
             address: server.address(),
+            scheme: if plan.tls.is_some() { "https" } else { "http" },
+            tokens,
             edge: Some(tokio::spawn(server.run(shutdown.clone()))),
             engine: Some(tokio::spawn(engine.join())),
             shutdown,
@@ -124,6 +150,11 @@ impl Service {
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// How it is reached at this address.
+    pub(crate) fn url(&self, address: SocketAddr) -> String {
+        format!("{}://{address}", self.scheme)
     }
 
     /// Waits until it ends by itself, which it does only when something is broken, and says what. May be dropped
@@ -173,7 +204,7 @@ async fn bind(
         objects: Objects::in_folder(folder.context("the server has no objects")?),
         data: plan.data.clone(),
         sources: context.settings.sources.clone(),
-        has_token: plan.token.is_some(),
+        has_token: plan.token.is_some() || !server.options.tokens.is_empty(),
         shutdown: shutdown.clone(),
     };
     let (mut background, mut metrics) = (Vec::new(), Registry::default());
@@ -255,7 +286,9 @@ pub(crate) fn store_failure(error: divvy_store::Error) -> Failure {
 
 fn edge_failure(error: divvy_server::Error) -> Failure {
     let code = match &error {
-        divvy_server::Error::BadToken | divvy_server::Error::BadHost(_) => Code::Usage,
+        divvy_server::Error::BadToken
+        | divvy_server::Error::BadHost(_)
+        | divvy_server::Error::Tls { .. } => Code::Usage,
         _ => Code::Refused,
     };
     Failure::new(code, error.to_string())

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 pub(crate) use divvy_console::values::{Moment, Names, Span, one_of};
@@ -11,6 +12,30 @@ use divvy_types::Name;
 use divvy_types::limits::CREDIT_MAX;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+
+/// IP addresses, separated by commas.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Addresses(pub(crate) Vec<IpAddr>);
+
+impl FromStr for Addresses {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+        let read = |word: &str| {
+            word.parse().map_err(|_| format!("`{word}` is not an IP address, such as 169.254.1.2"))
+        };
+        words.map(read).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl fmt::Display for Addresses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&words.join(","))
+    }
+}
 
 /// How many local worker processes `divvy up` keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use divvy_types::{Scope, Scopes};
 use http::StatusCode;
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
@@ -145,9 +146,19 @@ impl Writer {
             "tags": [tag(operation.path)],
             "responses": self.responses(operation),
         });
-        if let Some(detail) = operation.detail {
-            described["description"] = detail.into();
-        }
+        // Roles of a bearer token (OpenAPI 3.1). Any one of them will do; a server without tokens asks for none.
+        let needed = operation.scopes.into_iter().flat_map(Scopes::iter).map(Scope::name);
+        let needed: Vec<&str> = needed.collect();
+        let security = needed.iter().map(|scope| json!({ "token": [scope] }));
+        described["security"] = std::iter::once(json!({})).chain(security).collect();
+        let needs = match &needed[..] {
+            [] => "Needs no token.".to_owned(),
+            some => format!("Needs the scope `{}`.", some.join("` or `")),
+        };
+        described["description"] = match operation.detail {
+            Some(detail) => format!("{detail} {needs}").into(),
+            None => needs.into(),
+        };
         let parameters = self.parameters(operation);
         if !parameters.is_empty() {
             described["parameters"] = Value::Array(parameters);

@@ -24,6 +24,8 @@ pub mod events;
 pub mod pages;
 pub mod range;
 
+pub use divvy_types::{Scope, Scopes};
+
 pub use body::{BodyRoom, JsonBody, JsonBytes, NoFields, apart, form, parse};
 pub use document::Document;
 pub use error::{ApiError, no_such_address};

@@ -9,6 +9,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, Path, Request, State};
 use axum::response::Response;
+use divvy_types::{Scope, Scopes};
 use http::{HeaderMap, Method, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -38,6 +39,8 @@ pub struct Operation {
     /// The statuses of answers that are no refusals.
     pub(crate) answers: BTreeSet<u16>,
     pub(crate) refusals: BTreeSet<u16>,
+    /// Any of these allows it; nothing if everybody may.
+    pub(crate) scopes: Option<Scopes>,
 }
 
 /// A header that a request may or must have.
@@ -58,9 +61,11 @@ pub(crate) struct Content {
 
 impl Operation {
     pub(crate) fn new(method: Method, path: &'static str, handler: &str) -> Self {
+        let reads = matches!(method, Method::GET | Method::HEAD);
         Self {
             method,
             path,
+            scopes: Some(if reads { Scope::Read.into() } else { Scope::Admin.into() }),
             id: operation_id(handler),
             summary: "",
             detail: None,
@@ -72,6 +77,21 @@ impl Operation {
             answers: BTreeSet::from([StatusCode::OK.as_u16()]),
             refusals: BTreeSet::new(),
         }
+    }
+
+    /// Its method.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// Its path, as routes are written.
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// The scopes of which any one allows it; nothing if everybody may.
+    pub fn scopes(&self) -> Option<Scopes> {
+        self.scopes
     }
 
     /// The request has these parameters in its address.

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
+use divvy_types::Scopes;
 use http::Method;
 use schemars::JsonSchema;
 
@@ -63,6 +64,20 @@ impl<S> Route<S> {
     #[must_use]
     pub fn detail(mut self, detail: &'static str) -> Self {
         self.operation.detail = Some(detail);
+        self
+    }
+
+    /// The same, for callers who have any of these scopes. Without this, reading needs `read` and everything else `admin`.
+    #[must_use]
+    pub fn scope(mut self, any_of: impl Into<Scopes>) -> Self {
+        self.operation.scopes = Some(any_of.into());
+        self
+    }
+
+    /// The same, for everybody, with or without a token.
+    #[must_use]
+    pub fn open(mut self) -> Self {
+        self.operation.scopes = None;
         self
     }
 

@@ -15,4 +15,4 @@
 //! # Ok(()) }
 //! ```
 
-pub use divvy_worker::builtin::address::{check_url, client, refused};
+pub use divvy_worker::builtin::address::{Reach, check_url, client, refused};

@@ -19,6 +19,7 @@ use crate::objects::Stored;
 use crate::options::Options;
 use crate::samples::Samples;
 use crate::settings_file::SettingsFile;
+use crate::tokens::Tokens;
 
 /// The version of this server, as it tells everybody.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) samples: Samples,
     /// The settings file that is followed.
     pub(crate) settings_file: SettingsFile,
+    /// What callers may show.
+    pub(crate) tokens: Tokens,
     /// The latest changes of tasks.
     pub(crate) changes: Changes,
     /// The engine's figures for monitors, kept while the server runs.
@@ -76,6 +79,7 @@ impl App {
             connections: AtomicU64::new(0),
             samples: Samples::default(),
             settings_file: options.settings_file.clone(),
+            tokens: options.tokens.clone(),
             changes: Changes::default(),
             metrics,
             objects,

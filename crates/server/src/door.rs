@@ -19,7 +19,6 @@ use http::HeaderValue;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::guard::OPEN_PATHS;
 use crate::quiet::Quiet;
 
 /// How long a connection at the door may be silent: from its begin to its first request, and from each to the next.
@@ -246,11 +245,9 @@ impl Drop for Visit {
     }
 }
 
-/// The guard let a request in, and so its connection, unless it asks for what is open to all.
+/// The guard let a request in, and so its connection.
 pub(crate) fn let_in(request: &Request) {
-    if let Some(guest) = request.extensions().get::<Guest>()
-        && !OPEN_PATHS.contains(&request.uri().path())
-    {
+    if let Some(guest) = request.extensions().get::<Guest>() {
         guest.enters();
     }
 }

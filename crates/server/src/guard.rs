@@ -1,35 +1,39 @@
-//! Who may ask: the Host and Origin of every request are checked, and the token if one is set.
+//! Who may ask: the Host and Origin of every request are checked, and then what the caller's token allows.
 //!
 //! A page in a browser on this machine can reach a loopback port. Two ways are closed on every method: a foreign
 //! page that calls us directly (its Origin is not our Host), and a foreign name that was made to resolve to us (its
 //! Host is not one of ours). Neither needs the caller's help, so both hold without a token too.
 //!
+//! Without any token, a server on loopback is open to everybody who reaches it. Otherwise every address needs one of the
+//! scopes that its route names, and an address that names none needs `admin`.
+//!
 //! A browser cannot send the token by itself: whoever asks for a page without it gets a form to sign in, and then a
 //! cookie that is as good as the token.
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use divvy_http::ApiError;
+use divvy_http::{ApiError, Operation};
+use divvy_types::{Scope, Scopes};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 
 use crate::door;
+use crate::grpc;
 use crate::guesses::Guesses;
 use crate::http::error::to_grpc;
 use crate::http::sign_in;
 use crate::options::Options;
 use crate::session::Sessions;
+use crate::tokens::{self, Tokens, Worth};
 
 /// The local end of the connection that a request came by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalAddress(pub(crate) IpAddr);
-
-/// Addresses that say nothing but that the server is there, or let people in.
-pub(crate) const OPEN_PATHS: [&str; 4] = ["/healthz", "/readyz", "/sign-in", "/sign-out"];
 
 /// Sent with every answer that is not gRPC. The page sets a wider policy of its own.
 const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
@@ -47,7 +51,10 @@ const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
 pub(crate) struct Rules(Arc<RuleSet>);
 
 struct RuleSet {
-    token: Option<String>,
+    /// The hash of the token that the server was started with, which allows everything.
+    started_with: Option<blake3::Hash>,
+    tokens: Tokens,
+    access: Access,
     listen: IpAddr,
     allowed_hosts: Vec<String>,
     sessions: Sessions,
@@ -55,11 +62,18 @@ struct RuleSet {
 }
 
 impl Rules {
-    pub(crate) fn new(options: &Options, address: SocketAddr) -> Self {
+    /// The rules for these addresses.
+    pub(crate) fn new<'a>(
+        options: &Options,
+        address: SocketAddr,
+        operations: impl IntoIterator<Item = &'a Operation>,
+    ) -> Self {
         let allowed_hosts =
             options.allowed_hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         Self(Arc::new(RuleSet {
-            token: options.token.clone(),
+            started_with: options.token.as_deref().map(tokens::hash),
+            tokens: options.tokens.clone(),
+            access: Access::new(operations),
             listen: address.ip(),
             allowed_hosts,
             sessions: Sessions::new(address),
@@ -69,21 +83,31 @@ impl Rules {
 
     /// Whether callers need a token, so that people have a session to end.
     pub(crate) fn wants_token(&self) -> bool {
-        self.0.token.is_some()
+        !self.is_open()
     }
 
-    /// A cookie for whoever knows the token.
+    /// Whether everybody who reaches the server may do everything.
+    fn is_open(&self) -> bool {
+        self.0.started_with.is_none() && self.0.tokens.is_empty() && self.0.listen.is_loopback()
+    }
+
+    /// Whether someone can manage tokens when the token of this name is gone.
+    pub(crate) fn has_admin_without(&self, name: &str) -> bool {
+        self.0.started_with.is_some() || self.0.tokens.has_other_admin(name)
+    }
+
+    /// A cookie for whoever knows a token.
     pub(crate) fn sign_in(&self, given: &str, is_secure: bool) -> Option<String> {
-        let expected = self.0.token.as_deref().unwrap_or_default();
-        equal_in_constant_time(given.as_bytes(), expected.as_bytes())
-            .then(|| self.0.sessions.cookie(expected, is_secure))
+        let given = tokens::hash(given);
+        let is_known =
+            self.is_open() || matches!(self.worth(|known| *known == given), Worth::Allows(_));
+        is_known.then(|| self.0.sessions.cookie(&given.to_hex(), is_secure))
     }
 
     /// Ends the session of a request; gives the cookie that takes its place.
     pub(crate) fn sign_out(&self, headers: &HeaderMap) -> String {
-        if let Some(token) = &self.0.token {
-            self.0.sessions.end(headers, token);
-        }
+        // The cookie does not say whose token it stands for.
+        let _ = self.worth(|known| self.0.sessions.end(headers, &known.to_hex()));
         self.0.sessions.farewell()
     }
 
@@ -99,10 +123,9 @@ impl Rules {
         if let Some(origin) = headers.get(header::ORIGIN) {
             check_origin(origin, &host)?;
         }
-        if OPEN_PATHS.contains(&request.uri().path()) {
-            return Ok(());
-        }
-        self.check_token(headers)
+        let Some(needed) = self.0.access.needed(request) else { return Ok(()) };
+        let have = self.check_token(headers)?;
+        if have.allow(needed) { Ok(()) } else { Err(scope_missing(needed, have)) }
     }
 
     /// The host that the caller asked for, in lower case, if it is one of ours.
@@ -151,27 +174,87 @@ impl Rules {
         }
     }
 
-    fn check_token(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        let Some(expected) = &self.0.token else { return Ok(()) };
+    /// What the caller may do.
+    fn check_token(&self, headers: &HeaderMap) -> Result<Scopes, ApiError> {
+        if self.is_open() {
+            return Ok(Scopes::ADMIN);
+        }
         let unauthorized =
             |problem: &str| ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", problem);
         let Some(given) = headers.get(header::AUTHORIZATION) else {
-            if self.0.sessions.admits(headers, expected) {
-                return Ok(());
-            }
-            return Err(unauthorized(
-                "a token is needed; send the header Authorization: Bearer TOKEN",
-            ));
+            return match self.worth(|known| self.0.sessions.admits(headers, &known.to_hex())) {
+                Worth::Allows(scopes) => Ok(scopes),
+                _ => Err(unauthorized(
+                    "a token is needed; send the header Authorization: Bearer TOKEN",
+                )),
+            };
         };
         let (scheme, token) =
             given.to_str().ok().and_then(|text| text.split_once(' ')).unwrap_or_default();
-        if scheme.eq_ignore_ascii_case("bearer")
-            && equal_in_constant_time(token.trim().as_bytes(), expected.as_bytes())
-        {
-            return Ok(());
+        let shown = tokens::hash(token.trim());
+        match self.worth(|known| *known == shown) {
+            _ if !scheme.eq_ignore_ascii_case("bearer") => {
+                Err(unauthorized("the header Authorization is not of the form Bearer TOKEN"))
+            }
+            Worth::Allows(scopes) => Ok(scopes),
+            Worth::Expired(end) => Err(unauthorized(&format!(
+                "this token was good until {end}; ask for a new one: divvy token create"
+            ))),
+            Worth::Nothing => Err(unauthorized(
+                "the token is neither the one that this server was started with nor one that it made",
+            )),
         }
-        Err(unauthorized("the token is not the one that this server was started with"))
     }
+
+    /// What the token that `is_it` is worth. Hashes are compared in constant time.
+    fn worth(&self, is_it: impl Fn(&blake3::Hash) -> bool) -> Worth {
+        if self.0.started_with.as_ref().is_some_and(&is_it) {
+            return Worth::Allows(Scopes::ADMIN);
+        }
+        self.0.tokens.worth(is_it)
+    }
+}
+
+/// Which scopes each address needs, as the routes say it.
+struct Access(HashMap<&'static str, Vec<(Method, Option<Scopes>)>>);
+
+impl Access {
+    fn new<'a>(operations: impl IntoIterator<Item = &'a Operation>) -> Self {
+        let mut known: HashMap<_, Vec<_>> = HashMap::new();
+        for operation in operations {
+            let needed = (operation.method().clone(), operation.scopes());
+            known.entry(operation.path()).or_default().push(needed);
+        }
+        Self(known)
+    }
+
+    /// The scopes of which one is needed; nothing if everybody may ask.
+    fn needed(&self, request: &Request) -> Option<Scopes> {
+        let Some(matched) = request.extensions().get::<MatchedPath>() else {
+            // Nothing is there. Who has a token of any sort may know that.
+            return Some(Scopes::of(Scope::ALL));
+        };
+        let known = self.0.get(matched.as_str()).map(Vec::as_slice).unwrap_or_default();
+        let find = |method: &Method| known.iter().find(|(known, _)| known == method);
+        let method = request.method();
+        // A GET route answers HEAD too.
+        let told = find(method).or_else(|| find(&Method::GET).filter(|_| method == Method::HEAD));
+        match told {
+            Some((_, needed)) => *needed,
+            None => Some(grpc::scopes(request.uri().path()).unwrap_or(Scopes::ADMIN)),
+        }
+    }
+}
+
+fn scope_missing(needed: Scopes, have: Scopes) -> ApiError {
+    let names: Vec<&str> = needed.iter().map(Scope::name).collect();
+    let (names, first) = (names.join("` or `"), names.first().copied().unwrap_or("admin"));
+    forbidden(
+        "scope_missing",
+        &format!(
+            "this needs a token with the scope `{names}`, and yours has `{have}`; ask whoever looks after the server for one: divvy token create NAME --scope {first}"
+        ),
+    )
 }
 
 /// Lets a request through or answers it, and hardens the answer.
@@ -181,7 +264,10 @@ pub(crate) async fn admit(State(rules): State<Rules>, request: Request, next: Ne
     let uri = request.uri().clone();
     let response = match rules.guesses().of_request(&request, || rules.check(&request)) {
         Ok(()) => {
-            door::let_in(&request);
+            // Who asks for what is open to all has shown nothing.
+            if rules.0.access.needed(&request).is_some() {
+                door::let_in(&request);
+            }
             next.run(request).await
         }
         Err(error) if is_grpc => return to_grpc(&error).into_http(),
@@ -244,15 +330,6 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Takes as long for a guess that is nearly right as for one that is all wrong.
-fn equal_in_constant_time(given: &[u8], expected: &[u8]) -> bool {
-    let mut difference = given.len() ^ expected.len();
-    for (at, byte) in expected.iter().enumerate() {
-        difference |= usize::from(byte ^ given.get(at).copied().unwrap_or(0));
-    }
-    std::hint::black_box(difference) == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,7 +337,7 @@ mod tests {
     fn rules(listen: &str, allowed: &[&str]) -> Rules {
         let mut options = Options::new(listen.parse().unwrap());
         options.allowed_hosts = allowed.iter().map(|host| (*host).to_owned()).collect();
-        Rules::new(&options, options.listen)
+        Rules::new(&options, options.listen, [])
     }
 
     #[test]
@@ -311,14 +388,6 @@ mod tests {
             "http://127.0.0.1:7171.evil.example",
         ] {
             assert!(!check(foreign, "127.0.0.1:7171"), "{foreign}");
-        }
-    }
-
-    #[test]
-    fn tokens_are_compared_whole() {
-        assert!(equal_in_constant_time(b"secret", b"secret"));
-        for wrong in [&b"secre"[..], b"secret1", b"Secret", b""] {
-            assert!(!equal_in_constant_time(wrong, b"secret"));
         }
     }
 }

@@ -2,7 +2,8 @@
 //! one port around a [`divvy_engine::Handle`].
 //!
 //! Reading order: [`Options`] and [`Server`] (how it is started), `router` (which address does what), `door` and `guard`
-//! (who may ask), `alerts` (what is not well), `http` (one file per resource), `grpc` (one file per service).
+//! (who may ask), `tokens` (what they show), `tls` (what the server shows), `alerts` (what is not well), `http` (one file
+//! per resource), `grpc` (one file per service).
 //!
 //! **Invariant:** nothing is decided here about tasks. A request is checked for form, handed to the engine, and
 //! answered with what the engine says.
@@ -24,7 +25,11 @@ mod router;
 mod samples;
 mod session;
 mod settings_file;
+mod tls;
+mod tokens;
 
 pub use listen::{Server, Unbound};
-pub use options::{Error, Options};
+pub use options::{Error, Options, TOKEN_LEN_MIN};
 pub use settings_file::{FileSections, SettingsFile};
+pub use tls::TlsFiles;
+pub use tokens::{NewToken, TOKEN_NAME_LEN_MAX, TOKENS_MAX, TokenError, Tokens};

@@ -1,4 +1,5 @@
-//! The listener: accepts connections, speaks HTTP/1.1 and HTTP/2 on the same port, and winds down.
+//! The listener: accepts connections, speaks HTTP/1.1 and HTTP/2 on the same port, within TLS if there is a certificate,
+//! and winds down.
 //!
 //! Does not know any route. Limits here protect the process from connections: how large headers may be, and with
 //! `door` how many there may be and how long a silent one is borne. Limits on bodies are with those who read them.
@@ -26,6 +27,8 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
+use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
@@ -37,6 +40,7 @@ use crate::objects::Stored;
 use crate::options::{Error, Options};
 use crate::quiet::Quiet;
 use crate::router;
+use crate::tls::Tls;
 
 /// Connections that the kernel keeps for us.
 const BACKLOG: u32 = 4_096;
@@ -67,6 +71,7 @@ pub struct Unbound {
     pub options: Options,
     app: App,
     objects: Option<Stored>,
+    tls: Option<Tls>,
 }
 
 /// A server that has its port and is ready to run.
@@ -74,6 +79,7 @@ pub struct Server {
     options: Options,
     app: App,
     objects: Option<Stored>,
+    tls: Option<Tls>,
     listener: TcpListener,
     address: SocketAddr,
 }
@@ -86,8 +92,9 @@ impl Unbound {
     pub fn new(options: Options, handle: Handle) -> Result<Self, Error> {
         options.check()?;
         let objects = options.objects.clone().map(Stored::open).transpose()?;
+        let tls = options.tls.clone().map(Tls::open).transpose()?;
         let app = App::new(handle, &options, objects.clone());
-        Ok(Self { options, app, objects })
+        Ok(Self { options, app, objects, tls })
     }
 
     /// Answers callers in this process, HTTP and gRPC alike, as the server answers others, but without asking who they
@@ -101,7 +108,7 @@ impl Unbound {
     /// # Errors
     /// If the address is taken, or not of this machine.
     pub async fn bind(self) -> Result<Server, Error> {
-        let Self { options, app, objects } = self;
+        let Self { options, app, objects, tls } = self;
         let address = options.listen;
         let listener = listen(address).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => Error::AddressInUse { address },
@@ -109,7 +116,7 @@ impl Unbound {
         })?;
         let address = listener.local_addr().map_err(|source| Error::Listen { address, source })?;
         app.bind(address, &options);
-        Ok(Server { options, app, objects, listener, address })
+        Ok(Server { options, app, objects, tls, listener, address })
     }
 }
 
@@ -145,6 +152,14 @@ impl Server {
         if let Some(objects) = self.objects.clone() {
             tokio::spawn(objects.expire(shutdown.clone()));
         }
+        if let Some(tls) = self.tls.clone() {
+            tokio::spawn(tls.follow(shutdown.clone()));
+        } else if !self.address.ip().is_loopback() {
+            tracing::warn!(
+                "tokens and data cross the network unencrypted: give --tls-cert and --tls-key (`divvy cert new` makes both), or let only a proxy that speaks TLS reach {}",
+                self.address
+            );
+        }
         let app = self.app;
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
@@ -172,7 +187,14 @@ impl Server {
                     continue;
                 }
             };
-            let serving = serve(stream, visit, builder.clone(), router.clone(), graceful.watcher());
+            let (tls, shutdown) = (self.tls.clone(), shutdown.clone());
+            let greeted = greet(stream, tls, visit, shutdown);
+            let (builder, router, watcher) = (builder.clone(), router.clone(), graceful.watcher());
+            let serving = async move {
+                if let Some((stream, visit)) = greeted.await {
+                    serve(stream, visit, builder, router, watcher).await;
+                }
+            };
             let app = app.clone();
             connections.spawn(async move {
                 app.connections.fetch_add(1, Relaxed);
@@ -240,15 +262,38 @@ fn connection_builder() -> Builder<TokioExecutor> {
     builder
 }
 
-async fn serve(
+/// A connection after its handshake, if there is to be one.
+type Greeted = Either<TcpStream, TlsStream<TcpStream>>;
+
+/// Shakes hands for as long as a silent connection is borne and the server runs.
+async fn greet(
     stream: TcpStream,
+    tls: Option<Tls>,
+    visit: Visit,
+    shutdown: CancellationToken,
+) -> Option<(Greeted, Visit)> {
+    let Some(tls) = tls else { return Some((Either::Left(stream), visit)) };
+    let greeted = tokio::select! {
+        greeted = tls.greet(stream) => greeted,
+        () = visit.over() => None,
+        () = shutdown.cancelled() => None,
+    };
+    greeted.map(|stream| (Either::Right(stream), visit))
+}
+
+async fn serve(
+    stream: Greeted,
     visit: Visit,
     builder: Builder<TokioExecutor>,
     router: Router,
     watcher: Watcher,
 ) {
-    let Ok(local) = stream.local_addr() else { return };
-    if let Err(error) = stream.set_nodelay(true) {
+    let socket = match &stream {
+        Either::Left(plain) => plain,
+        Either::Right(tls) => tls.get_ref().0,
+    };
+    let Ok(local) = socket.local_addr() else { return };
+    if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "cannot switch off delays of small packets");
     }
     let guest = visit.guest();
@@ -309,8 +354,8 @@ mod tests {
             let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             caller.write_all(beginning).await.unwrap();
             let (stream, visit, _place) = accept(&listener, &places, &door).await.unwrap();
-            let serving =
-                serve(stream, visit, connection_builder(), Router::new(), graceful.watcher());
+            let (stream, builder) = (Either::Left(stream), connection_builder());
+            let serving = serve(stream, visit, builder, Router::new(), graceful.watcher());
             let patience = Duration::from_secs(5);
             let ended = tokio::time::timeout(patience, serving).await;
             assert!(ended.is_ok(), "{beginning:?} keeps its connection");

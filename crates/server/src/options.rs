@@ -2,20 +2,32 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use divvy_types::limits::WORKFLOW_NAME_LEN_MAX as HOST_LEN_MAX;
 use prometheus_client::registry::Registry;
 
 use crate::settings_file::SettingsFile;
+use crate::tls::TlsFiles;
+use crate::tokens::Tokens;
+
+/// Characters of the token with which a server on another address than loopback is started: who can try for long finds a
+/// shorter one.
+pub const TOKEN_LEN_MIN: usize = 16;
 
 /// How a server listens and whom it lets in.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Where it listens; port 0 picks a free one.
     pub listen: SocketAddr,
-    /// What every caller must present as `Authorization: Bearer …`; needed for any address that is not loopback.
+    /// What allows everything when a caller presents it as `Authorization: Bearer …`. It or one of `tokens` is needed for
+    /// any address that is not loopback.
     pub token: Option<String>,
+    /// What else callers may present, and what each of these allows.
+    pub tokens: Tokens,
+    /// The certificate and key with which the server speaks TLS, and only that.
+    pub tls: Option<TlsFiles>,
     /// Host names by which callers may address the server, besides loopback names and the listen address.
     /// Each is `name` (any port) or `name:port`.
     pub allowed_hosts: Vec<String>,
@@ -45,6 +57,8 @@ impl Options {
         Self {
             listen,
             token: None,
+            tokens: Tokens::default(),
+            tls: None,
             allowed_hosts: Vec::new(),
             files: None,
             lease_ms: divvy_engine::Options::default().lease_ms,
@@ -58,12 +72,16 @@ impl Options {
 
     /// Checks what can be checked before anything is opened.
     pub(crate) fn check(&self) -> Result<(), Error> {
+        let is_loopback = self.listen.ip().is_loopback();
         match &self.token {
-            None if !self.listen.ip().is_loopback() => {
+            None if !is_loopback && self.tokens.is_empty() => {
                 return Err(Error::NotLoopback { address: self.listen });
             }
             Some(token) if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) => {
                 return Err(Error::BadToken);
+            }
+            Some(token) if !is_loopback && token.len() < TOKEN_LEN_MIN => {
+                return Err(Error::ShortToken { address: self.listen, len: token.len() });
             }
             _ => {}
         }
@@ -100,11 +118,29 @@ pub enum Error {
     },
     /// Open to others without a secret.
     #[error(
-        "refusing to listen on {address} without a token: whoever reaches it could run tasks; give --token, or listen on 127.0.0.1"
+        "refusing to listen on {address} without a token: whoever reaches it could run tasks; set DIVVY_TOKEN, make one with `divvy token create NAME --scope admin --data DIR`, or listen on 127.0.0.1"
     )]
     NotLoopback {
         /// The address.
         address: SocketAddr,
+    },
+    /// A token that can be guessed.
+    #[error(
+        "refusing to listen on {address} with a token of {len} characters: it could be guessed; use at least {TOKEN_LEN_MIN} random ones, such as: openssl rand -hex 32"
+    )]
+    ShortToken {
+        /// The address.
+        address: SocketAddr,
+        /// How long the token is.
+        len: usize,
+    },
+    /// The certificate or its key is of no use.
+    #[error("cannot speak TLS with {}: {problem}", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and the cure.
+        problem: String,
     },
     /// A token that cannot be sent in a header.
     #[error(

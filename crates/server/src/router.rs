@@ -10,7 +10,7 @@ use divvy_objects::{BlobId, RecordName};
 use divvy_types::limits::{LIMIT_LEN_MAX, QUEUE_LEN_MAX, SCHEDULE_NAME_LEN_MAX};
 use divvy_types::schedule::Schedule;
 use divvy_types::schema::Label;
-use divvy_types::{REFUSAL_MARK as MARK, Settings, SpecError};
+use divvy_types::{REFUSAL_MARK as MARK, Scope, Settings, SpecError};
 use serde_json::Value;
 
 use crate::app::App;
@@ -18,10 +18,11 @@ use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
     alerts, blobs, bulk, dead, error, events, explain, health, limits, load, log, metrics, openapi,
-    page, queues, records, schedules, settings, sign_in, stats, submit, tasks, uploads, workers,
-    workflows,
+    page, queues, records, schedules, settings, sign_in, stats, submit, tasks, tokens, uploads,
+    workers, workflows,
 };
 use crate::options::Options;
+use crate::tokens::{TOKEN_NAME_LEN_MAX, TokenError};
 use divvy_types::limits::WORKER_NAME_LEN_MAX;
 
 /// Bytes of all JSON bodies together that arrive or are being read.
@@ -29,8 +30,10 @@ const ARRIVING_BYTES_MAX: usize = 128 << 20;
 
 /// Everything on one router, behind the guard.
 pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router {
-    let rules = Rules::new(options, address);
-    let http = own(app, rules.clone(), &options.mounted);
+    let own = mounted(&app);
+    let all = [&own].into_iter().chain(&options.mounted);
+    let rules = Rules::new(options, address, all.flat_map(Mounted::operations));
+    let http = router(app, &own, rules.clone(), &options.mounted);
     let http = options.mounted.iter().fold(http, |http, mounted| http.merge(mounted.router()));
     http.fallback(error::no_such_address)
         .layer(Extension(BodyRoom::new(ARRIVING_BYTES_MAX)))
@@ -40,15 +43,20 @@ pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router 
 
 /// The server's own addresses for callers in this process, who need no guard.
 pub(crate) fn in_process(app: App, options: &Options) -> Router {
-    own(app, Rules::new(options, options.listen), &[])
+    let own = mounted(&app);
+    router(app, &own, Rules::new(options, options.listen, []), &[])
         .fallback(error::no_such_address)
         .layer(middleware::map_response(mark))
 }
 
-/// The server's own addresses, one of which describes the others too.
-fn own(app: App, rules: Rules, others: &[Mounted]) -> Router {
-    let own = Routes::new(table()).with_codes(&codes()).with_state(app.clone());
-    let document = openapi::document([&own].into_iter().chain(others));
+/// The server's own addresses.
+fn mounted(app: &App) -> Mounted {
+    Routes::new(table()).with_codes(&codes()).with_state(app.clone())
+}
+
+/// The same with gRPC. One of them describes the others too.
+fn router(app: App, own: &Mounted, rules: Rules, others: &[Mounted]) -> Router {
+    let document = openapi::document([own].into_iter().chain(others));
     let http = own.router().layer(Extension(rules)).layer(Extension(document));
     http.merge(grpc::routes(app))
 }
@@ -80,13 +88,19 @@ fn codes() -> Vec<&'static str> {
         "nothing_selected",
         "origin_not_allowed",
         "record_changed",
+        "scope_missing",
         "too_many_guesses",
         "tus_version",
         "unauthorized",
     ];
     let asked = [&SpecError::CODES[..], &divvy_engine::Error::CODES, &divvy_objects::Error::CODES];
-    own.into_iter().chain(asked.concat()).collect()
+    own.into_iter().chain(asked.concat()).chain(TokenError::CODES).collect()
 }
+
+/// Who may look at tasks, workers and objects: people, and workers for the tasks that they run.
+const READ_OR_WORK: [Scope; 2] = [Scope::Read, Scope::Work];
+/// Who may add objects: those who submit what reads them, and workers.
+const ADD_OBJECTS: [Scope; 2] = [Scope::Submit, Scope::Work];
 
 /// All HTTP routes.
 fn table() -> Vec<Route<App>> {
@@ -97,6 +111,7 @@ fn table() -> Vec<Route<App>> {
         worker_routes(),
         setting_routes(),
         server_routes(),
+        token_routes(),
         object_routes(),
         upload_routes(),
     ]
@@ -111,16 +126,21 @@ fn pages() -> Vec<Route<App>> {
         get("/", page::show).summary("A small page for people").gives_media(HTML),
         get("/sign-in", sign_in::show)
             .summary("A form for the token, for people")
+            .open()
             .gives_media(HTML),
         post("/sign-in", sign_in::enter)
             .summary("Show the token once; the cookie of the answer takes its place")
+            .open()
             .takes_media("application/x-www-form-urlencoded")
             .answers([303, 401, 429])
             .gives_media(HTML)
             .refuses([400, 408, 413]),
-        post("/sign-out", sign_in::leave).summary("End the session of this browser").answers([303]),
-        get("/healthz", health::alive).summary("Whether the process lives"),
-        get("/readyz", health::ready).summary("Whether the engine takes requests"),
+        post("/sign-out", sign_in::leave)
+            .summary("End the session of this browser")
+            .open()
+            .answers([303]),
+        get("/healthz", health::alive).summary("Whether the process lives").open(),
+        get("/readyz", health::ready).summary("Whether the engine takes requests").open(),
         get("/metrics", metrics::show)
             .summary("Figures in the OpenMetrics text format, which Prometheus reads")
             .gives_media("application/openmetrics-text"),
@@ -130,6 +150,7 @@ fn pages() -> Vec<Route<App>> {
 fn task_routes() -> Vec<Route<App>> {
     vec![
         post("/api/v1/tasks", submit::submit)
+            .scope(Scope::Submit)
             .summary("Submit one task, or a batch that is accepted whole or not at all")
             .detail(
                 "The answer is sent when the tasks are durable. A task without `id` gets one; send your own (UUIDv7) \
@@ -139,11 +160,14 @@ fn task_routes() -> Vec<Route<App>> {
             .takes::<submit::Submission>()
             .answers([200, 201])
             .refuses([409, 507]),
-        get("/api/v1/tasks", tasks::list).summary("List tasks, newest first"),
+        get("/api/v1/tasks", tasks::list).scope(READ_OR_WORK).summary("List tasks, newest first"),
         post("/api/v1/tasks/bulk", bulk::treat)
             .summary("Cancel, retry or drop all tasks that fit a filter, or only count them")
             .detail("One request treats at most `limit` tasks, each durably by itself; send `next` as `after` to go on."),
-        get("/api/v1/tasks/{id}", tasks::show).summary("Show a task whole").refuses([404, 409]),
+        get("/api/v1/tasks/{id}", tasks::show)
+            .scope(READ_OR_WORK)
+            .summary("Show a task whole")
+            .refuses([404, 409]),
         post("/api/v1/tasks/{id}/cancel", tasks::cancel)
             .summary("Stop a task or keep it from running")
             .refuses([404, 409]),
@@ -165,6 +189,7 @@ fn task_routes() -> Vec<Route<App>> {
         get("/api/v1/workflows", workflows::list)
             .summary("List workflows, greatest id first: those with ids that clients made, newest first"),
         get("/api/v1/workflows/{id}", workflows::show)
+            .scope(READ_OR_WORK)
             .summary("Show how a workflow stands")
             .refuses([404, 409]),
         post("/api/v1/workflows/{id}/cancel", workflows::cancel)
@@ -220,7 +245,7 @@ fn queue_routes() -> Vec<Route<App>> {
 
 fn worker_routes() -> Vec<Route<App>> {
     vec![
-        get("/api/v1/workers", workers::list).summary("List connected workers"),
+        get("/api/v1/workers", workers::list).scope(READ_OR_WORK).summary("List connected workers"),
         get("/api/v1/workers/{name}", workers::show)
             .path::<Label<WORKER_NAME_LEN_MAX>>()
             .summary("Show the connections of a worker")
@@ -264,13 +289,31 @@ fn server_routes() -> Vec<Route<App>> {
     ]
 }
 
+fn token_routes() -> Vec<Route<App>> {
+    vec![
+        get("/api/v1/tokens", tokens::list)
+            .scope(Scope::Admin)
+            .summary("List the tokens that callers may show; never their secrets"),
+        post("/api/v1/tokens", tokens::create)
+            .summary("Make a token; the answer tells its secret, and nothing else ever does")
+            .answers([201])
+            .refuses([409]),
+        delete("/api/v1/tokens/{name}", tokens::revoke)
+            .path::<Label<TOKEN_NAME_LEN_MAX>>()
+            .summary("Make a token worthless at once")
+            .refuses([404, 409]),
+    ]
+}
+
 fn object_routes() -> Vec<Route<App>> {
     const BYTES: &str = "application/octet-stream";
     vec![
         get("/api/v1/objects", blobs::about)
+            .scope(READ_OR_WORK)
             .summary("What this server keeps, and how much it takes")
             .refuses([404]),
         get("/api/v1/blobs/{id}", blobs::show)
+            .scope(READ_OR_WORK)
             .path::<BlobId>()
             .summary("Read a blob or a part of it")
             .detail("HEAD tells the size.")
@@ -281,22 +324,29 @@ fn object_routes() -> Vec<Route<App>> {
             .gives_media(BYTES)
             .refuses([404, 416]),
         put("/api/v1/blobs/{id}", blobs::store)
+            .scope(ADD_OBJECTS)
             .path::<BlobId>()
             .summary("Store a small blob")
             .takes_media(BYTES)
             .answers([200, 201])
             .refuses([404, 408, 413, 422, 507]),
         delete("/api/v1/blobs/{id}", blobs::remove)
+            .scope(Scope::Work)
             .path::<BlobId>()
             .summary("Remove a blob")
             .refuses([404]),
-        get("/api/v1/records", records::list).summary("List the names of records").refuses([404]),
+        get("/api/v1/records", records::list)
+            .scope(READ_OR_WORK)
+            .summary("List the names of records")
+            .refuses([404]),
         get("/api/v1/records/{*name}", records::show)
+            .scope(READ_OR_WORK)
             .path::<RecordName>()
             .summary("Read a record")
             .gives::<Value>()
             .refuses([404]),
         put("/api/v1/records/{*name}", records::write)
+            .scope(Scope::Work)
             .path::<RecordName>()
             .summary("Write a record")
             .detail("Without a condition, whatever was there is replaced.")
@@ -306,6 +356,7 @@ fn object_routes() -> Vec<Route<App>> {
             .gives::<records::Written>()
             .refuses([404, 412, 507]),
         delete("/api/v1/records/{*name}", records::remove)
+            .scope(Scope::Work)
             .path::<RecordName>()
             .summary("Remove a record")
             .refuses([404]),
@@ -315,9 +366,11 @@ fn object_routes() -> Vec<Route<App>> {
 fn upload_routes() -> Vec<Route<App>> {
     vec![
         options("/api/v1/uploads", uploads::abilities)
+            .scope(ADD_OBJECTS)
             .summary("What uploads can do")
             .answers([204]),
         post("/api/v1/uploads", uploads::create)
+            .scope(ADD_OBJECTS)
             .summary("Begin an upload by the tus protocol")
             .must_header::<uploads::Version>("Tus-Resumable", "The version of the protocol.")
             .must_header::<u64>("Upload-Length", "Bytes of the whole.")
@@ -326,11 +379,13 @@ fn upload_routes() -> Vec<Route<App>> {
             .answers([201])
             .refuses([400, 404, 412, 413, 422, 429, 500, 503, 507]),
         head("/api/v1/uploads/{id}", uploads::show)
+            .scope(ADD_OBJECTS)
             .path::<uploads::Id>()
             .summary("Where an upload stands")
             .must_header::<uploads::Version>("Tus-Resumable", "The version of the protocol.")
             .refuses([404, 412, 500, 503]),
         patch("/api/v1/uploads/{id}", uploads::append)
+            .scope(ADD_OBJECTS)
             .path::<uploads::Id>()
             .summary("Go on with an upload")
             .must_header::<uploads::Version>("Tus-Resumable", "The version of the protocol.")
@@ -339,6 +394,7 @@ fn upload_routes() -> Vec<Route<App>> {
             .answers([204])
             .refuses([404, 408, 409, 412, 413, 415, 422, 423, 429, 500, 503, 507]),
         delete("/api/v1/uploads/{id}", uploads::remove)
+            .scope(ADD_OBJECTS)
             .path::<uploads::Id>()
             .summary("Give an upload up")
             .must_header::<uploads::Version>("Tus-Resumable", "The version of the protocol.")

@@ -62,15 +62,16 @@ impl Sessions {
         self.admits_at(headers, token, now())
     }
 
-    /// Ends the session of a request, whoever else has its cookie.
-    pub(crate) fn end(&self, headers: &HeaderMap, token: &str) {
+    /// Ends the session of a request, whoever else has its cookie. Says whether it was one of this token.
+    pub(crate) fn end(&self, headers: &HeaderMap, token: &str) -> bool {
         let now = now();
-        let Some((hash, ends)) = self.session(headers, token, now) else { return };
+        let Some((hash, ends)) = self.session(headers, token, now) else { return false };
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.retain(|_, ends| now < *ends);
         if ended.len() < ENDED_MAX {
             ended.insert(*hash.as_bytes(), ends);
         }
+        true
     }
 
     fn admits_at(&self, headers: &HeaderMap, token: &str, now: u64) -> bool {
@@ -141,9 +142,9 @@ mod tests {
         ] {
             assert!(!sessions.admits(&with(&bad), "secret"), "{bad}");
         }
-        sessions.end(&with(&format!("{name}={later}.{hash}")), "secret");
+        assert!(!sessions.end(&with(&format!("{name}={later}.{hash}")), "secret"));
         assert!(sessions.admits(&headers, "secret"), "only the session itself can be ended");
-        sessions.end(&headers, "secret");
+        assert!(!sessions.end(&headers, "other") && sessions.end(&headers, "secret"));
         assert!(!sessions.admits(&headers, "secret"));
     }
 }

@@ -4,7 +4,7 @@
 //! (what may be said about it), [`flat`] (how that is read), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
 //! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long),
 //! [`submitted`] (what became of a submission), [`fact`] (what is written down), [`open`] (what is known of a task from that), [`report`] (how an attempt ended), [`schedule`] (tasks that come by themselves),
-//! [`select`] (which tasks are meant), [`view`] (what people see of tasks and workers), [`overview`] (and of the server as a whole), [`worker`] (how one introduces itself), [`machine`] (how the
+//! [`select`] (which tasks are meant), [`view`] (what people see of tasks and workers), [`overview`] (and of the server as a whole), [`worker`] (how one introduces itself), [`scope`] (what a caller may do), [`machine`] (how the
 //! pure machines are driven).
 //!
 //! **Invariant:** nothing here reads a clock, draws a random number, opens a file or starts a thread.
@@ -28,6 +28,7 @@ pub mod retry;
 pub mod schedule;
 #[cfg(feature = "schema")]
 pub mod schema;
+pub mod scope;
 pub mod select;
 pub mod settings;
 pub mod spec;
@@ -50,6 +51,7 @@ pub use refusal::{REFUSAL_MARK, Refusal};
 pub use report::{AttemptOutcome, ErrorClass, Failure, FailureVerdict, TaskError};
 pub use retry::{RetryPolicy, RetryRule, RetryTerms};
 pub use schedule::{Schedule, ScheduleView};
+pub use scope::{Scope, Scopes};
 pub use select::Select;
 pub use settings::Settings;
 pub use spec::{

@@ -144,8 +144,9 @@ impl Connector {
             return SessionEnd::Lost(self.problem(status));
         };
         let cure = match status.code() {
-            Status::Unauthenticated => {
-                "; give this worker the token that the server was started with"
+            Status::Unauthenticated => "; give this worker a token with the scope `work`",
+            Status::PermissionDenied if mark == "scope_missing" => {
+                "; give this worker a token with the scope `work`"
             }
             Status::Unimplemented => "; is a divvy server of this version at that address?",
             _ => "",

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use divvy::Client;
 use divvy::objects::{BlobId, Objects};
-use divvy_workload::http::{ApiError, JsonBody, PathText, Routes, get, pages, post};
+use divvy_workload::http::{ApiError, JsonBody, PathText, Routes, Scope, get, pages, post};
 use divvy_workload::{ServerContext, ServerPart};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
@@ -73,7 +73,9 @@ impl Gallery {
         let added = self.added.clone();
         let routes = Routes::new([
             get("/api/v1/thumbnails", list).summary("List the thumbnails that are there"),
-            post("/api/v1/thumbnails", add).summary("Make a thumbnail of a picture"),
+            post("/api/v1/thumbnails", add)
+                .scope(Scope::Submit)
+                .summary("Make a thumbnail of a picture"),
             get("/thumbnails", page).summary("The thumbnails, for people").gives_media("text/html"),
             get("/thumbnails/{picture}", image)
                 .summary("One thumbnail")

@@ -2,6 +2,7 @@
 //!
 //! Decides form only. Daily verbs stand at the top level, everything else is `noun verb` with singular nouns.
 
+pub(crate) mod access;
 pub(crate) mod bulk;
 pub(crate) mod lab;
 pub(crate) mod local;
@@ -237,6 +238,12 @@ pub(crate) enum Command {
     /// Check, back up and compact a data folder
     #[command(subcommand, after_help = local::STORE_EXAMPLES)]
     Store(local::Store),
+    /// Make, list and revoke tokens
+    #[command(alias = "tokens", subcommand, after_help = access::TOKEN_EXAMPLES)]
+    Token(access::Token),
+    /// Make certificates for a server that speaks TLS
+    #[command(subcommand, after_help = access::CERT_EXAMPLES)]
+    Cert(access::Cert),
     /// Measure this machine
     Bench(bench::Args),
     /// Try out how work is placed, guarded and shared

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::values::{Names, Prefetch, Program, SlotCounts, Span, Workers};
+use crate::values::{Addresses, Names, Prefetch, Program, SlotCounts, Span, Workers};
 
 pub(crate) const UP_EXAMPLES: &str = "\
 Examples:
@@ -21,7 +21,9 @@ Ctrl-C drains: running tasks finish first. A second Ctrl-C stops now.";
 pub(crate) const SERVE_EXAMPLES: &str = "\
 Examples:
   divvy serve --data /var/lib/divvy
-  DIVVY_TOKEN=secret divvy serve --listen 0.0.0.0:7171";
+  divvy token create ops --scope admin --data /var/lib/divvy
+  divvy serve --data /var/lib/divvy --listen 0.0.0.0:7171 \\
+    --tls-cert server.pem --tls-key server-key.pem";
 
 pub(crate) const WORK_EXAMPLES: &str = "\
 Examples:
@@ -84,6 +86,12 @@ pub(crate) struct ServerFlags {
     /// Host names of this server besides loopback
     #[arg(long, value_name = "a,b", env = "DIVVY_ALLOWED_HOSTS", hide_env_values = true)]
     pub(crate) allowed_hosts: Option<Names>,
+    /// PEM file of the certificate: speak TLS (`divvy cert new` makes one)
+    #[arg(long, value_name = "FILE", env = "DIVVY_TLS_CERT", hide_env_values = true)]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// PEM file of the certificate's private key
+    #[arg(long, value_name = "FILE", env = "DIVVY_TLS_KEY", hide_env_values = true)]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Silence of a worker that loses its tasks [default: 30s]
     #[arg(long, value_name = "SPAN", env = "DIVVY_LEASE", hide_env_values = true)]
     pub(crate) lease: Option<Span>,
@@ -114,6 +122,9 @@ pub(crate) struct WorkerFlags {
     /// Let http tasks call private addresses
     #[arg(long)]
     pub(crate) allow_private: bool,
+    /// Let http tasks call these, be they link-local or cloud metadata
+    #[arg(long, value_name = "IP,…", env = "DIVVY_ALLOW_ADDRESS", hide_env_values = true)]
+    pub(crate) allow_address: Option<Addresses>,
     /// How long a stop waits for running tasks [default: 30s]
     #[arg(long, value_name = "SPAN", env = "DIVVY_DRAIN_TIMEOUT", hide_env_values = true)]
     pub(crate) drain_timeout: Option<Span>,

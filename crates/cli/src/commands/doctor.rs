@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::Result;
+use divvy::Target;
 use divvy_types::Timestamp;
 use divvy_workload::{Finding, Grade};
 use nix::sys::resource::{Resource, getrlimit};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use crate::args::local::Doctor;
-use crate::exit::{Code, explained};
+use crate::exit::{Code, Failure, explained};
 use crate::output::words;
 
 /// Open files that a server with many workers needs at least.
@@ -43,7 +44,9 @@ pub(super) async fn run(args: &Doctor, context: &Context) -> Result<Code> {
         files(),
         cores(context),
     ];
-    let theirs = context.for_workload();
+    let target = context.settings.target();
+    let server = || Target::new(context.settings.server.value.as_str());
+    let theirs = context.for_workload_at(target.unwrap_or_else(|_| server()));
     for workload in context.workloads.iter() {
         findings.extend(workload.check(&theirs).await);
     }
@@ -72,9 +75,18 @@ pub(super) async fn run(args: &Doctor, context: &Context) -> Result<Code> {
 fn server(stats: &Result<Value>, context: &Context) -> Finding {
     let server = &context.settings.server.value;
     match stats {
-        Err(error) => {
-            Finding::new("server", Grade::Note, error.to_string()).cure("start one with `divvy up`")
-        }
+        Err(error) => match error.downcast_ref::<Failure>() {
+            // A server that answers and does not let us in is not one that has to be started.
+            Some(Failure { code: Code::Refused | Code::Usage, message, cure, .. }) => {
+                let finding = Finding::new("server", Grade::Fault, message.clone());
+                match cure {
+                    Some(cure) => finding.cure(cure.clone()),
+                    None => finding,
+                }
+            }
+            _ => Finding::new("server", Grade::Note, error.to_string())
+                .cure("start one with `divvy up`"),
+        },
         Ok(stats) => {
             let (theirs, ours) =
                 (stats["version"].as_str().unwrap_or("?"), env!("CARGO_PKG_VERSION"));

@@ -1,6 +1,7 @@
 //! What each command does, one file per verb or noun. This file only hands out.
 
 mod bulk;
+mod cert;
 mod completions;
 mod config;
 mod dead;
@@ -20,6 +21,7 @@ mod status;
 mod store;
 pub(crate) mod submit;
 mod task;
+mod token;
 mod up;
 mod wait;
 mod work;
@@ -61,12 +63,7 @@ impl Context {
 
     /// The same in the words of the SDK.
     pub(crate) fn client(&self) -> Result<Client> {
-        Ok(Client::new(self.settings.target())?)
-    }
-
-    /// The same for a workload.
-    pub(crate) fn for_workload(&self) -> WorkloadContext {
-        self.for_workload_at(self.settings.target())
+        Ok(Client::new(self.settings.target()?)?)
     }
 
     /// The same for a workload that shall talk to this server.
@@ -116,6 +113,7 @@ fn without_settings(command: Command, plain: &Output, workloads: &Workloads) -> 
         Command::Completions(args) => completions::run(&args, plain, workloads),
         Command::SampleStep(step) => sample::steps::run(step.step, plain),
         Command::LabChild => lab::child(plain),
+        Command::Cert(args) => cert::run(&args, plain),
         Command::Config(local::Config::Init { force }) => config::init(force, plain, workloads),
         Command::Settings(scheduling::Settings::Check { file }) => {
             settings::check(&file, plain, workloads)
@@ -149,7 +147,11 @@ fn runtime(verb: &Verb) -> std::io::Result<tokio::runtime::Runtime> {
 async fn obey(verb: Verb, context: Context) -> Result<Code> {
     // Those that drain at Ctrl-C listen for it themselves.
     let drains = is_service(&verb);
-    let theirs = context.for_workload();
+    let target = match &verb {
+        Verb::Ours(..) => Target::default(),
+        Verb::Theirs(..) | Verb::Bench(..) => context.settings.target()?,
+    };
+    let theirs = context.for_workload_at(target);
     let work = async {
         match verb {
             Verb::Ours(command, matches) => dispatch(*command, &matches, context).await,
@@ -189,9 +191,10 @@ async fn dispatch(command: Command, matches: &ArgMatches, context: Context) -> R
         Command::Config(args) => config::run(&args, &context),
         Command::Settings(args) => settings::run(&args, &context).await,
         Command::Store(args) => store::run(args, &context).await,
+        Command::Token(args) => token::run(args, &context).await,
         Command::Bench(args) => bench::run(args, &context.output).await,
         Command::Lab(args) => lab::run(args, &context).await,
-        Command::Completions(_) | Command::SampleStep(_) | Command::LabChild => {
+        Command::Cert(_) | Command::Completions(_) | Command::SampleStep(_) | Command::LabChild => {
             unreachable!("handled before the settings are read")
         }
     }

@@ -53,7 +53,7 @@ pub(super) async fn run(args: &Serve, context: &Context) -> Result<Code> {
     let mut signals = StopSignals::listen()?;
     let plan = Plan::new(&args.server, &context.settings)?;
     let mut service = Service::start(&plan, context).await?;
-    let url = format!("http://{}", service.address());
+    let url = service.url(service.address());
     if output.is_json() {
         output.object(&json!({
             "url": url, "address": service.address().to_string(), "data": plan.data, "workers": 0,

@@ -12,7 +12,7 @@ use super::Context;
 use crate::args::local::{DataFolder, Store};
 use crate::exit::{Code, Failure};
 use crate::output::words;
-use crate::service::{OBJECTS, store_failure};
+use crate::service::{OBJECTS, TOKENS, store_failure};
 
 /// Does what is asked, off the async threads because all of it reads the disk.
 pub(super) async fn run(args: Store, context: &Context) -> Result<Code> {
@@ -96,12 +96,25 @@ fn copy(folder: &Path, target: &Path, kept: &[&str], bar: &ProgressBar) -> Resul
     bar.unset_length();
     let objects = back_up(&folder.join(OBJECTS), &target.join(OBJECTS), &mut tell);
     let mut copied = objects.map_err(object_failure)?;
+    copy_tokens(&folder.join(TOKENS), &target.join(TOKENS))?;
     for name in kept {
         let more = copy_folder(&folder.join(name), &target.join(name), &mut tell);
         let Copied { files, bytes } = more.map_err(object_failure)?;
         copied = Copied { files: copied.files + files, bytes: copied.bytes + bytes };
     }
     Ok(copied)
+}
+
+/// Copies the file of tokens with its mode, if there is one. It is replaced whole, so any moment will do.
+fn copy_tokens(from: &Path, to: &Path) -> Result<()> {
+    match std::fs::copy(from, to).and_then(|_| std::fs::File::open(to)?.sync_all()) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !from.exists() => Ok(()),
+        Err(error) => {
+            let message = format!("cannot copy {}: {error}", from.display());
+            Err(Failure::new(Code::Failed, message).into())
+        }
+        Ok(()) => Ok(()),
+    }
 }
 
 /// What went wrong with objects, with its exit code.

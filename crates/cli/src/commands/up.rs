@@ -9,7 +9,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use clap::ArgMatches;
-use divvy::Target;
+use divvy::{Client, Target};
+use divvy_types::Scope;
 use divvy_workload::{Prepared, SampleContext, UpContext};
 use serde_json::json;
 
@@ -17,9 +18,9 @@ use super::Context;
 use super::serve::StopSignals;
 use super::work::Choice;
 use crate::args::service::Up;
-use crate::exit::Code;
+use crate::exit::{Code, Failure};
 use crate::service::{OBJECTS, Plan, Service, reachable};
-use crate::values::{SlotCounts, Span};
+use crate::values::{Addresses, SlotCounts, Span};
 use crate::workloads::{PRIMES, Workloads};
 use crate::{config, logging, sample, supervise};
 
@@ -45,9 +46,17 @@ pub(super) async fn run(args: Up, matches: &ArgMatches, context: Context) -> Res
     let workers = if args.sample.is_some() { wanted.max(1) } else { wanted };
     choice.slots = choice.slots.or(local_slots(workers, cores));
     sweep(&plan.data, &context.workloads);
-    let url = format!("http://{}", reachable(service.address()));
+    let url = service.url(reachable(service.address()));
     let flags = prepared.iter().flat_map(|(_, prepared)| prepared.worker_arguments.clone());
-    let worker_plan = worker_plan(&args, &choice, &plan, &context, &url, flags)?;
+    let mut worker_plan = worker_plan(&args, &choice, &plan, &context, &url, flags)?;
+    // Workers need no more than this, and neither do the programs that they run.
+    worker_plan.token = Some(service.tokens.lend(Scope::Work));
+    if workers > 0
+        && let Err(error) = check_certificate(&url, &context).await
+    {
+        service.stop().await?;
+        return Err(error);
+    }
     let supervisor = supervise::Supervisor::start(&worker_plan, workers);
     let mut stack = Stack { service, supervisor, signals, context };
     stack.announce(&plan, &url, workers, &prepared)?;
@@ -62,7 +71,7 @@ async fn prepare(
     plan: &Plan,
     context: &Context,
 ) -> Result<Vec<(&'static str, Prepared)>> {
-    let theirs = context.for_workload();
+    let theirs = context.for_workload_at(Target::default());
     let mut all = Vec::new();
     for workload in context.workloads.iter() {
         let is_sample = args.sample.as_deref() == Some(workload.name());
@@ -70,6 +79,22 @@ async fn prepare(
         all.push((workload.name(), workload.prepare(&up).await?));
     }
     Ok(all)
+}
+
+/// Makes sure that local workers will trust the certificate at the address by which they reach the server.
+async fn check_certificate(url: &str, context: &Context) -> Result<()> {
+    if !url.starts_with("https:") {
+        return Ok(());
+    }
+    let target = Target { ca: context.settings.ca.value.clone(), ..Target::new(url) };
+    match Client::connect(target).await {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let problem = format!("local workers reach this server as {url}, and cannot: {error}");
+            let cure = "let the certificate name that address, as `divvy cert new` does, or start `divvy serve`, and workers elsewhere";
+            Err(Failure::new(Code::Refused, problem).cure(cure).into())
+        }
+    }
 }
 
 /// Removes what workers that were killed left behind. None runs now: the data folder is ours.
@@ -146,8 +171,9 @@ impl Stack {
     ) -> Result<Code> {
         if let Some(which) = &args.sample {
             let context = &self.context;
-            let token = context.settings.token.value.clone();
-            let theirs = context.for_workload_at(Target { token, ..Target::new(url) });
+            let token = Some(self.service.tokens.lend([Scope::Submit, Scope::Read]));
+            let ca = context.settings.ca.value.clone();
+            let theirs = context.for_workload_at(Target { token, ca, ..Target::new(url) });
             let api = theirs.api()?;
             let shown = SampleContext { matches, context: &theirs, data: &plan.data };
             let sample = async {
@@ -235,6 +261,13 @@ fn worker_plan(
     if choice.allow_private {
         arguments.push("--allow-private".to_owned());
     }
+    if !choice.allow_addresses.is_empty() {
+        let addresses = Addresses(choice.allow_addresses.clone()).to_string();
+        arguments.extend(["--allow-address".to_owned(), addresses]);
+    }
+    if let Some(ca) = &context.settings.ca.value {
+        arguments.extend(["--ca".to_owned(), ca.display().to_string()]);
+    }
     let objects = plan.data.join(OBJECTS).display().to_string();
     arguments.extend(["--objects".to_owned(), objects]);
     arguments.extend(flags);
@@ -245,7 +278,7 @@ fn worker_plan(
         program,
         arguments,
         hidden: context.settings.sources.variables(),
-        token: context.settings.token.value.clone(),
+        token: None,
         log: (!said).then_some("warn"),
     })
 }

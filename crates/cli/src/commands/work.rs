@@ -1,6 +1,7 @@
 //! `divvy work`: a worker with the built-in kinds and the programs that it may run.
 
 use std::io::Read;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -23,7 +24,8 @@ pub(super) async fn run(args: Work, matches: &ArgMatches, context: &Context) -> 
     let settings = &context.settings;
     let choice = Choice::new(&args.worker, settings);
     let name = args.name.as_deref().map_or_else(default_name, Name::from);
-    let mut options = Options::new(name.clone(), settings.target());
+    let target = settings.target()?;
+    let mut options = Options::new(name.clone(), target.clone());
     options.queues = choice.queues.clone();
     options.capabilities = choice.capabilities.clone();
     options.slots = slots(choice.slots);
@@ -36,7 +38,7 @@ pub(super) async fn run(args: Work, matches: &ArgMatches, context: &Context) -> 
     let theirs = WorkerContext {
         matches,
         sources: &settings.sources,
-        target: settings.target(),
+        target,
         objects: args.objects.clone(),
         allow_private: choice.allow_private,
         shutdown: &shutdown,
@@ -72,6 +74,7 @@ pub(super) struct Choice {
     pub(super) prefetch: Option<Prefetch>,
     pub(super) programs: Vec<Program>,
     pub(super) allow_private: bool,
+    pub(super) allow_addresses: Vec<IpAddr>,
     pub(super) drain_timeout: Duration,
 }
 
@@ -80,7 +83,11 @@ impl Choice {
     pub(super) fn registry(&self) -> Result<Registry> {
         let mut registry = Registry::new();
         let programs = self.programs.iter().map(exec_program).collect();
-        let builtins = Builtins { programs, allow_private: self.allow_private };
+        let builtins = Builtins {
+            programs,
+            allow_private: self.allow_private,
+            allow_addresses: self.allow_addresses.clone(),
+        };
         register(&mut registry, &builtins).map_err(failure)?;
         Ok(registry)
     }
@@ -99,6 +106,10 @@ impl Choice {
             prefetch: flags.prefetch.or(settings.prefetch.value),
             programs,
             allow_private: flags.allow_private || settings.allow_private.value,
+            allow_addresses: match &flags.allow_address {
+                Some(addresses) => addresses.0.clone(),
+                None => settings.allow_address.value.0.clone(),
+            },
             drain_timeout: flags.drain_timeout.unwrap_or(settings.drain_timeout.value).0,
         }
     }
@@ -146,8 +157,10 @@ fn failure(error: divvy_worker::Error) -> Failure {
     };
     let failure = Failure::new(code, error.to_string());
     match &error {
-        divvy_worker::Error::Refused { code, .. } if code.to_lowercase().contains("unauth") => {
-            failure.cure("pass the server's token with --token or DIVVY_TOKEN")
+        divvy_worker::Error::Refused { code, .. }
+            if matches!(code.as_str(), "unauthorized" | "scope_missing") =>
+        {
+            failure.cure("pass it with --token or DIVVY_TOKEN")
         }
         _ => failure,
     }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::exit::Failure;
 use crate::output::Color;
-use crate::values::{Names, Prefetch, Programs, SlotCounts, Span, Workers};
+use crate::values::{Addresses, Names, Prefetch, Programs, SlotCounts, Span, Workers};
 use crate::workloads::Workloads;
 use crate::yaml;
 
@@ -74,6 +74,10 @@ pub(crate) struct Serve {
     pub(crate) data: Option<PathBuf>,
     /// Names under which browsers may reach the server besides loopback. Default none.
     pub(crate) allowed_hosts: Option<Names>,
+    /// The PEM file of the certificate with which the server speaks TLS, relative to this file. Default none.
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The PEM file of its private key, relative to this file. Default none.
+    pub(crate) tls_key: Option<PathBuf>,
     /// Silence of a worker for this long loses its tasks. Default `30s`.
     pub(crate) lease: Option<Span>,
     /// Days that finished tasks are kept. Default 7.
@@ -104,6 +108,8 @@ pub(crate) struct Work {
     pub(crate) exec: Option<Programs>,
     /// Whether `http` tasks may call private addresses. Default false.
     pub(crate) allow_private: Option<bool>,
+    /// Addresses that `http` tasks may call whatever they are, link-local ones too. Default none.
+    pub(crate) allow_address: Option<Addresses>,
     /// How long a stopping worker waits for its tasks. Default `30s`.
     pub(crate) drain_timeout: Option<Span>,
 }
@@ -111,6 +117,40 @@ pub(crate) struct Work {
 /// The nearest file upwards from `folder`.
 pub(crate) fn find(folder: &Path) -> Option<PathBuf> {
     folder.ancestors().map(|folder| folder.join(FILE_NAME)).find(|path| path.is_file())
+}
+
+/// Refuses a file that was found by itself and that another user could have written: it may name programs to run, and the
+/// server that everything is sent to.
+pub(crate) fn check_owner(path: &Path) -> Result<(), Failure> {
+    use std::os::unix::fs::MetadataExt as _;
+    let unreadable = |error| Failure::usage(format!("{}: {error}", path.display()));
+    // A link is as good as what it leads to, and as bad as who made it.
+    let link = std::fs::symlink_metadata(path).map_err(unreadable)?;
+    let file = std::fs::metadata(path).map_err(unreadable)?;
+    let owners = [link.uid(), file.uid()];
+    match distrust(owners, file.mode(), nix::unistd::geteuid().as_raw()) {
+        None => Ok(()),
+        Some(problem) => Err(Failure::usage(format!(
+            "{} is not read: {problem}",
+            path.display()
+        ))
+        .cure("name it with --config FILE if you trust it, or name another, such as --config /dev/null")),
+    }
+}
+
+/// What speaks against a file with these owners and this mode, for this user.
+fn distrust(owners: [u32; 2], mode: u32, user: u32) -> Option<String> {
+    const WRITABLE_BY_OTHERS: u32 = 0o002;
+    let foreign = owners.into_iter().find(|owner| *owner != user && *owner != 0);
+    match foreign {
+        Some(owner) => Some(format!(
+            "it belongs to another user ({owner}), who could change what divvy does here"
+        )),
+        None if mode & WRITABLE_BY_OTHERS != 0 => {
+            Some("every user of this machine may write it".to_owned())
+        }
+        None => None,
+    }
 }
 
 /// The text of the file at `path`.
@@ -122,7 +162,8 @@ pub(crate) fn text(path: &Path) -> Result<String> {
 pub(crate) fn read(sources: &Sources, workloads: &Workloads) -> Result<ConfigFile> {
     let mut file: ConfigFile = sources.beside(&workloads.names())?;
     check(&file, sources)?;
-    for path in [&mut file.serve.data, &mut file.ca].into_iter().flatten() {
+    let Serve { data, tls_cert, tls_key, .. } = &mut file.serve;
+    for path in [data, tls_cert, tls_key, &mut file.ca].into_iter().flatten() {
         *path = sources.beside_file(path);
     }
     for program in file.work.exec.iter_mut().flat_map(|programs| &mut programs.0) {
@@ -201,6 +242,35 @@ mod tests {
             );
             assert!(failure.message.contains(word), "{yaml}: {failure}");
         }
+    }
+
+    #[test]
+    fn only_a_file_that_no_other_user_can_write_is_trusted() {
+        let me = 1_000;
+        for owners in [[me, me], [0, 0], [me, 0], [0, me]] {
+            assert_eq!(distrust(owners, 0o100_664, me), None, "{owners:?}");
+            assert!(distrust(owners, 0o100_666, me).unwrap().contains("may write"), "{owners:?}");
+        }
+        for owners in [[1_001, 1_001], [1_001, me], [me, 1_001]] {
+            assert!(distrust(owners, 0o100_644, me).unwrap().contains("1001"), "{owners:?}");
+        }
+        assert!(distrust([me, me], 0o100_644, 0).is_some(), "for root they are others too");
+    }
+
+    #[test]
+    fn a_file_that_everybody_may_write_is_not_read() {
+        use std::fs::Permissions;
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE_NAME);
+        std::fs::write(&path, "").unwrap();
+        let mode = |mode| std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+        mode(0o644);
+        assert!(check_owner(&path).is_ok());
+        mode(0o666);
+        let failure = check_owner(&path).unwrap_err();
+        assert!(failure.message.contains("divvy.yaml is not read"), "{failure}");
+        assert!(failure.cure.unwrap().contains("--config"));
     }
 
     #[test]

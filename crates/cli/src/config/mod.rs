@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::output::Color;
-use crate::values::{Names, Prefetch, Programs, SlotCounts, Span, Workers};
+use crate::values::{Addresses, Names, Prefetch, Programs, SlotCounts, Span, Workers};
 use crate::workloads::Workloads;
 use file::ConfigFile;
 
@@ -53,6 +53,8 @@ pub(crate) struct Settings {
     pub(crate) listen: Setting<SocketAddr>,
     pub(crate) data: Setting<PathBuf>,
     pub(crate) allowed_hosts: Setting<Names>,
+    pub(crate) tls_cert: Setting<Option<PathBuf>>,
+    pub(crate) tls_key: Setting<Option<PathBuf>>,
     pub(crate) lease: Setting<Span>,
     pub(crate) retention_days: Setting<u32>,
     pub(crate) workers: Setting<Workers>,
@@ -62,11 +64,14 @@ pub(crate) struct Settings {
     pub(crate) prefetch: Setting<Option<Prefetch>>,
     pub(crate) exec: Setting<Programs>,
     pub(crate) allow_private: Setting<bool>,
+    pub(crate) allow_address: Setting<Addresses>,
     pub(crate) drain_timeout: Setting<Span>,
     /// What the file says about scheduling.
     pub(crate) scheduling: FileSections,
     /// The settings of the workloads, as text.
     theirs: Vec<Row>,
+    /// The server and the token that the file names, whatever comes before it.
+    of_file: (Option<String>, Option<String>),
     /// Where settings come from, for those who read their own.
     pub(crate) sources: Sources,
 }
@@ -80,6 +85,9 @@ impl Settings {
             Some(path) => Some(path.clone()),
             None => file::find(&current),
         };
+        if let (Some(path), None) = (&path, &flags.config) {
+            file::check_owner(path)?;
+        }
         let text =
             path.map(|path| Ok::<_, anyhow::Error>((file::text(&path)?, path))).transpose()?;
         let sources = Sources::of_process(text.map(|(text, path)| (path, text)));
@@ -91,6 +99,7 @@ impl Settings {
         let file = file::read(&from, workloads)?;
         let scheduling = file.clone().sections();
         let ConfigFile { server, token, ca, color, serve, up, work, .. } = file;
+        let of_file = (server.clone(), token.clone());
         let listen_default = LISTEN_DEFAULT.parse().expect("the default address is an address");
         let settings = Self {
             server: over(
@@ -112,6 +121,8 @@ impl Settings {
                 serve.allowed_hosts,
                 Names::default(),
             )?,
+            tls_cert: from.pick_option("DIVVY_TLS_CERT", serve.tls_cert)?,
+            tls_key: from.pick_option("DIVVY_TLS_KEY", serve.tls_key)?,
             lease: from.pick("DIVVY_LEASE", serve.lease, Span(Duration::from_secs(30)))?,
             retention_days: from.pick("DIVVY_RETENTION_DAYS", serve.retention_days, 7)?,
             workers: from.pick("DIVVY_WORKERS", up.workers, Workers::Auto)?,
@@ -121,12 +132,18 @@ impl Settings {
             prefetch: from.pick_option("DIVVY_PREFETCH", work.prefetch)?,
             exec: from.pick("DIVVY_EXEC", work.exec, Programs::default())?,
             allow_private: from.pick("DIVVY_ALLOW_PRIVATE", work.allow_private, false)?,
+            allow_address: from.pick(
+                "DIVVY_ALLOW_ADDRESS",
+                work.allow_address,
+                Addresses::default(),
+            )?,
             drain_timeout: from.pick(
                 "DIVVY_DRAIN_TIMEOUT",
                 work.drain_timeout,
                 Span(Duration::from_secs(30)),
             )?,
             theirs: workloads.settings(&from)?,
+            of_file,
             file: from.path().map(ToOwned::to_owned),
             scheduling,
             sources: from,
@@ -135,9 +152,40 @@ impl Settings {
     }
 
     /// The server that commands and workers talk to.
-    pub(crate) fn target(&self) -> Target {
-        let (server, token) = (self.server.value.clone(), self.token.value.clone());
-        Target { server, token, ca: self.ca.value.clone() }
+    ///
+    /// # Errors
+    /// If the token was not meant for it.
+    pub(crate) fn target(&self) -> Result<Target> {
+        let (server, ca) = (self.server.value.clone(), self.ca.value.clone());
+        Ok(Target { server, token: self.token_for_server()?, ca })
+    }
+
+    /// The token for that server. A token goes only to a server that was named where it was given: a file that lies in some
+    /// folder must not collect what the environment holds.
+    fn token_for_server(&self) -> Result<Option<String>> {
+        let (file_server, file_token) = &self.of_file;
+        let same =
+            |other: &String| other.trim_end_matches('/') == self.server.value.trim_end_matches('/');
+        match (&self.server.origin, &self.token.origin) {
+            (Origin::File(_), Origin::Environment(_)) if file_token.is_some() => {
+                Ok(file_token.clone())
+            }
+            (Origin::File(path), given @ (Origin::Environment(_) | Origin::Flag(_))) => {
+                let (path, server) = (path.display(), &self.server.value);
+                let failure = Failure::usage(format!(
+                    "{path} names the server {server}, and the token is from {given}: a token goes only to a server that was named with it"
+                ));
+                let cure =
+                    format!("if it is for that server, say so: --server {server}, or DIVVY_SERVER");
+                Err(failure.cure(cure).into())
+            }
+            (Origin::Environment(_) | Origin::Flag(_), Origin::File(_))
+                if file_server.as_ref().is_some_and(|other| !same(other)) =>
+            {
+                Ok(None)
+            }
+            _ => Ok(self.token.value.clone()),
+        }
     }
 
     /// Every setting as text: key, value, origin. A token is never shown.
@@ -155,6 +203,8 @@ impl Settings {
             Row::new("serve.listen", &self.listen, SocketAddr::to_string),
             Row::new("serve.data", &self.data, |path| path.display().to_string()),
             Row::new("serve.allowed_hosts", &self.allowed_hosts, Names::to_string),
+            Row::path("serve.tls_cert", &self.tls_cert),
+            Row::path("serve.tls_key", &self.tls_key),
             Row::new("serve.lease", &self.lease, Span::to_string),
             Row::new("serve.retention_days", &self.retention_days, u32::to_string),
             Row::new("up.workers", &self.workers, Workers::to_string),
@@ -164,6 +214,7 @@ impl Settings {
             Row::new("work.prefetch", &self.prefetch, ahead),
             Row::new("work.exec", &self.exec, Programs::to_string),
             Row::new("work.allow_private", &self.allow_private, bool::to_string),
+            Row::new("work.allow_address", &self.allow_address, Addresses::to_string),
             Row::new("work.drain_timeout", &self.drain_timeout, Span::to_string),
         ];
         rows.extend(self.theirs.iter().cloned());
@@ -283,6 +334,45 @@ mod tests {
         assert_eq!(row("load_balancing.strategy"), ("pull", file.clone()));
         assert_eq!(row("load_balancing.thresholds.busy_threshold"), ("5", file));
         assert_eq!(row("poison_after"), ("3", Origin::Default));
+    }
+
+    #[test]
+    fn a_token_goes_only_to_a_server_that_was_named_with_it() {
+        let flag = |server: Option<&str>, token: Option<&str>| GlobalFlags {
+            server: server.map(ToOwned::to_owned),
+            token: token.map(ToOwned::to_owned),
+            ..GlobalFlags::default()
+        };
+        let none = flag(None, None);
+        let token = |flags: &GlobalFlags, variables: &[(&str, &str)], yaml: &str| {
+            let target = resolve(flags, variables, yaml).unwrap().target();
+            target.map(|target| target.token).map_err(|error| error.downcast::<Failure>().unwrap())
+        };
+        let secret = [("DIVVY_TOKEN", "secret")];
+        let both = [("DIVVY_TOKEN", "secret"), ("DIVVY_SERVER", "http://env:1")];
+        let sent = |text: &str| Some(text.to_owned());
+        // A file that names a server gets no token from elsewhere.
+        let foreign = "server: http://foreign:1\n";
+        let failure = token(&none, &secret, foreign).unwrap_err();
+        assert!(failure.message.contains("DIVVY_TOKEN"), "{failure}");
+        assert!(failure.cure.unwrap().contains("--server http://foreign:1"));
+        assert!(token(&flag(None, Some("typed")), &[], foreign).is_err());
+        assert_eq!(token(&none, &[], foreign).unwrap(), None);
+        // Whoever names the server too means it.
+        assert_eq!(token(&none, &both, foreign).unwrap(), sent("secret"));
+        let named = flag(Some("http://foreign:1"), None);
+        assert_eq!(token(&named, &secret, foreign).unwrap(), sent("secret"));
+        assert_eq!(token(&none, &secret, "").unwrap(), sent("secret"), "the usual server");
+        // What the file holds is for the server that it names.
+        let whole = "server: http://mine:1\ntoken: own\n";
+        assert_eq!(token(&none, &[], whole).unwrap(), sent("own"));
+        assert_eq!(token(&none, &secret, whole).unwrap(), sent("own"));
+        assert_eq!(token(&flag(Some("http://other:1"), None), &[], whole).unwrap(), None);
+        assert_eq!(token(&flag(Some("http://mine:1/"), None), &[], whole).unwrap(), sent("own"));
+        assert_eq!(
+            token(&flag(Some("http://any:1"), None), &[], "token: own\n").unwrap(),
+            sent("own")
+        );
     }
 
     #[test]

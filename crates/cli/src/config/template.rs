@@ -17,7 +17,8 @@ const BEGINNING: &str = "\
 # The server that commands and workers talk to.
 #server: http://127.0.0.1:7171
 # The bearer token that a server asks for and clients send. It is better kept
-# out of files: set DIVVY_TOKEN.
+# out of files: set DIVVY_TOKEN, and DIVVY_SERVER beside it, because a token
+# goes only to a server that was named with it.
 #token: change-me
 # A PEM file with the certificates of the only authorities that clients and
 # workers trust at https://. Without it those of this machine are trusted.
@@ -33,6 +34,11 @@ const BEGINNING: &str = "\
 #  data: divvy-data
 # Names under which browsers may reach the server besides loopback.
 #  allowed_hosts: []
+# The certificate with which the server speaks TLS and its private key, as PEM
+# files relative to this one; `divvy cert new` makes both. Read again when they
+# change. Without them it speaks plain HTTP.
+#  tls_cert: server.pem
+#  tls_key: server-key.pem
 # Silence of a worker for this long loses its tasks.
 #  lease: 30s
 # Days that finished tasks are kept.
@@ -59,6 +65,9 @@ const BEGINNING: &str = "\
 #    example.echo: cat
 # Whether http tasks may call private addresses.
 #  allow_private: false
+# Addresses that http tasks may call whatever they are, link-local ones and
+# those of cloud metadata too.
+#  allow_address: []
 # How long a stopping worker waits for its tasks.
 #  drain_timeout: 30s
 

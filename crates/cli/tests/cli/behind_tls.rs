@@ -1,5 +1,5 @@
-//! A server behind something that speaks TLS, and behind a proxy: commands, workers and programs reach it when they know
-//! its authority, and say what is missing when they do not.
+//! A server that speaks TLS itself, behind something that does, and behind a proxy: commands, workers and programs reach it
+//! when they know its authority, and say what is missing when they do not.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -175,4 +175,37 @@ fn a_proxy_of_the_environment_carries_https_and_sees_no_token() {
     end(command(&["status"], &format!("https://{address}")), "").expect(0);
     end(command(&["status"], &server.url), "").expect(0);
     assert!(heads.try_recv().is_err());
+}
+
+#[test]
+fn a_server_with_a_certificate_of_ours_is_reached_by_those_who_have_its_authority() {
+    let folder = Folder::new();
+    folder.run(&["cert", "new", "--name", "divvy.test"]).expect(0);
+    // Renewed, it is still one of the same authority.
+    let authority = std::fs::read(folder.path().join("divvy-tls/authority.pem")).unwrap();
+    let made = folder.run(&["cert", "new", "--json"]).expect(0).json().remove(0);
+    assert_eq!(made["names"][1], "127.0.0.1");
+    assert_eq!(std::fs::read(folder.path().join("divvy-tls/authority.pem")).unwrap(), authority);
+    let files = ["--tls-cert", "divvy-tls/server.pem", "--tls-key", "divvy-tls/server-key.pem"];
+    let up = [&["up", "--workers", "1", "--token", "secret"], &files[..]].concat();
+    let alone = folder.run(&[&up[..], &["--listen", "127.0.0.1:0"]].concat()).expect(5);
+    assert!(alone.stderr.contains("local workers") && alone.stderr.contains("--ca"), "{alone:?}");
+    folder.run(&["serve", "--tls-cert", "divvy-tls/server.pem"]).expect(2);
+
+    let ca = ["--ca", "divvy-tls/authority.pem"];
+    let server = Server::start(folder, &[&up[..], &ca[..]].concat());
+    assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
+    let token = ["--token", "secret"];
+    let submit = ["submit", "noop", "--wait"];
+    server.run(&[&submit[..], &ca[..], &token[..]].concat()).expect(0);
+    let stranger = server.run(&[&submit[..], &token[..]].concat()).expect(3);
+    assert!(stranger.stderr.contains("not trusted"), "{stranger:?}");
+    server.run(&[&submit[..], &ca[..]].concat()).expect(5);
+
+    let file = server.folder.path().join("divvy-tls/authority.pem");
+    let runtime = Runtime::new().unwrap();
+    let target = Target::new(&server.url).token("secret");
+    let program = runtime.block_on(Client::connect(target.clone().ca(file))).unwrap();
+    assert_eq!(runtime.block_on(program.workers()).unwrap().len(), 1);
+    assert_eq!(runtime.block_on(Client::connect(target)).unwrap_err().code(), "untrusted");
 }

@@ -18,6 +18,7 @@ mod starting_and_stopping;
 mod store_tools;
 mod submitting;
 mod tasks_and_queues;
+mod tokens;
 mod video_answers;
 mod videos;
 mod videos_whole;

@@ -7,9 +7,10 @@ mod wire;
 mod work;
 
 use axum::Router;
-use divvy_proto::v1::submit_server::SubmitServer;
-use divvy_proto::v1::work_server::WorkServer;
+use divvy_proto::v1::submit_server::{self, SubmitServer};
+use divvy_proto::v1::work_server::{self, WorkServer};
 use divvy_types::limits::MESSAGE_BYTES_MAX;
+use divvy_types::{Scope, Scopes};
 use tonic::service::Routes;
 
 use crate::app::App;
@@ -23,4 +24,13 @@ pub(crate) fn routes(app: App) -> Router {
     let work =
         WorkServer::new(work::Service::new(app)).max_decoding_message_size(MESSAGE_BYTES_MAX);
     Routes::new(submit).add_service(work).into_axum_router().reset_fallback()
+}
+
+/// The scope that a method needs; nothing if there is no such service.
+pub(crate) fn scopes(path: &str) -> Option<Scopes> {
+    match path.strip_prefix('/')?.split_once('/')?.0 {
+        submit_server::SERVICE_NAME => Some(Scope::Submit.into()),
+        work_server::SERVICE_NAME => Some(Scope::Work.into()),
+        _ => None,
+    }
 }

@@ -24,6 +24,7 @@ pub(crate) mod sign_in;
 pub(crate) mod stats;
 pub(crate) mod submit;
 pub(crate) mod tasks;
+pub(crate) mod tokens;
 pub(crate) mod uploads;
 pub(crate) mod workers;
 pub(crate) mod workflows;

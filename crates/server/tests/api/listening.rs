@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 
 use divvy_engine::Engine;
-use divvy_server::{Error, Options, Server};
+use divvy_server::{Error, Options, Server, Tokens};
 use divvy_store::{MemoryStore, SqliteStore};
+use divvy_types::Scopes;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -37,17 +38,23 @@ async fn an_address_for_others_needs_a_token() {
     let open = SocketAddr::from(([0, 0, 0, 0], 0));
     let error = bind_error(Options::new(open)).await;
     assert!(matches!(error, Error::NotLoopback { .. }), "{error}");
-    assert!(error.to_string().contains("--token"), "{error}");
-    let options = Options { token: Some("secret".into()), ..Options::new(open) };
-    assert!(Server::bind(options, engine()).await.is_ok());
+    assert!(error.to_string().contains("divvy token create"), "{error}");
+    let with = |token: &str| Options { token: Some(token.into()), ..Options::new(open) };
+    assert!(Server::bind(with("0123456789abcdef"), engine()).await.is_ok());
+    let error = bind_error(with("x")).await;
+    assert!(matches!(error, Error::ShortToken { .. }), "{error}");
+    assert!(error.to_string().contains("at least 16"), "{error}");
+    let tokens = Tokens::default();
+    tokens.create("ops", Scopes::ADMIN, None).unwrap();
+    let options = Options { tokens, ..Options::new(open) };
+    assert!(Server::bind(options, engine()).await.is_ok(), "a token that was made will do");
     for token in ["", "with space", "tab\t"] {
         let options = Options { token: Some(token.into()), ..Options::new(open) };
         assert!(matches!(bind_error(options).await, Error::BadToken));
     }
     let options = Options { allowed_hosts: vec!["http://x/".into()], ..Options::default() };
     assert!(matches!(bind_error(options).await, Error::BadHost(_)));
-    let elsewhere =
-        Options { token: Some("secret".into()), ..Options::new("192.0.2.1:0".parse().unwrap()) };
+    let elsewhere = Options { listen: "192.0.2.1:0".parse().unwrap(), ..with("0123456789abcdef") };
     assert!(matches!(bind_error(elsewhere).await, Error::Listen { .. }));
 }
 

@@ -14,6 +14,8 @@ mod scheduling;
 mod security;
 mod submitting;
 mod submitting_grpc;
+mod tls;
+mod tokens;
 mod uploads;
 mod worker_stream;
 mod workflows;

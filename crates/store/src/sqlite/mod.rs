@@ -32,4 +32,4 @@ mod write;
 mod tests;
 
 pub use offline::{CheckReport, CompactReport, FileReport, backup, check, compact};
-pub use store::{Options, SqliteStore};
+pub use store::{Options, SqliteStore, lock};

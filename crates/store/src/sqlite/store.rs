@@ -218,8 +218,11 @@ pub(super) fn history_folder(dir: &Path) -> PathBuf {
     dir.join("history")
 }
 
-/// Takes the lock that only one process may have, until the file is dropped.
-pub(super) fn lock(dir: &Path) -> Result<File, Error> {
+/// Takes the lock of a data folder, which only one process may have, until the file is dropped.
+///
+/// # Errors
+/// If another process has it, or the folder cannot be written.
+pub fn lock(dir: &Path) -> Result<File, Error> {
     let path = dir.join("divvy.lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|error| io_error(&path, "open the lock file", &error))?;

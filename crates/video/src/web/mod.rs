@@ -12,7 +12,7 @@ mod videos;
 
 use std::sync::Arc;
 
-use divvy_http::{Mounted, Route, Routes, delete, get, post};
+use divvy_http::{Mounted, Route, Routes, Scope, delete, get, post};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -88,6 +88,7 @@ fn table() -> Vec<Route<Site>> {
             .refuses([404, 416]),
         get("/api/v1/videos", videos::list).summary("All videos, latest first").refuses([404]),
         post("/api/v1/videos", videos::add)
+            .scope(Scope::Submit)
             .summary("Add a video that was uploaded, or that is to be fetched")
             .answers([200, 201])
             .gives::<Added>(),

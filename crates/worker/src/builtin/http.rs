@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use super::address::{self, check_url};
+use super::address::{self, Reach, check_url};
 use super::http_hosts::{Hosts, Resting};
 use super::http_outcome;
 use super::trial::bad_payload;
@@ -36,7 +36,7 @@ const TIMEOUT_MS_MAX: u64 = 3_600_000;
 #[derive(Clone, Debug)]
 pub struct Http {
     client: Client,
-    allow_private: bool,
+    reach: Reach,
     hosts: Arc<Hosts>,
 }
 
@@ -71,22 +71,23 @@ struct Call {
 }
 
 impl Http {
-    /// The kind, allowed to reach special addresses or not.
-    pub fn new(allow_private: bool) -> Result<Self, Error> {
-        let client = address::client(allow_private);
+    /// The kind, whose calls may go so far.
+    pub fn new(reach: impl Into<Reach>) -> Result<Self, Error> {
+        let reach = reach.into();
+        let client = address::client(reach.clone());
         let failed = |e| Error::System {
             what: "cannot set up the HTTP client",
             source: std::io::Error::other(e),
         };
         let hosts = Arc::new(Hosts::new());
-        Ok(Self { client: client.map_err(failed)?, allow_private, hosts })
+        Ok(Self { client: client.map_err(failed)?, reach, hosts })
     }
 
     async fn call(self, mut call: Call) -> AttemptOutcome {
         let start = Instant::now();
         let deadline = start + call.timeout;
         for _ in 0..=REDIRECTS_MAX {
-            if let Err(problem) = check_url(&call.url, self.allow_private) {
+            if let Err(problem) = check_url(&call.url, self.reach.clone()) {
                 return failed(ErrorClass::Failed, FailureVerdict::Dead, problem);
             }
             let leave = match self.hosts.ask(&call.url) {
@@ -218,12 +219,29 @@ impl Call {
             self.headers.remove(header::CONTENT_TYPE);
         }
         if url.origin() != self.url.origin() {
-            for secret in [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION] {
-                self.headers.remove(secret);
+            let names: Vec<HeaderName> = self.headers.keys().cloned().collect();
+            for name in names.iter().filter(|name| !is_harmless(name)) {
+                self.headers.remove(name);
             }
         }
         self.url = url;
     }
+}
+
+/// Headers that cannot hold a secret. Any other may, whatever it is called: `X-Api-Key`, `Private-Token`, `Api-Token`.
+fn is_harmless(name: &HeaderName) -> bool {
+    let harmless = [
+        header::ACCEPT,
+        header::ACCEPT_ENCODING,
+        header::ACCEPT_LANGUAGE,
+        header::CACHE_CONTROL,
+        header::CONTENT_ENCODING,
+        header::CONTENT_LANGUAGE,
+        header::CONTENT_TYPE,
+        header::RANGE,
+        header::USER_AGENT,
+    ];
+    harmless.contains(name)
 }
 
 /// Headers that say how a message is framed or where it goes; they are the client's business.

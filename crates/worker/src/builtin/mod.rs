@@ -12,9 +12,10 @@ mod http_hosts;
 mod http_outcome;
 mod trial;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
-pub use address::refusal;
+pub use address::{Reach, refusal};
 pub use exec::{Exec, ExecKind};
 pub use exec_program::ExecProgram;
 pub use http::Http;
@@ -29,12 +30,15 @@ pub struct Builtins {
     pub programs: Vec<ExecProgram>,
     /// Whether kind `http` may reach loopback, private and other special addresses.
     pub allow_private: bool,
+    /// Addresses that kind `http` may reach whatever they are: link-local ones and cloud metadata are private to nobody.
+    pub allow_addresses: Vec<IpAddr>,
 }
 
 /// Adds the built-in kinds. Every program is looked up now, so that a missing one is told at start.
 pub fn register(registry: &mut Registry, builtins: &Builtins) -> Result<(), Error> {
     registry.on("noop", Arc::new(Noop)).on("sleep", Arc::new(Sleep)).on("fail", Arc::new(Fail));
-    registry.on("http", Arc::new(Http::new(builtins.allow_private)?));
+    let reach = Reach::new(builtins.allow_private, builtins.allow_addresses.iter().copied());
+    registry.on("http", Arc::new(Http::new(reach)?));
     if builtins.programs.is_empty() {
         return Ok(());
     }
