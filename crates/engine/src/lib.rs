@@ -28,6 +28,7 @@ mod schedule_requests;
 pub mod schedules;
 mod settings;
 pub mod stats;
+mod task_log;
 mod task_requests;
 mod unique;
 mod worker_requests;
@@ -40,7 +41,7 @@ pub use divvy_types::{Submitted, WorkerHello, WorkerTier};
 pub use bulk::{Bulk, BulkAction, BulkReport};
 pub use handle::Handle;
 pub use inline::InlineEngine;
-pub use query::{TaskFilter, TaskLog};
+pub use query::TaskFilter;
 pub use request::{
     Error, GrantedTask, Outbox, ProgressUpdate, Request, SettingsChange, SubmitOptions, ToWorker,
     WorkerReport,
@@ -48,3 +49,4 @@ pub use request::{
 pub use runner::{Engine, Options, Stopper};
 pub use schedule_requests::ScheduleRequest;
 pub use stats::Snapshot;
+pub use task_log::{AttemptLog, TaskLog};

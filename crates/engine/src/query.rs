@@ -44,15 +44,6 @@ pub struct TaskFilter {
     pub after: Option<String>,
 }
 
-/// The log of a task.
-#[derive(Clone, Debug)]
-pub struct TaskLog {
-    /// Where the task is.
-    pub state: TaskState,
-    /// The ends of the logs of its attempts, oldest first, and of the running one.
-    pub text: String,
-}
-
 /// Connections for reads.
 pub(crate) struct Readers {
     free: Mutex<Vec<Box<dyn Reader>>>,
@@ -145,37 +136,6 @@ impl Handle {
             }
         }
         Ok(Page { items, next: query.before.map(|seq| seq.0.to_string()) })
-    }
-
-    /// The log of a task.
-    pub async fn log(&self, id: TaskId) -> Result<TaskLog, Error> {
-        let detail = self.task(id).await?;
-        let mut text = String::new();
-        for (index, attempt) in detail.history.iter().enumerate() {
-            let end = attempt.error.as_ref().map_or_else(|| "done".to_owned(), ToString::to_string);
-            text.push_str(&format!(
-                "--- attempt {} on {}, {}: {end}\n",
-                index + 1,
-                attempt.worker,
-                attempt.at
-            ));
-            if let Some(log) = &attempt.log {
-                text.push_str(log);
-                if !log.ends_with('\n') {
-                    text.push('\n');
-                }
-            }
-        }
-        let live = self
-            .look(move |core| {
-                core.seq_of(id).and_then(|seq| core.live.of(seq)).map(|news| news.log.clone())
-            })
-            .await?;
-        if let Some(live) = live.filter(|log| !log.is_empty()) {
-            text.push_str("--- running\n");
-            text.push_str(&live);
-        }
-        Ok(TaskLog { state: detail.summary.state, text })
     }
 
     /// Dead letters, grouped by kind, class and normalised error, largest group first.

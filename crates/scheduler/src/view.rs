@@ -276,11 +276,13 @@ impl Scheduler {
         }
         let lacks =
             |group: &Group| spec.needs.iter().filter(|need| !group.profile.has(need)).count();
+        // Of those that lack as much, who comes nearer to the numbers.
+        let distance = |group: &Group| (lacks(group), group.profile.shortfall(&spec.needs));
         let groups = self.workers.groups().map(|(_, group)| group);
         let near: Vec<&Group> = groups
             .filter(|group| !group.active.is_empty() && group.profile.runs(&spec.queue, &spec.kind))
             .collect();
-        let Some(nearest) = near.iter().min_by_key(|group| lacks(group)) else {
+        let Some(nearest) = near.iter().min_by_key(|group| distance(group)) else {
             let workers = self.workers.len() as u32;
             return WaitReason::NoWorker {
                 kind: spec.kind.clone(),
@@ -322,7 +324,7 @@ impl Scheduler {
     }
 
     /// The limit that keeps a ready task from running.
-    fn wait_for_limit_of(&self, task: &Task, now: Timestamp) -> Option<WaitReason> {
+    pub(crate) fn wait_for_limit_of(&self, task: &Task, now: Timestamp) -> Option<WaitReason> {
         let limit = self.streams.at(task.stream)?.waits_on;
         if limit == NONE {
             return None;

@@ -8,7 +8,7 @@ use divvy_engine::Snapshot;
 use divvy_types::need::offers;
 use divvy_types::overview::{Alert, Severity, Stranded, WorkerLoad};
 use divvy_types::view::{LimitView, LoadMetrics};
-use divvy_types::{Name, Timestamp, WaitReason};
+use divvy_types::{Name, Timestamp, WaitReason, shell};
 
 use crate::samples::queue_variance;
 
@@ -116,7 +116,10 @@ fn no_capable_worker(scene: &Scene) -> Alert {
                 ),
                 _ => (
                     format!("{tasks}{others} cannot run: no connected worker serves it"),
-                    format!("start a worker that does: divvy work --exec {kind}=PROGRAM"),
+                    format!(
+                        "start a worker that does: divvy work --exec {}",
+                        shell::word(&format!("{kind}=PROGRAM"))
+                    ),
                 ),
             })
         }

@@ -110,7 +110,7 @@ impl Rules {
             Some(foreign) => Err(forbidden(
                 "host_not_allowed",
                 &format!(
-                    "host `{}` is not a name of this server; ask for the address that it listens on, or allow the name: --allowed-host",
+                    "host `{}` is not a name of this server; ask for the address that it listens on, or allow the name: --allowed-hosts",
                     foreign.chars().take(128).collect::<String>(),
                 ),
             )),

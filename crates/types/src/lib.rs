@@ -28,6 +28,7 @@ pub mod schedule;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod settings;
+pub mod shell;
 pub mod spec;
 pub mod state;
 pub mod submitted;
@@ -56,5 +57,5 @@ pub use state::TaskState;
 pub use submitted::{Conflict, Submitted};
 pub use terms::{Matching, OnConflict, Terms, Unique};
 pub use time::Timestamp;
-pub use wait::WaitReason;
+pub use wait::{Times, WaitReason};
 pub use worker::{WorkerHello, WorkerTier};

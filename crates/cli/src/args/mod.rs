@@ -42,6 +42,33 @@ Exit codes: 0 done, 1 the work failed, 2 usage, 3 no server, 4 not found,
     )
 }
 
+/// The command to use instead of a word that other programs have, after this noun or none.
+pub(crate) fn instead(noun: &str, word: &str) -> Option<&'static str> {
+    Some(match (noun, word) {
+        ("queue", "purge" | "clear" | "drain") => {
+            "divvy task cancel --queue NAME --dry-run, then --yes"
+        }
+        ("queue", "delete" | "remove" | "rm") => {
+            "a queue is there while tasks name it; see divvy queue set --help"
+        }
+        ("dead", "show") => "divvy task show ID",
+        ("task", "logs" | "log") => "divvy logs ID",
+        ("task", "submit" | "add" | "create") => "divvy submit KIND",
+        ("queue" | "dead" | "task" | "worker" | "workflow" | "limit" | "schedule", _) => {
+            return None;
+        }
+        (_, "ls" | "list" | "ps" | "jobs" | "tasks") => "divvy task list",
+        (_, "top" | "watch" | "monitor") => "divvy status --watch",
+        (_, "version") => "divvy --version",
+        (_, "start" | "server" | "run-server") => "divvy up",
+        (_, "cancel" | "kill" | "stop") => "divvy task cancel ID; a server ends with Ctrl-C",
+        (_, "retry") => "divvy task retry ID",
+        (_, "show") => "divvy task show ID",
+        (_, "enqueue" | "push" | "add") => "divvy submit KIND",
+        _ => return None,
+    })
+}
+
 /// What was typed.
 #[derive(Debug)]
 pub(crate) struct Line {

@@ -45,7 +45,7 @@ pub(super) async fn run(args: &Doctor, context: &Context) -> Result<Code> {
     ];
     let theirs = context.for_workload();
     for workload in context.workloads.iter() {
-        findings.extend(workload.check(&theirs).await);
+        findings.extend(workload.check(theirs).await);
     }
     findings.push(program("python3", "only for workers that are written in it"));
     let output = &context.output;

@@ -25,6 +25,8 @@ mod work;
 mod worker;
 mod workflow;
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, Result};
 use clap::ArgMatches;
 use divvy::api::Api;
@@ -39,6 +41,7 @@ use crate::exit::Code;
 use crate::output::Output;
 use crate::workloads::Workloads;
 use crate::{bench, logging, sample};
+pub(crate) use task::waits;
 
 /// What a command works with.
 pub(crate) struct Context {
@@ -50,6 +53,8 @@ pub(crate) struct Context {
     pub(crate) verbose: u8,
     /// What others bring.
     pub(crate) workloads: Workloads,
+    /// The same for their commands; it also keeps what is told at Ctrl-C.
+    theirs: Arc<WorkloadContext>,
 }
 
 impl Context {
@@ -63,9 +68,20 @@ impl Context {
         Ok(Client::new(self.settings.target())?)
     }
 
+    /// A command that prints here, with these settings.
+    fn new(output: Output, settings: Settings, verbose: u8, workloads: Workloads) -> Self {
+        let theirs = WorkloadContext::new(output, settings.sources.clone(), settings.target());
+        Self { output, settings, verbose, workloads, theirs: theirs.into() }
+    }
+
     /// The same for a workload.
-    pub(crate) fn for_workload(&self) -> WorkloadContext {
-        self.for_workload_at(self.settings.target())
+    pub(crate) fn for_workload(&self) -> &WorkloadContext {
+        &self.theirs
+    }
+
+    /// What a person who presses Ctrl-C from now on is told: what goes on without this command, and how to come back.
+    pub(crate) fn leaves_behind(&self, more: &'static str, come_back: String) {
+        self.theirs.on_interrupt(more, Some(come_back));
     }
 
     /// The same for a workload that shall talk to this server.
@@ -91,11 +107,18 @@ pub(crate) fn run(line: Line, workloads: &Workloads) -> Result<Code> {
         }
         Some(verb) => verb,
     };
-    let settings = Settings::load(&global.flags(), workloads)?;
+    let (settings, wrong) = if only_asks(&verb) {
+        Settings::load_for_client(&global.flags(), workloads)?
+    } else {
+        (Settings::load(&global.flags(), workloads)?, None)
+    };
     let output = Output::new(global.json, global.quiet, settings.color.value);
+    if let Some(wrong) = wrong {
+        warn(&format!("{wrong}; this command does not need that, and goes on"), &output);
+    }
     logging::start(is_service(&verb), global.verbose);
     let workloads = workloads.clone();
-    let context = Context { output, settings, verbose: global.verbose, workloads };
+    let context = Context::new(output, settings, global.verbose, workloads);
     let runtime = runtime(&verb).context("cannot start the async runtime")?;
     let ended = runtime.block_on(obey(verb, context));
     // Threads that still read or wait for something must not keep the process.
@@ -133,6 +156,37 @@ fn is_service(verb: &Verb) -> bool {
     serves(verb) || matches!(verb, Verb::Ours(command, _) if matches!(**command, Command::Work(_)))
 }
 
+/// Says what is amiss and does not keep the command from its work, in the form that was asked for.
+fn warn(text: &str, output: &Output) {
+    if output.is_json() {
+        output.say(serde_json::json!({ "warning": text }));
+    } else {
+        output.say(format_args!("warning: {text}"));
+    }
+}
+
+/// Whether a command only asks a server, so that of the settings it needs just how to reach that.
+fn only_asks(verb: &Verb) -> bool {
+    let Verb::Ours(command, _) = verb else { return false };
+    matches!(
+        **command,
+        Command::Submit(_)
+            | Command::Run(_)
+            | Command::Wait(_)
+            | Command::Explain(_)
+            | Command::Logs(_)
+            | Command::Task(_)
+            | Command::Queue(_)
+            | Command::Worker(_)
+            | Command::Workflow(_)
+            | Command::Limit(_)
+            | Command::Dead(_)
+            | Command::Schedule(_)
+            | Command::Status
+            | Command::Settings(_)
+    )
+}
+
 /// A server gets threads for half of the cores: the engine's loop and the writer have threads of their own, and network
 /// threads beyond that only wake each other.
 fn runtime(verb: &Verb) -> std::io::Result<tokio::runtime::Runtime> {
@@ -148,7 +202,7 @@ fn runtime(verb: &Verb) -> std::io::Result<tokio::runtime::Runtime> {
 async fn obey(verb: Verb, context: Context) -> Result<Code> {
     // Those that drain at Ctrl-C listen for it themselves.
     let drains = is_service(&verb);
-    let theirs = context.for_workload();
+    let theirs = context.theirs.clone();
     let work = async {
         match verb {
             Verb::Ours(command, matches) => dispatch(*command, &matches, context).await,

@@ -3,6 +3,8 @@
 use std::io::Read;
 
 use anyhow::{Context as _, Result};
+use divvy::api::Api;
+use divvy_types::view::WorkflowView;
 use divvy_types::{TaskId, TaskSpec, TaskState};
 use serde_json::{Map, Value, json};
 
@@ -13,6 +15,9 @@ use crate::output::table::{Cell, Table};
 use crate::output::words;
 use crate::watch::Watch;
 use crate::workflow::{self, FILE_BYTES_MAX, Parsed};
+
+/// Errors that are told when a workflow failed.
+const ERRORS_SHOWN_MAX: usize = 5;
 
 /// Submits, and waits if asked.
 pub(super) async fn run(args: &Run, context: &Context) -> Result<Code> {
@@ -32,8 +37,14 @@ pub(super) async fn run(args: &Run, context: &Context) -> Result<Code> {
         workflow.id,
         words::count(specs.len() as u64, "task")
     ));
+    context.leaves_behind(
+        "; the workflow goes on",
+        format!("see how far it is: divvy workflow show {}", workflow.id),
+    );
     let stages = specs.iter().map(|spec| (spec.id, spec.kind.as_str()));
-    let states = Watch::new(&api, output, stages).in_workflow(workflow.id).run().await?;
+    let callbacks = specs.iter().filter(|spec| is_callback(spec)).map(|spec| spec.id);
+    let watch = Watch::new(&api, output, stages).in_workflow(workflow.id);
+    let states = watch.with_callbacks(callbacks).run().await?;
     let state = |id: TaskId| states.get(&id).copied().unwrap_or(TaskState::Blocked);
     if output.is_json() {
         let tasks: Map<String, Value> = workflow
@@ -60,13 +71,38 @@ pub(super) async fn run(args: &Run, context: &Context) -> Result<Code> {
         table.print(output)?;
     }
     let good = workflow.tasks.iter().all(|(_, spec)| is_good(spec, state(spec.id)));
+    if !good && !output.is_json() && !output.is_quiet() {
+        say_why(&api, &workflow, context).await?;
+    }
     Ok(if good { Code::Done } else { Code::Failed })
+}
+
+/// The first errors by the names of the file, and what to do next.
+async fn say_why(api: &Api, workflow: &Parsed, context: &Context) -> Result<()> {
+    let output = &context.output;
+    let id = workflow.id.to_string();
+    let view: WorkflowView = api.get(&["workflows", &id], &[]).await?.parse()?;
+    for task in view.failed.iter().take(ERRORS_SHOWN_MAX) {
+        let named = workflow.tasks.iter().find(|(_, spec)| spec.id == task.id);
+        let name = named.map_or_else(|| task.id.to_string(), |(name, _)| name.clone());
+        let error = task.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        output.note(format_args!("{name} is {}{error}", task.state));
+    }
+    if view.failed.len() > ERRORS_SHOWN_MAX {
+        output.note(format_args!("all that failed: divvy workflow show {id}"));
+    }
+    output.note(format_args!("retry what failed, and continue: divvy workflow resume {id} --wait"));
+    Ok(())
 }
 
 /// Whether a task ended as it should. One that was not called back because the workflow ended otherwise has.
 fn is_good(spec: &TaskSpec, state: TaskState) -> bool {
-    let callback = spec.workflow.as_ref().is_some_and(|workflow| !workflow.role.is_member());
-    state == TaskState::Done || (callback && state == TaskState::Cancelled)
+    state == TaskState::Done || (is_callback(spec) && state == TaskState::Cancelled)
+}
+
+/// Whether a task runs only if the workflow ends in its way.
+fn is_callback(spec: &TaskSpec) -> bool {
+    spec.workflow.as_ref().is_some_and(|workflow| !workflow.role.is_member())
 }
 
 fn read(args: &Run) -> Result<Parsed> {

@@ -180,7 +180,7 @@ fn print_skills(workers: &[WorkerView], context: &Context) -> Result<()> {
             percent(skill.success_rate).into(),
             run.unwrap_or_else(|| "-".to_owned()).into(),
             rests
-                .map_or_else(|| "-".to_owned(), |at| format!("until {}", words::relative(at, now)))
+                .map_or_else(|| "-".to_owned(), |at| format!("for {}", words::span(at.since(now))))
                 .into(),
         ]);
     }
