@@ -26,6 +26,8 @@ pub(crate) struct Watch<'a> {
     output: &'a Output,
     stages: Vec<Stage>,
     tasks: HashMap<TaskId, Watched>,
+    /// How many of them are not final.
+    open: usize,
     workflow: Option<WorkflowId>,
     /// Tasks that may end without having been called, which is no failure.
     callbacks: HashSet<TaskId>,
@@ -60,6 +62,7 @@ impl<'a> Watch<'a> {
             api,
             output,
             stages,
+            open: watched.len(),
             tasks: watched,
             workflow: None,
             callbacks: HashSet::new(),
@@ -123,7 +126,7 @@ impl<'a> Watch<'a> {
             None => Follow::tasks(self.api, self.tasks.keys().copied()).hasty(),
         };
         let mut redraw = tokio::time::interval(REDRAW_EVERY);
-        while !self.tasks.values().all(Watched::is_final) {
+        while self.open > 0 {
             let news = follow.next();
             tokio::pin!(news);
             let news = loop {
@@ -165,7 +168,9 @@ impl<'a> Watch<'a> {
 
     fn note(&mut self, id: TaskId, state: TaskState) {
         if let Some(watched) = self.tasks.get_mut(&id) {
+            self.open += usize::from(watched.is_final());
             watched.state = Some(state);
+            self.open -= usize::from(watched.is_final());
         }
     }
 

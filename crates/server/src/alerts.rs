@@ -104,8 +104,10 @@ fn no_capable_worker(scene: &Scene) -> Alert {
         Some(Stranded { kind, queue, ready, wait }) => {
             let tasks = format!("{} of `{kind}` in queue `{queue}`", count(*ready, "task"));
             let others = scene.stranded.len() - 1;
-            let others =
-                if others > 0 { format!(" (and {others} more sorts)") } else { String::new() };
+            let others = match others {
+                0 => String::new(),
+                others => format!(" (and {} of tasks)", count(others as u64, "more sort")),
+            };
             Err(match wait {
                 WaitReason::MissingCapability { missing, nearest } => (
                     format!(

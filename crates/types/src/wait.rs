@@ -74,6 +74,11 @@ pub enum WaitReason {
         /// How many workers could run it.
         workers: u32,
     },
+    /// It was given to a worker, whose slots are all taken.
+    AtWorker {
+        /// The worker.
+        worker: Name,
+    },
     /// A limit lets no more of these start now.
     Limit {
         /// The limit with its key, such as `api/acme`.
@@ -175,6 +180,7 @@ impl WaitReason {
             Self::NoWorker { .. } | Self::MissingCapability { .. } | Self::WorkersBusy { .. } => {
                 self.workers_words()
             }
+            Self::AtWorker { worker } => format!("given to `{worker}`, waits there for a slot"),
             Self::Limit { limit, running, concurrency: Some(most), .. } => {
                 format!("limit `{limit}` is reached: {running} of {most} run")
             }

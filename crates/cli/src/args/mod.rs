@@ -22,6 +22,7 @@ use divvy_workload::Workload;
 
 use crate::bench;
 use crate::config::GlobalFlags;
+use crate::logging::LogFormat;
 use crate::output::Color;
 use crate::workloads::Workloads;
 
@@ -187,6 +188,15 @@ pub(crate) struct Global {
     /// Log more; twice for all (see also DIVVY_LOG)
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+    /// How to log: text, or json for one object per line
+    #[arg(long, global = true, value_name = "text|json", hide_possible_values = true)]
+    #[arg(
+        env = "DIVVY_LOG_FORMAT",
+        hide_env_values = true,
+        default_value = "text",
+        hide_default_value = true
+    )]
+    pub(crate) log_format: LogFormat,
 }
 
 impl Global {
@@ -250,7 +260,10 @@ pub(crate) enum Command {
     Schedule(schedule::Schedule),
     /// Show the health of the server on one screen
     #[command(after_help = local::STATUS_EXAMPLES)]
-    Status,
+    Status(local::Status),
+    /// Follow changes of tasks as they happen
+    #[command(after_help = tasks::EVENTS_EXAMPLES)]
+    Events(tasks::Events),
     /// Check this machine and the server
     #[command(after_help = local::DOCTOR_EXAMPLES)]
     Doctor(local::Doctor),

@@ -174,7 +174,9 @@ fn cores(context: &Context) -> Finding {
     let workers = context.settings.workers.value.count(cores);
     let computing = u64::from(workers) * u64::from(context.settings.slots.value.cpu.unwrap_or(1));
     let text = format!(
-        "{cores}; `divvy up` starts {workers} worker(s) for {computing} computing task(s) at once"
+        "{cores}; `divvy up` starts {} for {} at once",
+        words::count(workers.into(), "worker"),
+        words::count(computing, "computing task")
     );
     if computing <= 2 * cores as u64 {
         return Finding::new("cores", Grade::Good, text);

@@ -9,7 +9,7 @@ use divvy_types::view::{Candidate, PlacedBy, Placement, TaskDetail, TaskSummary}
 use divvy_types::{TaskState, Timestamp, WaitReason, shell};
 
 use super::Context;
-use super::task::waits;
+use super::task::{state_word, waits};
 use crate::args::tasks::OneTask;
 use crate::exit::Code;
 use crate::output::Output;
@@ -32,7 +32,7 @@ pub(super) async fn run(args: &OneTask, context: &Context) -> Result<Code> {
     }
     let task: TaskExplanation = reply.parse()?;
     let TaskSummary { id, kind, state, .. } = &task.summary;
-    output.data(format_args!("{kind} {id} is {state}"))?;
+    output.data(format_args!("{kind} {id} is {}", state_word(&task.summary)))?;
     let now = words::now();
     for (name, value) in facts(&task, now) {
         output.data(format_args!("  {name:<10} {}", folded(value.trim_end(), 13)))?;
@@ -205,7 +205,7 @@ fn next_step(task: &TaskExplanation) -> Option<String> {
         // It was not called, because its workflow ended in the other way: nothing is amiss.
         (TaskState::Cancelled, _) if is_callback(task) => None,
         (TaskState::Cancelled, _) => Some(format!("divvy task retry {id}")),
-        (TaskState::Leased, _) => Some(format!("divvy logs -f {id}")),
+        (TaskState::Leased, None) => Some(format!("divvy logs -f {id}")),
         (_, Some(WaitReason::NoWorker { kind, workers, .. })) if *workers > 0 => {
             let program = format!("{kind}=PROGRAM");
             let program = shell::word(&program);

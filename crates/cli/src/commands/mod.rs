@@ -6,6 +6,7 @@ mod config;
 mod dead;
 mod doctor;
 mod doctor_live;
+mod events;
 mod explain;
 mod lab;
 mod limit;
@@ -18,6 +19,7 @@ mod settings;
 mod status;
 mod store;
 pub(crate) mod submit;
+mod submit_lines;
 mod task;
 mod up;
 mod wait;
@@ -35,9 +37,10 @@ use divvy_workload::Context as WorkloadContext;
 
 use crate::args::local;
 use crate::args::scheduling;
-use crate::args::{Command, Line, Verb, definition};
+use crate::args::{Command, Global, Line, Verb, definition};
 use crate::config::Settings;
 use crate::exit::Code;
+use crate::logging::LogFormat;
 use crate::output::Output;
 use crate::workloads::Workloads;
 use crate::{bench, logging, sample};
@@ -51,6 +54,8 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
     /// How often `-v` was given.
     pub(crate) verbose: u8,
+    /// How to log.
+    pub(crate) log_format: LogFormat,
     /// What others bring.
     pub(crate) workloads: Workloads,
     /// The same for their commands; it also keeps what is told at Ctrl-C.
@@ -69,9 +74,10 @@ impl Context {
     }
 
     /// A command that prints here, with these settings.
-    fn new(output: Output, settings: Settings, verbose: u8, workloads: Workloads) -> Self {
+    fn new(output: Output, settings: Settings, global: &Global, workloads: Workloads) -> Self {
+        let (verbose, log_format) = (global.verbose, global.log_format);
         let theirs = WorkloadContext::new(output, settings.sources.clone(), settings.target());
-        Self { output, settings, verbose, workloads, theirs: theirs.into() }
+        Self { output, settings, verbose, log_format, workloads, theirs: theirs.into() }
     }
 
     /// The same for a workload.
@@ -116,9 +122,9 @@ pub(crate) fn run(line: Line, workloads: &Workloads) -> Result<Code> {
     if let Some(wrong) = wrong {
         warn(&format!("{wrong}; this command does not need that, and goes on"), &output);
     }
-    logging::start(is_service(&verb), global.verbose);
+    logging::start(is_service(&verb), global.verbose, global.log_format);
     let workloads = workloads.clone();
-    let context = Context::new(output, settings, global.verbose, workloads);
+    let context = Context::new(output, settings, &global, workloads);
     let runtime = runtime(&verb).context("cannot start the async runtime")?;
     let ended = runtime.block_on(obey(verb, context));
     // Threads that still read or wait for something must not keep the process.
@@ -156,6 +162,17 @@ fn is_service(verb: &Verb) -> bool {
     serves(verb) || matches!(verb, Verb::Ours(command, _) if matches!(**command, Command::Work(_)))
 }
 
+/// Whether a command only looks on, so that Ctrl-C is its usual end and needs no words.
+fn watches(verb: &Verb) -> bool {
+    let Verb::Ours(command, _) = verb else { return false };
+    match &**command {
+        Command::Status(args) => args.watch,
+        Command::Logs(args) => args.follow,
+        Command::Events(_) => true,
+        _ => false,
+    }
+}
+
 /// Says what is amiss and does not keep the command from its work, in the form that was asked for.
 fn warn(text: &str, output: &Output) {
     if output.is_json() {
@@ -182,7 +199,8 @@ fn only_asks(verb: &Verb) -> bool {
             | Command::Limit(_)
             | Command::Dead(_)
             | Command::Schedule(_)
-            | Command::Status
+            | Command::Status(_)
+            | Command::Events(_)
             | Command::Settings(_)
     )
 }
@@ -202,6 +220,7 @@ fn runtime(verb: &Verb) -> std::io::Result<tokio::runtime::Runtime> {
 async fn obey(verb: Verb, context: Context) -> Result<Code> {
     // Those that drain at Ctrl-C listen for it themselves.
     let drains = is_service(&verb);
+    let watches = watches(&verb);
     let theirs = context.theirs.clone();
     let work = async {
         match verb {
@@ -214,7 +233,7 @@ async fn obey(verb: Verb, context: Context) -> Result<Code> {
         ended = work => ended,
         signal = tokio::signal::ctrl_c(), if !drains => {
             signal.context("cannot listen for Ctrl-C")?;
-            Err(theirs.interrupted().into())
+            if watches { Ok(Code::Interrupted) } else { Err(theirs.interrupted().into()) }
         }
     }
 }
@@ -236,7 +255,8 @@ async fn dispatch(command: Command, matches: &ArgMatches, context: Context) -> R
         Command::Limit(args) => limit::run(args, &context).await,
         Command::Dead(args) => dead::run(args, &context).await,
         Command::Schedule(args) => schedule::run(args, &context).await,
-        Command::Status => status::run(&context).await,
+        Command::Status(args) => status::run(&args, &context).await,
+        Command::Events(args) => events::run(&args, &context).await,
         Command::Doctor(args) if args.live => doctor_live::run(&context).await,
         Command::Doctor(args) => doctor::run(&args, &context).await,
         Command::Config(args) => config::run(&args, &context),

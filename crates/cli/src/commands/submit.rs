@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Context;
+use super::submit_lines;
 use super::wait::{print_ends, resolve};
 use crate::args::submit::Submit;
 use crate::args::terms::TermsArgs;
@@ -27,6 +28,9 @@ const BATCH: usize = 2_000;
 
 /// Submits, and waits if asked.
 pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
+    if let Some(source) = &args.from {
+        return submit_lines::run(&args, source, context).await;
+    }
     let (api, output) = (context.api()?, &context.output);
     let first = spec(&args, &api).await?;
     let specs: Vec<TaskSpec> =
@@ -55,7 +59,7 @@ pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
         output.note(ids[0]);
     }
     leave_behind(&ids, context);
-    let watched = ids.iter().map(|id| (*id, args.kind.as_str()));
+    let watched = ids.iter().map(|id| (*id, first.kind.as_str()));
     let states = Watch::new(&api, output, watched).run().await?;
     if output.is_quiet() {
         ids.iter().try_for_each(|id| output.data(id))?;
@@ -190,7 +194,7 @@ async fn print_result(api: &Api, id: TaskId, context: &Context) -> Result<Code> 
 }
 
 async fn spec(args: &Submit, api: &Api) -> Result<TaskSpec> {
-    let mut spec = described(&args.kind, &args.terms)?;
+    let mut spec = described(args.kind.as_deref().unwrap_or_default(), &args.terms)?;
     give_moments(&mut spec, args, words::now());
     for (names, optional) in [(&args.after, false), (&args.optional_after, true)] {
         for name in names {
@@ -211,7 +215,7 @@ pub(super) fn described(kind: &str, args: &TermsArgs) -> Result<TaskSpec> {
 }
 
 /// Gives a task what only a single one has, except dependencies, which the server has to know.
-fn give_moments(spec: &mut TaskSpec, args: &Submit, now: Timestamp) {
+pub(super) fn give_moments(spec: &mut TaskSpec, args: &Submit, now: Timestamp) {
     let terms = Terms {
         run_at: args.at.or_else(|| args.in_.map(|span| now + span.0)),
         deadline: args.deadline.map(|moment| moment.from(now)),
@@ -307,7 +311,7 @@ mod tests {
             let line = Line::parse(words, &crate::workloads::Workloads::new(Vec::new())).unwrap();
             let Some(Verb::Ours(command, _)) = line.verb else { panic!("{line:?}") };
             let Command::Submit(args) = *command else { panic!("{command:?}") };
-            let mut spec = described(&args.kind, &args.terms).unwrap();
+            let mut spec = described(args.kind.as_deref().unwrap(), &args.terms).unwrap();
             give_moments(&mut spec, &args, Timestamp(1_000_000));
             spec.terms
         };

@@ -81,7 +81,7 @@ fn print_page(rows: &[Box<RawValue>], context: &Context) -> Result<()> {
             short.short(task.id).into(),
             task.kind.as_str().into(),
             task.queue.as_str().into(),
-            state_cell(task.state),
+            seen_state(task),
             task.priority.to_string().into(),
             task.attempts.to_string().into(),
             words::relative(when, now).into(),
@@ -95,6 +95,19 @@ fn print_page(rows: &[Box<RawValue>], context: &Context) -> Result<()> {
 /// A state in its colour.
 pub(super) fn state_cell(state: TaskState) -> Cell {
     Cell::colored(state.as_str(), words::state_color(state))
+}
+
+/// The state as people see it: what a worker has either runs there or waits there for a slot.
+pub(super) fn state_word(task: &TaskSummary) -> &'static str {
+    match (task.state, &task.wait) {
+        (TaskState::Leased, Some(_)) => "queued",
+        (TaskState::Leased, None) => "running",
+        (state, _) => state.as_str(),
+    }
+}
+
+fn seen_state(task: &TaskSummary) -> Cell {
+    Cell::colored(state_word(task), words::state_color(task.state))
 }
 
 /// What is worth knowing besides the state: why it waits, how far it is, what went wrong.
@@ -160,7 +173,7 @@ fn facts(task: &TaskDetail) -> Vec<(String, String)> {
         ("id".to_owned(), summary.id.to_string()),
         ("kind".to_owned(), summary.kind.to_string()),
         ("queue".to_owned(), format!("{} (priority {})", summary.queue, summary.priority)),
-        ("state".to_owned(), summary.state.to_string()),
+        ("state".to_owned(), state_word(summary).to_owned()),
     ];
     let mut fact =
         |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.into(), value)));

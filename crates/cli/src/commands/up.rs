@@ -18,6 +18,7 @@ use super::serve::StopSignals;
 use super::work::Choice;
 use crate::args::service::Up;
 use crate::exit::Code;
+use crate::logging::LogFormat;
 use crate::service::{OBJECTS, Plan, Service, reachable};
 use crate::values::{SlotCounts, Span};
 use crate::workloads::{PRIMES, Workloads};
@@ -240,6 +241,9 @@ fn worker_plan(
     arguments.extend(flags);
     arguments.extend(["--drain-timeout".to_owned(), Span(choice.drain_timeout).to_string()]);
     arguments.extend((0..context.verbose).map(|_| "-v".to_owned()));
+    if context.log_format == LogFormat::Json {
+        arguments.extend(["--log-format".to_owned(), "json".to_owned()]);
+    }
     let said = context.verbose > 0 || std::env::var_os(logging::VARIABLE).is_some();
     Ok(supervise::Plan {
         program,
