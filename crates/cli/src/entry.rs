@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use divvy_workload::Workload;
 
 use crate::args::Line;
@@ -39,9 +40,41 @@ fn run(workloads: &Workloads) -> Code {
     })
 }
 
+/// What was probably meant, where the parser's own advice would lead astray.
+fn tip(error: &clap::Error, words: impl IntoIterator<Item = String>) -> Option<Failure> {
+    let wrong = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) => word.as_str(),
+        _ => match error.get(ContextKind::InvalidSubcommand)? {
+            ContextValue::String(word) => word.as_str(),
+            _ => return None,
+        },
+    };
+    let mut words = words.into_iter();
+    if error.kind() == ErrorKind::UnknownArgument {
+        let negative = |word: &str| {
+            word.strip_prefix('-')
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+        };
+        let typed = words.find(|word| negative(word) && word.starts_with(wrong))?;
+        return Some(Failure::usage(format!(
+            "`{typed}` is below zero; numbers and spans are zero or more here"
+        )));
+    }
+    if error.kind() != ErrorKind::InvalidSubcommand {
+        return None;
+    }
+    let noun = words.skip(1).take_while(|word| word != wrong).last().unwrap_or_default();
+    let cure = crate::args::instead(&noun, wrong)?;
+    Some(Failure::usage(format!("there is no `{wrong}` here")).cure(cure))
+}
+
 /// Help and version are answers; everything else is a mistake, told as JSON to those who asked for JSON.
 fn refuse(error: &clap::Error) -> Code {
     let wants_json = std::env::args().any(|word| word == "--json");
+    if let Some(failure) = tip(error, std::env::args()) {
+        Output::new(wants_json, false, Color::Never).failure(&failure.into());
+        return Code::Usage;
+    }
     if error.use_stderr() && wants_json {
         let text = error.to_string();
         let message =
@@ -53,4 +86,44 @@ fn refuse(error: &clap::Error) -> Code {
         let _ = error.print();
     }
     if error.use_stderr() { Code::Usage } else { Code::Done }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(line: &str) -> Option<Failure> {
+        let words: Vec<String> = line.split(' ').map(ToOwned::to_owned).collect();
+        let none = Workloads::new(Vec::new());
+        let error = Line::parse(words.iter().map(Into::into), &none).unwrap_err();
+        tip(&error, words)
+    }
+
+    #[test]
+    fn numbers_below_zero_are_called_that() {
+        for (line, word) in [
+            ("divvy submit noop --priority -1", "`-1`"),
+            ("divvy submit noop --in -5m", "`-5m`"),
+            ("divvy submit noop --retries -1", "`-1`"),
+        ] {
+            let failure = told(line).expect(line);
+            assert!(failure.message.starts_with(word), "{line}: {failure}");
+        }
+        assert!(told("divvy submit noop --prio 1").is_none());
+    }
+
+    #[test]
+    fn words_of_other_programs_lead_to_ours() {
+        for (line, cure) in [
+            ("divvy ls", "divvy task list"),
+            ("divvy top", "divvy status --watch"),
+            ("divvy version", "divvy --version"),
+            ("divvy queue purge mail", "divvy task cancel --queue"),
+            ("divvy dead show x", "divvy task show"),
+        ] {
+            let failure = told(line).expect(line);
+            assert!(failure.cure.as_deref().unwrap().contains(cure), "{line}: {failure:?}");
+        }
+        assert!(told("divvy statsu").is_none());
+    }
 }

@@ -1,6 +1,6 @@
 //! Waits until tasks are final and shows how far they are. How they are followed is the SDK's business.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -10,6 +10,7 @@ use divvy_types::view::TaskSummary;
 use divvy_types::{TaskId, TaskState, WorkflowId};
 use tokio::time::Instant;
 
+use crate::commands::waits;
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 use crate::output::bars::{Bars, Stage};
@@ -25,7 +26,11 @@ pub(crate) struct Watch<'a> {
     output: &'a Output,
     stages: Vec<Stage>,
     tasks: HashMap<TaskId, Watched>,
+    /// How many of them are not final.
+    open: usize,
     workflow: Option<WorkflowId>,
+    /// Tasks that may end without having been called, which is no failure.
+    callbacks: HashSet<TaskId>,
     timeout: Option<Duration>,
     hint_at: Option<Instant>,
 }
@@ -57,8 +62,10 @@ impl<'a> Watch<'a> {
             api,
             output,
             stages,
+            open: watched.len(),
             tasks: watched,
             workflow: None,
+            callbacks: HashSet::new(),
             timeout: None,
             hint_at: Some(Instant::now() + HINT_AFTER),
         }
@@ -67,6 +74,12 @@ impl<'a> Watch<'a> {
     /// All of these tasks belong to this workflow.
     pub(crate) fn in_workflow(mut self, workflow: WorkflowId) -> Self {
         self.workflow = Some(workflow);
+        self
+    }
+
+    /// These run only if the workflow ends in their way: a cancelled one did not fail.
+    pub(crate) fn with_callbacks(mut self, callbacks: impl IntoIterator<Item = TaskId>) -> Self {
+        self.callbacks.extend(callbacks);
         self
     }
 
@@ -113,7 +126,7 @@ impl<'a> Watch<'a> {
             None => Follow::tasks(self.api, self.tasks.keys().copied()).hasty(),
         };
         let mut redraw = tokio::time::interval(REDRAW_EVERY);
-        while !self.tasks.values().all(Watched::is_final) {
+        while self.open > 0 {
             let news = follow.next();
             tokio::pin!(news);
             let news = loop {
@@ -147,24 +160,28 @@ impl<'a> Watch<'a> {
         };
         // A server that is away has nothing to say; the wait itself bears with it.
         let task = self.api.get(&["tasks", &first.to_string()], &[]).await;
-        if let Ok(Some(text)) = task.and_then(|reply| Ok(reply.parse::<TaskSummary>()?.wait_text)) {
+        let task = task.and_then(|reply| reply.parse::<TaskSummary>());
+        if let Ok(Some(text)) = task.map(|task| waits(&task, words::now())) {
             bars.note(&format!("nothing runs yet: {text}"));
         }
     }
 
     fn note(&mut self, id: TaskId, state: TaskState) {
         if let Some(watched) = self.tasks.get_mut(&id) {
+            self.open += usize::from(watched.is_final());
             watched.state = Some(state);
+            self.open -= usize::from(watched.is_final());
         }
     }
 
     fn counted(&self) -> Vec<Stage> {
         let mut stages = self.stages.clone();
-        for watched in self.tasks.values() {
+        for (id, watched) in &self.tasks {
             let stage = &mut stages[watched.stage];
             match watched.state {
                 Some(TaskState::Leased) => stage.running += 1,
                 Some(TaskState::Done) => stage.done += 1,
+                Some(TaskState::Cancelled) if self.callbacks.contains(id) => stage.done += 1,
                 Some(TaskState::Dead | TaskState::Cancelled) => stage.failed += 1,
                 _ => {}
             }
@@ -176,5 +193,24 @@ impl<'a> Watch<'a> {
 impl Watched {
     fn is_final(&self) -> bool {
         self.state.is_some_and(TaskState::is_final)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Color;
+
+    #[test]
+    fn a_callback_that_was_not_called_is_no_failure() {
+        let api = Api::new("http://127.0.0.1:1").unwrap();
+        let output = Output::new(false, true, Color::Never);
+        let [member, callback] = [TaskId(1), TaskId(2)];
+        let tasks = [(member, "noop"), (callback, "noop")];
+        let mut watch = Watch::new(&api, &output, tasks).with_callbacks([callback]);
+        watch.note(member, TaskState::Dead);
+        watch.note(callback, TaskState::Cancelled);
+        let [stage] = &watch.counted()[..] else { panic!("one stage") };
+        assert_eq!((stage.done, stage.failed), (1, 1));
     }
 }

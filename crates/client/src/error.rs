@@ -176,11 +176,11 @@ pub fn cause(error: &dyn StdError) -> String {
 }
 
 /// The error of TLS that made a connection fail, if it was one.
-pub(crate) fn distrust(error: &(dyn StdError + 'static)) -> Option<String> {
-    let mut next: Option<&(dyn StdError + 'static)> = Some(error);
+pub(crate) fn distrust<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
+    let mut next: Option<&'a (dyn StdError + 'static)> = Some(error);
     while let Some(error) = next {
         if let Some(found) = error.downcast_ref::<rustls::Error>() {
-            return Some(found.to_string());
+            return Some(found);
         }
         // An error of input and output holds its cause without naming it as its source.
         let held = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);

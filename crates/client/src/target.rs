@@ -1,5 +1,6 @@
 //! Where a server is, what is shown to it, and what it must prove. Nothing is opened here.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ pub const DEFAULT_SERVER: &str = "http://127.0.0.1:7171";
 /// A server, as people name it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Its address, such as `http://127.0.0.1:7171` or `https://divvy.example`.
+    /// Its address, such as `http://127.0.0.1:7171` or `https://divvy.example`; without a scheme it is `http://`.
     pub server: String,
     /// The bearer token, where the server wants one.
     pub token: Option<String>,
@@ -62,7 +63,11 @@ impl Target {
             url: self.server.clone(),
             problem: problem.to_owned(),
         };
-        let url = Url::parse(&self.server).map_err(|error| wrong(&error.to_string()))?;
+        let whole = match self.server.contains("://") {
+            true => Cow::Borrowed(self.server.as_str()),
+            false => Cow::Owned(format!("http://{}", self.server)),
+        };
+        let url = Url::parse(&whole).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
             return Err(wrong("it must begin with http:// or https:// and name a host"));
         }
@@ -122,8 +127,8 @@ mod tests {
     fn an_address_that_cannot_be_is_refused_with_an_example() {
         for url in [
             "",
-            "127.0.0.1:7171",
-            "localhost:7171",
+            ":7171",
+            "127.0.0.1:7171/path",
             "ftp://x",
             "http://x/path",
             "http://x?a=b",
@@ -136,6 +141,10 @@ mod tests {
         }
         for url in ["http://localhost:7171/", "https://divvy.example", "http://[::1]:1"] {
             assert!(Target::new(url).url().is_ok(), "{url}");
+        }
+        for host in ["127.0.0.1:7171", "localhost:7391", "divvy.example", "[::1]:1"] {
+            let url = Target::new(host).url().unwrap();
+            assert_eq!(url.as_str(), format!("http://{host}/"));
         }
     }
 

@@ -87,7 +87,7 @@ impl Wire {
             url: target.server.clone(),
             problem: cause(&error),
         })?;
-        let server = target.server.trim_end_matches('/').into();
+        let server = url.as_str().trim_end_matches('/').into();
         Ok(Self { server, client, local: None })
     }
 
@@ -138,7 +138,12 @@ impl Wire {
     pub(crate) fn lost(&self, error: &reqwest::Error) -> Error {
         let server = self.server().to_owned();
         match distrust(error) {
-            Some(problem) => Error::Untrusted { server, problem },
+            Some(rustls::Error::InvalidMessage(_)) => {
+                let problem =
+                    "what answers there does not speak TLS; write http:// instead of https://";
+                Error::Unreachable { server, problem: problem.to_owned() }
+            }
+            Some(problem) => Error::Untrusted { server, problem: problem.to_string() },
             None => Error::Unreachable { server, problem: cause(error) },
         }
     }

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::exit::Failure;
 use crate::output::Output;
+use crate::output::visible::visible;
 
 /// Asks on a terminal; without one nobody could answer.
 pub fn confirm(question: &str, output: &Output) -> Result<()> {
@@ -19,7 +20,7 @@ pub fn confirm_or(question: &str, cure: &str, output: &Output) -> Result<()> {
         return Err(failure.cure(cure).into());
     }
     // If the question cannot be shown, the answer will not come either.
-    let _ = write!(io::stderr(), "{question} [y/N] ");
+    let _ = write!(io::stderr(), "{} [y/N] ", visible(question));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {

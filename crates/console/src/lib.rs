@@ -4,7 +4,7 @@
 //! [`yaml`] (files that people write), [`suggest`] (what was probably meant), [`confirm`] (the question before something
 //! that cannot be taken back). The command line and every workload that brings a command print through it.
 //!
-//! **Invariant:** nothing here knows a command, a server beyond how it fails, or a task beyond its id and state.
+//! **Invariant:** nothing here knows a command, a server beyond how it fails, or a task beyond its id, its state and why it waits.
 
 pub mod confirm;
 pub mod exit;

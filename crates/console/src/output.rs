@@ -1,10 +1,11 @@
 //! What the reader sees: data on stdout, everything else on stderr.
 //!
-//! Decides nothing about content. A broken pipe comes back as an `io::Error`, which ends the run quietly.
+//! Decides nothing about content, except that it must not steer the terminal: see [`visible`]. A broken pipe comes back as an `io::Error`, which ends the run quietly.
 
 pub mod bars;
 pub mod ids;
 pub mod table;
+pub mod visible;
 pub mod words;
 
 use std::fmt::Display;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::exit::{Code, Failure};
+use visible::{visible, visible_json};
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
@@ -91,10 +93,25 @@ impl Output {
 
     /// A line of data.
     pub fn data(&self, line: impl Display) -> io::Result<()> {
-        writeln!(io::stdout().lock(), "{line}")
+        writeln!(io::stdout().lock(), "{}", visible(&line.to_string()))
     }
 
-    /// Data that brings its own line ends.
+    /// JSON that a task or a person wrote, as data for people.
+    pub fn json_text(&self, json: &str) -> io::Result<()> {
+        writeln!(io::stdout().lock(), "{}", visible_json(json))
+    }
+
+    /// Bytes of others as they are, unless they would go to a terminal: that gets them as text.
+    pub fn foreign(&self, bytes: &[u8]) -> io::Result<()> {
+        if !io::stdout().is_terminal() {
+            return self.bytes(bytes);
+        }
+        let mut pieces = visible::Pieces::default();
+        let text = pieces.next(bytes) + &pieces.end();
+        self.bytes(text.as_bytes())
+    }
+
+    /// Data of our own that brings its line ends, and its colours if it has some.
     pub fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;
@@ -103,13 +120,18 @@ impl Output {
 
     /// A value as one line of JSON.
     pub fn object(&self, value: &impl Serialize) -> anyhow::Result<()> {
-        self.data(serde_json::to_string(value)?)?;
+        self.line(&serde_json::to_string(value)?)?;
         Ok(())
     }
 
     /// JSON text of the server, as it came but on one line.
     pub fn raw(&self, json: &str) -> io::Result<()> {
-        self.data(on_one_line(json))
+        self.line(&on_one_line(json))
+    }
+
+    /// A line as it is: JSON for programs.
+    fn line(&self, text: &str) -> io::Result<()> {
+        writeln!(io::stdout().lock(), "{text}")
     }
 
     /// Something for people that is no data. Silent with `--quiet` and `--json`.
@@ -121,7 +143,7 @@ impl Output {
 
     /// A line on stderr, whatever the form. Nobody to read it is no reason to stop.
     pub fn say(&self, line: impl Display) {
-        let _ = writeln!(io::stderr().lock(), "{line}");
+        let _ = writeln!(io::stderr().lock(), "{}", visible(&line.to_string()));
     }
 
     /// The end of a run that failed.
@@ -140,7 +162,8 @@ impl Output {
             if let Some(cure) = cure {
                 object["cure"] = cure.into();
             }
-            self.say(json!({ "error": object }));
+            // Nobody to read it is no reason to stop.
+            let _ = writeln!(io::stderr().lock(), "{}", json!({ "error": object }));
             return;
         }
         self.say(format_args!("error: {message}"));

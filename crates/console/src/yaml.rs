@@ -3,6 +3,7 @@
 //!
 //! Knows nothing of what is in a file. A section is read out of the whole text, so its places are those of the file.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::Path;
@@ -68,6 +69,18 @@ pub fn beside<T: DeserializeOwned + Default>(
     })
 }
 
+/// The names at the top of a file.
+///
+/// # Errors
+/// If the file is no YAML, or no map.
+pub fn fields(yaml: &str) -> Result<Vec<String>, serde_saphyr::Error> {
+    if is_blank(yaml) {
+        return Ok(Vec::new());
+    }
+    let read: BTreeMap<String, IgnoredAny> = serde_saphyr::from_str(yaml)?;
+    Ok(read.into_keys().collect())
+}
+
 /// The place of the setting at `path` in `yaml`, for the beginning of an error: `FILE:LINE:COLUMN`, or the file alone.
 pub fn place(file: &str, yaml: &str, path: &str) -> String {
     match place_of(yaml, path) {
@@ -92,6 +105,12 @@ pub fn failure(file: &str, yaml: &str, error: &serde_saphyr::Error, sections: &[
         serde_saphyr::Error::SerdeUnknownVariant { variant, expected, .. } => {
             ("word", variant, expected)
         }
+        serde_saphyr::Error::DuplicateMappingKey { key, .. } => {
+            let name = key.as_ref().map(|key| format!("`{key}` ")).unwrap_or_default();
+            return Failure::usage(format!("{place}: {name}is there twice"))
+                .cure("remove one of the two, or give it another name");
+        }
+        _ if is_blank(yaml) => return Failure::usage(format!("{file}: the file is empty")),
         other => return Failure::usage(format!("{place}: {}", plain(yaml, other))),
     };
     let here = error.location().map(|location| (location.line(), location.column()));
@@ -113,7 +132,14 @@ fn plain(yaml: &str, error: &serde_saphyr::Error) -> String {
             let word = word_at(yaml, place.line(), place.column());
             let number = wanted.starts_with(['u', 'i', 'f'])
                 && wanted.ends_with(|c: char| c.is_ascii_digit());
-            format!("`{word}` is not {}", if number { "a number that fits here" } else { wanted })
+            let below = word.strip_prefix('-').is_some_and(|rest| rest.parse::<f64>().is_ok());
+            match (number, below) {
+                (true, true) if !wanted.starts_with('f') => {
+                    format!("`{word}` is below zero; expected a number from 0 on")
+                }
+                (true, _) => format!("`{word}` is not a number that fits here"),
+                (false, _) => format!("`{word}` is not {wanted}"),
+            }
         }
         _ => text.to_owned(),
     }

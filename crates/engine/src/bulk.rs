@@ -86,8 +86,11 @@ pub struct Bulk {
 pub struct BulkReport {
     /// Tasks that fit.
     pub matched: u64,
-    /// Tasks that were treated. The others had changed when their turn came.
+    /// Tasks that were treated.
     pub done: u64,
+    /// Why the others were not: the first few of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<Left>,
     /// How many fit, by kind.
     pub by_kind: BTreeMap<Name, u64>,
     /// How many fit, by the state they were in.
@@ -96,6 +99,16 @@ pub struct BulkReport {
     pub sample: Vec<TaskId>,
     /// Where to go on, if there may be more.
     pub next: Option<String>,
+}
+
+/// A task that was not treated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Left {
+    /// The task.
+    pub task: TaskId,
+    /// Why not, in words.
+    pub why: String,
 }
 
 impl BulkReport {
@@ -127,7 +140,7 @@ impl Handle {
             let ids = page.items.iter().map(|task| task.id).collect();
             report.next = page.next;
             if !bulk.dry_run {
-                report.done += self.treat(&bulk, ids).await?;
+                self.treat(&bulk, ids, &mut report).await?;
             }
             if report.next.is_none() || report.matched as usize >= limit {
                 break;
@@ -136,23 +149,32 @@ impl Handle {
         Ok(report)
     }
 
-    async fn treat(&self, bulk: &Bulk, ids: Vec<TaskId>) -> Result<u64, Error> {
+    async fn treat(
+        &self,
+        bulk: &Bulk,
+        ids: Vec<TaskId>,
+        report: &mut BulkReport,
+    ) -> Result<(), Error> {
         let ends = ids.into_iter().map(|id| async move {
-            match bulk.action {
+            let end = match bulk.action {
                 BulkAction::Cancel => self.cancel(id, bulk.reason.clone()).await,
                 BulkAction::Retry => self.retry(id).await,
                 BulkAction::Drop => self.drop_dead(id).await,
-            }
+            };
+            (id, end)
         });
         let mut ends = stream::iter(ends).buffer_unordered(AT_ONCE);
-        let mut done = 0;
-        while let Some(end) = ends.next().await {
+        while let Some((task, end)) = ends.next().await {
             match end {
-                Ok(_) => done += 1,
-                Err(Error::Conflict { .. } | Error::NotFound(_)) => {}
+                Ok(_) => report.done += 1,
+                Err(error @ (Error::Conflict { .. } | Error::NotFound(_))) => {
+                    if report.left.len() < SAMPLE_MAX {
+                        report.left.push(Left { task, why: error.to_string() });
+                    }
+                }
                 Err(error) => return Err(error),
             }
         }
-        Ok(done)
+        Ok(())
     }
 }

@@ -29,6 +29,7 @@ mod schedule_requests;
 pub mod schedules;
 mod settings;
 pub mod stats;
+mod task_log;
 mod task_requests;
 mod unique;
 mod worker_requests;
@@ -41,7 +42,6 @@ pub use divvy_types::{Submitted, WorkerHello, WorkerTier};
 pub use bulk::{Bulk, BulkAction, BulkReport};
 pub use handle::Handle;
 pub use inline::InlineEngine;
-pub use query::TaskLog;
 pub use request::{
     Error, GrantedTask, Outbox, ProgressUpdate, Request, SettingsChange, SubmitOptions, ToWorker,
     WorkerReport,
@@ -49,3 +49,4 @@ pub use request::{
 pub use runner::{Engine, Options, Stopper};
 pub use schedule_requests::ScheduleRequest;
 pub use stats::Snapshot;
+pub use task_log::{AttemptLog, TaskLog};

@@ -16,15 +16,6 @@ use crate::request::Error;
 /// The fewest digits of a shortened id.
 pub(crate) const PREFIX_LEN_MIN: usize = 4;
 
-/// The log of a task.
-#[derive(Clone, Debug)]
-pub struct TaskLog {
-    /// Where the task is.
-    pub state: TaskState,
-    /// The ends of the logs of its attempts, oldest first, and of the running one.
-    pub text: String,
-}
-
 /// Connections for reads.
 pub(crate) struct Readers {
     free: Mutex<Vec<Box<dyn Reader>>>,
@@ -69,37 +60,6 @@ impl Handle {
         };
         let present = self.present(vec![record_key(&record)]).await?.pop().flatten();
         Ok(detail(record, present, spawned_by))
-    }
-
-    /// The log of a task.
-    pub async fn log(&self, id: TaskId) -> Result<TaskLog, Error> {
-        let detail = self.task(id).await?;
-        let mut text = String::new();
-        for (index, attempt) in detail.history.iter().enumerate() {
-            let end = attempt.error.as_ref().map_or_else(|| "done".to_owned(), ToString::to_string);
-            text.push_str(&format!(
-                "--- attempt {} on {}, {}: {end}\n",
-                index + 1,
-                attempt.worker,
-                attempt.at
-            ));
-            if let Some(log) = &attempt.log {
-                text.push_str(log);
-                if !log.ends_with('\n') {
-                    text.push('\n');
-                }
-            }
-        }
-        let live = self
-            .look(move |core| {
-                core.seq_of(id).and_then(|seq| core.live.of(seq)).map(|news| news.log.clone())
-            })
-            .await?;
-        if let Some(live) = live.filter(|log| !log.is_empty()) {
-            text.push_str("--- running\n");
-            text.push_str(&live);
-        }
-        Ok(TaskLog { state: detail.summary.state, text })
     }
 
     /// How many kept tasks are in each final state.

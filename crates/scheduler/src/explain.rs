@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use divvy_types::view::Explanation;
-use divvy_types::{Seq, TaskState, Timestamp};
+use divvy_types::{Seq, TaskState, Timestamp, WaitReason};
 
 use crate::Scheduler;
 use crate::admission::{Work, after_us};
@@ -54,6 +54,8 @@ impl Scheduler {
     fn estimated_start(&self, now: Timestamp, task: &Task) -> Option<Timestamp> {
         match task.state {
             TaskState::Scheduled => Some(task.ready_at),
+            // Nobody knows when a person opens a queue, or a task that holds a place under a limit ends.
+            TaskState::Ready if self.waits_for_others(now, task) => None,
             TaskState::Ready => {
                 let crew = self.crew(&self.classes.get(task.class).groups);
                 let run_us = self.estimate_us(&task.spec);
@@ -63,6 +65,13 @@ impl Scheduler {
             }
             _ => None,
         }
+    }
+
+    /// Whether a ready task is kept by something that has no end in time: a paused queue, or a limit that is full.
+    fn waits_for_others(&self, now: Timestamp, task: &Task) -> bool {
+        let paused = self.queues.find(&task.spec.queue).is_some_and(|queue| queue.paused);
+        let limit = self.wait_for_limit_of(task, now);
+        paused || matches!(limit, Some(WaitReason::Limit { concurrency: Some(_), .. }))
     }
 
     /// What is expected to start before a ready task: of streams that compete for the same workers, all tasks of

@@ -56,6 +56,18 @@ impl Profile {
         needs.iter().filter(|need| self.has(need)).count()
     }
 
+    /// How far it is from the numbers that these needs ask for, in thousandths of them, all together.
+    pub(crate) fn shortfall(&self, needs: &[Name]) -> u64 {
+        let short = needs.iter().filter_map(|need| match Need::parse(need).ok()? {
+            Need { name, test: Test::AtLeast(least) } if least > 0.0 => {
+                let has = number(&self.capabilities, name).unwrap_or(0.0);
+                Some(((least - has) / least).clamp(0.0, 1.0))
+            }
+            _ => None,
+        });
+        short.map(|share| (share * 1_000.0) as u64).sum()
+    }
+
     /// The mean of needed over offered amounts: 1 if it offers just what is needed, less if it could do more, so that
     /// rare abilities stay free for those who need them. A need that it does not meet counts 0. Without needs it is 1.
     pub(crate) fn skill_match(&self, needs: &[Name]) -> f64 {

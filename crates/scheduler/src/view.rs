@@ -8,6 +8,7 @@ use divvy_types::view::{LimitView, QueueView, TierView, WorkerView};
 use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, Token, WaitReason, WorkerKey};
 
 use crate::Scheduler;
+use crate::places::QUEUED;
 use crate::streams::NONE;
 use crate::table::{Awaits, NOBODY, Task, band_of};
 use crate::workers::{Group, Worker};
@@ -79,11 +80,12 @@ impl Scheduler {
         }
         let task = self.tasks.find(seq)?;
         let leased = task.state == TaskState::Leased;
+        let begun = leased && task.begun != QUEUED;
         Some(TaskStatus {
             state: task.state,
             wait: self.wait_reason(task),
             worker: if leased { self.holder_of(task) } else { None },
-            attempts: task.attempts + u32::from(leased),
+            attempts: task.attempts + u32::from(begun),
             token: Some(task.token).filter(|token| *token != Token::default()),
             since: task.since,
             settling: false,
@@ -232,6 +234,9 @@ impl Scheduler {
             }),
             TaskState::Scheduled => Some(WaitReason::Scheduled { until: task.ready_at }),
             TaskState::Ready => Some(self.wait_for_worker(&task.spec, Some(task))),
+            TaskState::Leased if task.begun == QUEUED => {
+                Some(WaitReason::AtWorker { worker: self.holder_of(task).unwrap_or_default() })
+            }
             TaskState::Leased | TaskState::Done | TaskState::Dead | TaskState::Cancelled => None,
         }
     }
@@ -276,11 +281,13 @@ impl Scheduler {
         }
         let lacks =
             |group: &Group| spec.needs.iter().filter(|need| !group.profile.has(need)).count();
+        // Of those that lack as much, who comes nearer to the numbers.
+        let distance = |group: &Group| (lacks(group), group.profile.shortfall(&spec.needs));
         let groups = self.workers.groups().map(|(_, group)| group);
         let near: Vec<&Group> = groups
             .filter(|group| !group.active.is_empty() && group.profile.runs(&spec.queue, &spec.kind))
             .collect();
-        let Some(nearest) = near.iter().min_by_key(|group| lacks(group)) else {
+        let Some(nearest) = near.iter().min_by_key(|group| distance(group)) else {
             let workers = self.workers.len() as u32;
             return WaitReason::NoWorker {
                 kind: spec.kind.clone(),
@@ -322,7 +329,7 @@ impl Scheduler {
     }
 
     /// The limit that keeps a ready task from running.
-    fn wait_for_limit_of(&self, task: &Task, now: Timestamp) -> Option<WaitReason> {
+    pub(crate) fn wait_for_limit_of(&self, task: &Task, now: Timestamp) -> Option<WaitReason> {
         let limit = self.streams.at(task.stream)?.waits_on;
         if limit == NONE {
             return None;

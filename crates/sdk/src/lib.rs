@@ -75,4 +75,4 @@ pub use handler::{AsyncHandler, SyncHandler};
 pub use task::{Task, TaskOptions};
 #[cfg(feature = "worker")]
 pub use worker::{Worker, WorkerError};
-pub use workflow::{Node, Nodes, Run, RunSummary, UnfinishedRun, Workflow};
+pub use workflow::{Node, Nodes, Run, RunSummary, UnfinishedRun, Workflow, in_batches};

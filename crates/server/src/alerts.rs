@@ -8,7 +8,7 @@ use divvy_engine::Snapshot;
 use divvy_types::need::offers;
 use divvy_types::overview::{Alert, Severity, Stranded, WorkerLoad};
 use divvy_types::view::{LimitView, LoadMetrics};
-use divvy_types::{Name, Timestamp, WaitReason};
+use divvy_types::{Name, Timestamp, WaitReason, shell};
 
 use crate::samples::queue_variance;
 
@@ -107,8 +107,10 @@ fn no_capable_worker(scene: &Scene) -> Alert {
         Some(Stranded { kind, queue, ready, wait }) => {
             let tasks = format!("{} of `{kind}` in queue `{queue}`", count(*ready, "task"));
             let others = scene.stranded.len() - 1;
-            let others =
-                if others > 0 { format!(" (and {others} more sorts)") } else { String::new() };
+            let others = match others {
+                0 => String::new(),
+                others => format!(" (and {} of tasks)", count(others as u64, "more sort")),
+            };
             Err(match wait {
                 WaitReason::MissingCapability { missing, nearest } => (
                     format!(
@@ -119,7 +121,10 @@ fn no_capable_worker(scene: &Scene) -> Alert {
                 ),
                 _ => (
                     format!("{tasks}{others} cannot run: no connected worker serves it"),
-                    format!("start a worker that does: divvy work --exec {kind}=PROGRAM"),
+                    format!(
+                        "start a worker that does: divvy work --exec {}",
+                        shell::word(&format!("{kind}=PROGRAM"))
+                    ),
                 ),
             })
         }

@@ -97,7 +97,8 @@ pub fn offer(need: &str) -> String {
 
 /// The capabilities that would meet these needs, as an argument of `divvy work --caps`.
 pub fn offers(needs: &[Name]) -> String {
-    needs.iter().map(|need| offer(need)).collect::<Vec<_>>().join(",")
+    let all = needs.iter().map(|need| offer(need)).collect::<Vec<_>>().join(",");
+    crate::shell::word(&all).into_owned()
 }
 
 /// The number that a capability has as its value.

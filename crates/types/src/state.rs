@@ -78,6 +78,8 @@ pub struct InvalidState(pub String);
 impl FromStr for TaskState {
     type Err = InvalidState;
     fn from_str(text: &str) -> Result<Self, InvalidState> {
+        // People ask for what runs; what a worker has and has not begun is leased too.
+        let text = if text == "running" { "leased" } else { text };
         let state = Self::ALL.into_iter().find(|s| s.as_str() == text);
         state.ok_or_else(|| InvalidState(text.chars().take(64).collect()))
     }

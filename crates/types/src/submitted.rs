@@ -42,7 +42,7 @@ pub struct Accepted {
     /// What became of it.
     #[serde(flatten)]
     pub submitted: Submitted,
-    /// The ids of all its tasks, in their order.
+    /// The ids of all its tasks, in their order; for one that was not taken, that of the task that has its unique key.
     pub ids: Vec<TaskId>,
 }
 

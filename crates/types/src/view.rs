@@ -26,7 +26,7 @@ pub struct TaskSummary {
     pub priority: u8,
     /// Where it is.
     pub state: TaskState,
-    /// Why it does not run, while it is not final and not leased.
+    /// Why it does not run, while it is not final. A leased task has one only while it waits for a slot of its worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<WaitReason>,
     /// The same in words.

@@ -3,10 +3,11 @@
 //! Computed from the present state each time it is asked for, so it cannot go stale.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Name, TaskId, Timestamp};
+use crate::{Name, TaskId, Timestamp, shell};
 
 /// What a task that is not running waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +74,11 @@ pub enum WaitReason {
         /// How many workers could run it.
         workers: u32,
     },
+    /// It was given to a worker, whose slots are all taken.
+    AtWorker {
+        /// The worker.
+        worker: Name,
+    },
     /// A limit lets no more of these start now.
     Limit {
         /// The limit with its key, such as `api/acme`.
@@ -109,64 +115,170 @@ pub enum WaitReason {
     },
 }
 
+/// How times are told.
+#[derive(Clone, Copy, Debug)]
+pub enum Times {
+    /// As they are, for programs and records.
+    Absolute,
+    /// As seen from a moment, for people who look now.
+    From {
+        /// The moment.
+        now: Timestamp,
+        /// The words for a span.
+        span: fn(Duration) -> String,
+    },
+}
+
+impl Times {
+    fn at(self, time: Timestamp) -> String {
+        match self {
+            Self::Absolute => format!("at {time}"),
+            Self::From { now, .. } if time <= now => "now".to_owned(),
+            Self::From { now, span } => format!("in {}", span(time.since(now))),
+        }
+    }
+
+    fn until(self, time: Timestamp) -> String {
+        match self {
+            Self::Absolute => format!("until {time}"),
+            Self::From { now, span } => format!("for {}", span(time.since(now))),
+        }
+    }
+}
+
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words(Times::Absolute))
+    }
+}
+
+impl WaitReason {
+    /// The reason as a sentence.
+    pub fn words(&self, times: Times) -> String {
         match self {
             Self::Dependencies { missing, total, first } => {
-                write!(f, "waits for {missing} of {total} dependencies")?;
-                first.map_or(Ok(()), |task| write!(f, " (such as {task})"))
+                let such = first.map_or_else(String::new, |task| format!(" (such as {task})"));
+                format!("waits for {missing} of {total} dependencies{such}")
             }
             Self::GroupOpen { group, open } => {
-                write!(f, "waits for the group `{group}`; {open} task(s) of it are open")
+                format!("waits for the group `{group}`; {} in it", are_open(*open))
             }
-            Self::Scheduled { until } => write!(f, "scheduled for {until}"),
+            Self::Scheduled { until } => match times {
+                Times::Absolute => format!("scheduled for {until}"),
+                Times::From { .. } => format!("starts {}", times.at(*until)),
+            },
             Self::Backoff { until, attempts, budget_spent } => {
-                write!(f, "retries at {until}, after {attempts} attempt(s)")?;
+                let attempts = counted(u64::from(*attempts), "attempt");
                 let why = "; the retry budget of its kind is spent, so it waits its longest";
-                if *budget_spent { f.write_str(why) } else { Ok(()) }
+                let why = if *budget_spent { why } else { "" };
+                format!("retries {}, after {attempts}{why}", times.at(*until))
             }
             Self::QueuePaused { queue } => {
-                write!(f, "queue `{queue}` is paused; resume it: divvy queue resume {queue}")
+                let word = shell::word(queue);
+                format!("queue `{queue}` is paused; resume it: divvy queue resume {word}")
             }
+            Self::NoWorker { .. } | Self::MissingCapability { .. } | Self::WorkersBusy { .. } => {
+                self.workers_words()
+            }
+            Self::AtWorker { worker } => format!("given to `{worker}`, waits there for a slot"),
+            Self::Limit { limit, running, concurrency: Some(most), .. } => {
+                format!("limit `{limit}` is reached: {running} of {most} run")
+            }
+            Self::Limit { limit, until: Some(until), .. } => {
+                format!("limit `{limit}` is reached: the next may start {}", times.at(*until))
+            }
+            Self::Limit { limit, .. } => format!("limit `{limit}` is reached"),
+            Self::Benched { kind, workers, until } => {
+                let (keep, rest) =
+                    if *workers == 1 { ("keeps", "rests") } else { ("keep", "rest") };
+                format!(
+                    "{} {keep} failing `{kind}` and {rest} from it {}; the others are busy",
+                    counted(u64::from(*workers), "free worker"),
+                    times.until(*until)
+                )
+            }
+            Self::Elsewhere { worker, until } => format!(
+                "its last attempt failed on `{worker}`, which is free; {} it waits for another worker",
+                times.until(*until)
+            ),
+            Self::WorkflowOpen { open } => {
+                format!("runs when its workflow has ended; {} in it", are_open(*open))
+            }
+        }
+    }
+
+    /// The same for those that wait for a worker that is not there.
+    fn workers_words(&self) -> String {
+        match self {
             Self::NoWorker { kind, queue, workers: 0 } => {
-                write!(
-                    f,
+                format!(
                     "no worker is connected; `{kind}` in queue `{queue}` waits for one: divvy work"
                 )
             }
-            Self::NoWorker { kind, queue, workers } => {
-                write!(
-                    f,
-                    "none of the {workers} connected workers serves kind `{kind}` in queue `{queue}`"
-                )
+            Self::NoWorker { kind, queue, workers: 1 } => {
+                format!("the one connected worker does not serve kind `{kind}` in queue `{queue}`")
             }
+            Self::NoWorker { kind, queue, workers } => format!(
+                "none of the {workers} connected workers serves kind `{kind}` in queue `{queue}`"
+            ),
             Self::MissingCapability { missing, nearest } => {
-                write!(f, "no worker has {}; nearest is `{nearest}`", missing.join(", "))
+                format!("no worker has {}; nearest is `{nearest}`", missing.join(", "))
             }
-            Self::WorkersBusy { position: Some(n), workers } => {
-                write!(f, "waits for a slot, {n} before it, {workers} worker(s) serve it")
+            Self::WorkersBusy { position, workers } => {
+                let place = match position {
+                    Some(before) => format!(", {before} before it"),
+                    None => " in a long backlog".to_owned(),
+                };
+                let verb = if *workers == 1 { "serves" } else { "serve" };
+                let workers = counted(u64::from(*workers), "worker");
+                format!("waits for a slot{place}, {workers} {verb} it")
             }
-            Self::WorkersBusy { position: None, workers } => {
-                write!(f, "waits for a slot in a long backlog, {workers} worker(s) serve it")
-            }
-            Self::Limit { limit, running, concurrency: Some(most), .. } => {
-                write!(f, "limit `{limit}` is reached: {running} of {most} run")
-            }
-            Self::Limit { limit, until: Some(until), .. } => {
-                write!(f, "limit `{limit}` is reached: the next may start at {until}")
-            }
-            Self::Limit { limit, .. } => write!(f, "limit `{limit}` is reached"),
-            Self::Benched { kind, workers, until } => write!(
-                f,
-                "{workers} free worker(s) keep failing `{kind}` and rest from it until {until}; the others are busy"
-            ),
-            Self::Elsewhere { worker, until } => write!(
-                f,
-                "its last attempt failed on `{worker}`, which is free; until {until} it waits for another worker"
-            ),
-            Self::WorkflowOpen { open } => {
-                write!(f, "runs when its workflow has ended; {open} task(s) of it are open")
-            }
+            _ => String::new(),
         }
+    }
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}
+
+fn are_open(tasks: u64) -> String {
+    if tasks == 1 { "1 task is open".to_owned() } else { format!("{tasks} tasks are open") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_absolute_for_programs_and_relative_for_people() {
+        let now = Timestamp(0);
+        let people = Times::From { now, span: |span| format!("{}s", span.as_secs()) };
+        let until = Timestamp(5_000_000);
+        let backoff = WaitReason::Backoff { until, attempts: 1, budget_spent: false };
+        assert_eq!(backoff.to_string(), format!("retries at {until}, after 1 attempt"));
+        assert_eq!(backoff.words(people), "retries in 5s, after 1 attempt");
+        let scheduled = WaitReason::Scheduled { until };
+        assert_eq!(scheduled.to_string(), format!("scheduled for {until}"));
+        assert_eq!(scheduled.words(people), "starts in 5s");
+        let limit = |until| WaitReason::Limit {
+            limit: "api".into(),
+            running: 0,
+            concurrency: None,
+            until: Some(until),
+        };
+        let told = "limit `api` is reached: the next may start";
+        assert_eq!(limit(until).words(people), format!("{told} in 5s"));
+        assert_eq!(limit(now).words(people), format!("{told} now"));
+        let benched = |workers| WaitReason::Benched { kind: "x".into(), workers, until };
+        assert_eq!(
+            benched(1).words(people),
+            "1 free worker keeps failing `x` and rests from it for 5s; the others are busy"
+        );
+        assert!(benched(2).to_string().starts_with("2 free workers keep failing `x` and rest"));
+        let busy = WaitReason::WorkersBusy { position: Some(0), workers: 1 };
+        assert_eq!(busy.to_string(), "waits for a slot, 0 before it, 1 worker serves it");
+        let open = WaitReason::WorkflowOpen { open: 1 };
+        assert_eq!(open.to_string(), "runs when its workflow has ended; 1 task is open in it");
     }
 }

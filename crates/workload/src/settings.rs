@@ -161,6 +161,17 @@ impl Sources {
         })
     }
 
+    /// The names at the top of the file.
+    ///
+    /// # Errors
+    /// If it is no YAML, or no map.
+    pub fn fields(&self) -> Result<Vec<String>, Failure> {
+        let Some(file) = &self.file else { return Ok(Vec::new()) };
+        yaml::fields(&file.text).map_err(|error| {
+            yaml::failure(&file.path.display().to_string(), &file.text, &error, &[])
+        })
+    }
+
     /// Where in the file a setting is, for the beginning of an error. `key` is its whole name, such as `video.scratch`.
     pub fn place(&self, key: &str) -> Option<String> {
         let file = self.file.as_deref()?;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 
 pub(crate) const STATUS_EXAMPLES: &str = "\
-Example:
+Examples:
   divvy status || echo 'something is wrong'
+  divvy status --watch                 as it changes, until Ctrl-C
 
 Exit code 0 is healthy, 1 degraded, 3 no server.";
 pub(crate) const DOCTOR_EXAMPLES: &str = "\
@@ -31,6 +32,14 @@ Examples:
   divvy completions bash > ~/.local/share/bash-completion/completions/divvy
   divvy completions zsh > ~/.zfunc/_divvy
   divvy completions fish > ~/.config/fish/completions/divvy.fish";
+
+/// How to look.
+#[derive(Args, Debug)]
+pub(crate) struct Status {
+    /// Look every second: in place on a terminal, else a line per change
+    #[arg(long, short)]
+    pub(crate) watch: bool,
+}
 
 /// What to check.
 #[derive(Args, Debug)]

@@ -24,6 +24,7 @@ use divvy_workload::Workload;
 
 use crate::bench;
 use crate::config::GlobalFlags;
+use crate::logging::LogFormat;
 use crate::output::Color;
 use crate::workloads::Workloads;
 
@@ -42,6 +43,33 @@ Exit codes: 0 done, 1 the work failed, 2 usage, 3 no server, 4 not found,
 5 refused, 6 timed out, 130 interrupted",
         workloads.examples("")
     )
+}
+
+/// The command to use instead of a word that other programs have, after this noun or none.
+pub(crate) fn instead(noun: &str, word: &str) -> Option<&'static str> {
+    Some(match (noun, word) {
+        ("queue", "purge" | "clear" | "drain") => {
+            "divvy task cancel --queue NAME --dry-run, then --yes"
+        }
+        ("queue", "delete" | "remove" | "rm") => {
+            "a queue is there while tasks name it; see divvy queue set --help"
+        }
+        ("dead", "show") => "divvy task show ID",
+        ("task", "logs" | "log") => "divvy logs ID",
+        ("task", "submit" | "add" | "create") => "divvy submit KIND",
+        ("queue" | "dead" | "task" | "worker" | "workflow" | "limit" | "schedule", _) => {
+            return None;
+        }
+        (_, "ls" | "list" | "ps" | "jobs" | "tasks") => "divvy task list",
+        (_, "top" | "watch" | "monitor") => "divvy status --watch",
+        (_, "version") => "divvy --version",
+        (_, "start" | "server" | "run-server") => "divvy up",
+        (_, "cancel" | "kill" | "stop") => "divvy task cancel ID; a server ends with Ctrl-C",
+        (_, "retry") => "divvy task retry ID",
+        (_, "show") => "divvy task show ID",
+        (_, "enqueue" | "push" | "add") => "divvy submit KIND",
+        _ => return None,
+    })
 }
 
 /// What was typed.
@@ -162,6 +190,15 @@ pub(crate) struct Global {
     /// Log more; twice for all (see also DIVVY_LOG)
     #[arg(long, short, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+    /// How to log: text, or json for one object per line
+    #[arg(long, global = true, value_name = "text|json", hide_possible_values = true)]
+    #[arg(
+        env = "DIVVY_LOG_FORMAT",
+        hide_env_values = true,
+        default_value = "text",
+        hide_default_value = true
+    )]
+    pub(crate) log_format: LogFormat,
 }
 
 impl Global {
@@ -225,7 +262,10 @@ pub(crate) enum Command {
     Schedule(schedule::Schedule),
     /// Show the health of the server on one screen
     #[command(after_help = local::STATUS_EXAMPLES)]
-    Status,
+    Status(local::Status),
+    /// Follow changes of tasks as they happen
+    #[command(after_help = tasks::EVENTS_EXAMPLES)]
+    Events(tasks::Events),
     /// Check this machine and the server
     #[command(after_help = local::DOCTOR_EXAMPLES)]
     Doctor(local::Doctor),

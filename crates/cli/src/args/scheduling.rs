@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use divvy_types::settings::{FairBy, Rate};
 
-use crate::args::tasks::Named;
 use crate::values::{KeyWeight, one_of};
 
 pub(crate) const LIMIT_EXAMPLES: &str = "\
@@ -39,7 +38,17 @@ pub(crate) enum Limit {
     Set(SetLimit),
     /// Remove a limit
     #[command(visible_alias = "rm", after_help = LIMIT_EXAMPLES)]
-    Remove(Named),
+    Remove(RemoveLimit),
+}
+
+/// A limit to remove.
+#[derive(Args, Debug)]
+pub(crate) struct RemoveLimit {
+    /// Its name
+    pub(crate) name: String,
+    /// Do not ask, even if tasks wait behind it
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 /// A limit.

@@ -69,8 +69,8 @@ pub(crate) struct Work {
     /// Stop when standard input ends, which happens when the parent dies
     #[arg(long, hide = true)]
     pub(crate) stop_with_stdin: bool,
-    /// The server's own folder of objects, on the same machine
-    #[arg(long, hide = true, value_name = "DIR")]
+    /// The server's own folder of objects (DATA/objects), on the same machine
+    #[arg(long, value_name = "DIR")]
     pub(crate) objects: Option<PathBuf>,
 }
 

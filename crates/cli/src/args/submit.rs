@@ -15,7 +15,9 @@ Examples:
   divvy submit mail --key welcome-42      the same key is the same task
   divvy submit encode --needs 'gpu>=2' --deadline 30m --limit gpu/acme
   divvy submit report --deadline 30m --strict      refused if it would be late
-  divvy submit sync --unique acme:10m --on-conflict replace";
+  divvy submit sync --unique acme:10m --on-conflict replace
+  divvy submit mail --from mails.jsonl --key-field to      again: none twice
+  divvy submit --whole --from tasks.jsonl --key monday";
 
 pub(crate) const RUN_EXAMPLES: &str = "\
 Examples:
@@ -32,7 +34,8 @@ A file:
 #[derive(Args, Debug)]
 pub(crate) struct Submit {
     /// The kind, which decides the handler
-    pub(crate) kind: String,
+    #[arg(required_unless_present = "whole", conflicts_with = "whole")]
+    pub(crate) kind: Option<String>,
     #[command(flatten)]
     pub(crate) terms: TermsArgs,
     /// Run after this task; may be repeated
@@ -66,6 +69,18 @@ pub(crate) struct Submit {
     /// Submit this many, for trying
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) count: u32,
+    /// A task for each line of this file (- for stdin): JSON payloads
+    #[arg(long, value_name = "FILE|-")]
+    #[arg(conflicts_with_all = ["args", "payload", "count", "wait", "strict", "after", "optional_after"])]
+    pub(crate) from: Option<String>,
+    /// Each line is a whole task: {"kind": …, "payload": …, …}
+    #[arg(long, requires = "from")]
+    #[arg(conflicts_with_all = ["queue", "priority", "timeout", "retries", "needs", "matching", "fair_key",
+        "limits", "affinity", "cost_hint", "tags", "at", "in_", "deadline", "unique"])]
+    pub(crate) whole: bool,
+    /// The payload's field that makes the key of each line
+    #[arg(long, value_name = "FIELD", requires = "from")]
+    pub(crate) key_field: Option<String>,
     /// Wait until it is final and print the result
     #[arg(long, short)]
     pub(crate) wait: bool,

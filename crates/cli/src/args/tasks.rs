@@ -46,7 +46,7 @@ Examples:
   divvy dead replay 0198c0de 0198c0df
   divvy dead replay 0198c0de --payload '{\"url\": \"https://example.org/\"}'
   divvy dead replay --kind http --class timeout --dry-run
-  divvy dead replay --error 'status # from #' --rate 10/s --yes";
+  divvy dead replay --error 'status 503' --rate 10/s --yes";
 pub(crate) const DROP_EXAMPLES: &str = "\
 Examples:
   divvy dead drop 0198c0de 0198c0df
@@ -61,6 +61,32 @@ pub(crate) const LOGS_EXAMPLES: &str = "\
 Examples:
   divvy logs 0198c0de
   divvy logs -f 0198c0de     until the task is final";
+
+pub(crate) const EVENTS_EXAMPLES: &str = "\
+Examples:
+  divvy events
+  divvy events --state dead,cancelled
+  divvy events --kind 'video.*' --json | jq .state";
+
+/// Which changes.
+#[derive(Args, Debug)]
+pub(crate) struct Events {
+    /// Only of these tasks, by id or start of it
+    #[arg(value_name = "ID")]
+    pub(crate) tasks: Vec<String>,
+    /// Only into these states
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',')]
+    pub(crate) state: Vec<TaskState>,
+    /// Only of this kind; a trailing * stands for any end
+    #[arg(long)]
+    pub(crate) kind: Option<String>,
+    /// Only of this queue
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// Only of this workflow
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: Option<WorkflowId>,
+}
 
 /// Verbs of tasks.
 #[derive(Debug, Subcommand)]

@@ -29,10 +29,20 @@ pub(super) struct Verb {
     pub(super) reason: Option<String>,
 }
 
+/// Reasons that are told.
+const REASONS_MAX: usize = 3;
+
+#[derive(Deserialize)]
+struct Left {
+    why: String,
+}
+
 #[derive(Default, Deserialize)]
 struct Report {
     matched: u64,
     done: u64,
+    #[serde(default)]
+    left: Vec<Left>,
     by_kind: BTreeMap<String, u64>,
     by_state: BTreeMap<String, u64>,
     sample: Vec<TaskId>,
@@ -53,6 +63,8 @@ impl Report {
         if self.sample.is_empty() {
             self.sample = other.sample;
         }
+        self.left.extend(other.left);
+        self.left.truncate(REASONS_MAX);
         self.next = other.next;
     }
 }
@@ -81,6 +93,9 @@ pub(super) async fn run(verb: &Verb, selection: &TaskSelection, context: &Contex
     if !output.is_json() {
         let tasks = words::count(report.matched, "task");
         output.data(format_args!("{} of {tasks} {}", report.done, verb.past))?;
+        for left in &report.left {
+            output.note(format_args!("not {}: {}", verb.past, left.why));
+        }
     }
     Ok(Code::Done)
 }

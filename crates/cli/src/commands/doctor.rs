@@ -48,7 +48,7 @@ pub(super) async fn run(args: &Doctor, context: &Context) -> Result<Code> {
     let server = || Target::new(context.settings.server.value.as_str());
     let theirs = context.for_workload_at(target.unwrap_or_else(|_| server()));
     for workload in context.workloads.iter() {
-        findings.extend(workload.check(&theirs).await);
+        findings.extend(workload.check(theirs).await);
     }
     findings.push(program("python3", "only for workers that are written in it"));
     let output = &context.output;
@@ -186,7 +186,9 @@ fn cores(context: &Context) -> Finding {
     let workers = context.settings.workers.value.count(cores);
     let computing = u64::from(workers) * u64::from(context.settings.slots.value.cpu.unwrap_or(1));
     let text = format!(
-        "{cores}; `divvy up` starts {workers} worker(s) for {computing} computing task(s) at once"
+        "{cores}; `divvy up` starts {} for {} at once",
+        words::count(workers.into(), "worker"),
+        words::count(computing, "computing task")
     );
     if computing <= 2 * cores as u64 {
         return Finding::new("cores", Grade::Good, text);

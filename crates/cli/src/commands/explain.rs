@@ -6,9 +6,10 @@ use anyhow::Result;
 use divvy_types::need::offers;
 use divvy_types::overview::TaskExplanation;
 use divvy_types::view::{Candidate, PlacedBy, Placement, TaskDetail, TaskSummary};
-use divvy_types::{TaskState, Timestamp, WaitReason};
+use divvy_types::{TaskState, Timestamp, WaitReason, shell};
 
 use super::Context;
+use super::task::{state_word, waits};
 use crate::args::tasks::OneTask;
 use crate::exit::Code;
 use crate::output::Output;
@@ -31,7 +32,7 @@ pub(super) async fn run(args: &OneTask, context: &Context) -> Result<Code> {
     }
     let task: TaskExplanation = reply.parse()?;
     let TaskSummary { id, kind, state, .. } = &task.summary;
-    output.data(format_args!("{kind} {id} is {state}"))?;
+    output.data(format_args!("{kind} {id} is {}", state_word(&task.summary)))?;
     let now = words::now();
     for (name, value) in facts(&task, now) {
         output.data(format_args!("  {name:<10} {}", folded(value.trim_end(), 13)))?;
@@ -55,7 +56,7 @@ fn facts(task: &TaskExplanation, now: Timestamp) -> Facts {
     let (summary, explained) = (&task.summary, &task.explanation);
     let mut facts = Vec::new();
     let mut fact = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
-    fact("why", summary.wait_text.clone());
+    fact("why", waits(summary, now));
     fact("place", Some(format!("queue {}, priority {}", summary.queue, summary.priority)));
     fact("before it", explained.position.map(|before| words::count(before, "task")));
     let start =
@@ -178,7 +179,8 @@ async fn parents(api: &Api, task: &TaskExplanation) -> Result<Vec<String>> {
     for edge in task.after.iter().take(PARENTS_MAX) {
         let parent: TaskDetail = api.get(&["tasks", &edge.task.to_string()], &[]).await?.parse()?;
         let optional = if edge.optional { ", optional" } else { "" };
-        let wait = parent.summary.wait_text.map(|text| format!(": {text}")).unwrap_or_default();
+        let wait = waits(&parent.summary, words::now()).map(|text| format!(": {text}"));
+        let wait = wait.unwrap_or_default();
         lines.push(format!(
             "after {} {} ({}{optional}){wait}",
             parent.summary.kind, edge.task, parent.summary.state
@@ -191,19 +193,30 @@ async fn parents(api: &Api, task: &TaskExplanation) -> Result<Vec<String>> {
     Ok(lines)
 }
 
+/// Whether a task runs only if its workflow ends in its way.
+fn is_callback(task: &TaskExplanation) -> bool {
+    task.summary.workflow.as_ref().is_some_and(|workflow| !workflow.role.is_member())
+}
+
 fn next_step(task: &TaskExplanation) -> Option<String> {
     let id = task.summary.id;
     match (task.summary.state, &task.summary.wait) {
         (TaskState::Dead, _) => Some(format!("divvy logs {id}, then divvy dead replay {id}")),
+        // It was not called, because its workflow ended in the other way: nothing is amiss.
+        (TaskState::Cancelled, _) if is_callback(task) => None,
         (TaskState::Cancelled, _) => Some(format!("divvy task retry {id}")),
-        (TaskState::Leased, _) => Some(format!("divvy logs -f {id}")),
+        (TaskState::Leased, None) => Some(format!("divvy logs -f {id}")),
         (_, Some(WaitReason::NoWorker { kind, workers, .. })) if *workers > 0 => {
-            Some(format!("start a worker that serves it: divvy work --exec {kind}=PROGRAM"))
+            let program = format!("{kind}=PROGRAM");
+            let program = shell::word(&program);
+            Some(format!("start a worker that serves it: divvy work --exec {program}"))
         }
         (_, Some(WaitReason::MissingCapability { missing, .. })) => {
             Some(format!("start a worker that has it: divvy work --caps {}", offers(missing)))
         }
-        (_, Some(WaitReason::QueuePaused { queue })) => Some(format!("divvy queue resume {queue}")),
+        (_, Some(WaitReason::QueuePaused { queue })) => {
+            Some(format!("divvy queue resume {}", shell::word(queue)))
+        }
         (_, Some(WaitReason::Limit { .. })) => Some("see how full it is: divvy limit list".into()),
         (_, Some(WaitReason::Elsewhere { worker, .. })) => Some(format!(
             "see what it failed of: divvy logs {id}; and how the worker does: divvy worker status {worker}"

@@ -5,8 +5,8 @@ use divvy_types::overview::LimitStatus;
 use divvy_types::settings::Limit as Settings;
 
 use super::Context;
-use crate::args::scheduling::{Limit, SetLimit};
-use crate::args::tasks::Named;
+use crate::args::scheduling::{Limit, RemoveLimit, SetLimit};
+use crate::confirm::confirm_or;
 use crate::exit::Code;
 use crate::output::table::{Cell, Table};
 use crate::output::words;
@@ -17,7 +17,7 @@ pub(super) async fn run(args: Limit, context: &Context) -> Result<Code> {
     match args {
         Limit::List => list(context).await,
         Limit::Set(args) => set(args, context).await,
-        Limit::Remove(named) => remove(&named, context).await,
+        Limit::Remove(args) => remove(&args, context).await,
     }
 }
 
@@ -78,9 +78,20 @@ async fn set(args: SetLimit, context: &Context) -> Result<Code> {
     say(&name, "is set; tasks name it with --limit", reply.text(), context)
 }
 
-async fn remove(named: &Named, context: &Context) -> Result<Code> {
-    let reply = context.api()?.delete(&["limits", &named.name]).await?;
-    say(&named.name, "is removed", reply.text(), context)
+async fn remove(args: &RemoveLimit, context: &Context) -> Result<Code> {
+    let (api, name) = (context.api()?, &args.name);
+    if !args.yes {
+        let limits: Vec<LimitStatus> = parse_rows(&api.get(&["limits"], &[]).await?.rows()?.items)?;
+        let waiting = limits.iter().find(|limit| limit.name == *name).map_or(0, |it| it.waiting);
+        if waiting > 0 {
+            let tasks = words::count(waiting, "task");
+            let question =
+                format!("{tasks} behind limit {name} may then start at once; remove it?");
+            confirm_or(&question, "add --yes", &context.output)?;
+        }
+    }
+    let reply = api.delete(&["limits", name]).await?;
+    say(name, "is removed", reply.text(), context)
 }
 
 fn say(name: &str, what: &str, body: &str, context: &Context) -> Result<Code> {

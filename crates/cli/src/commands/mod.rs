@@ -7,6 +7,7 @@ mod config;
 mod dead;
 mod doctor;
 mod doctor_live;
+mod events;
 mod explain;
 mod filter;
 mod lab;
@@ -20,6 +21,7 @@ mod settings;
 mod status;
 mod store;
 pub(crate) mod submit;
+mod submit_lines;
 mod task;
 mod token;
 mod up;
@@ -27,6 +29,8 @@ mod wait;
 mod work;
 mod worker;
 mod workflow;
+
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::ArgMatches;
@@ -36,12 +40,14 @@ use divvy_workload::Context as WorkloadContext;
 
 use crate::args::local;
 use crate::args::scheduling;
-use crate::args::{Command, Line, Verb, definition};
+use crate::args::{Command, Global, Line, Verb, definition};
 use crate::config::Settings;
 use crate::exit::Code;
+use crate::logging::LogFormat;
 use crate::output::Output;
 use crate::workloads::Workloads;
 use crate::{bench, logging, sample};
+pub(crate) use task::waits;
 
 /// What a command works with.
 pub(crate) struct Context {
@@ -51,8 +57,12 @@ pub(crate) struct Context {
     pub(crate) settings: Settings,
     /// How often `-v` was given.
     pub(crate) verbose: u8,
+    /// How to log.
+    pub(crate) log_format: LogFormat,
     /// What others bring.
     pub(crate) workloads: Workloads,
+    /// The same for their commands; it also keeps what is told at Ctrl-C.
+    theirs: Arc<WorkloadContext>,
 }
 
 impl Context {
@@ -64,6 +74,11 @@ impl Context {
     /// The same in the words of the SDK.
     pub(crate) fn client(&self) -> Result<Client> {
         Ok(Client::new(self.settings.target()?)?)
+    }
+
+    /// What a person who presses Ctrl-C from now on is told: what goes on without this command, and how to come back.
+    pub(crate) fn leaves_behind(&self, more: &'static str, come_back: String) {
+        self.theirs.on_interrupt(more, Some(come_back));
     }
 
     /// The same for a workload that shall talk to this server.
@@ -89,11 +104,25 @@ pub(crate) fn run(line: Line, workloads: &Workloads) -> Result<Code> {
         }
         Some(verb) => verb,
     };
-    let settings = Settings::load(&global.flags(), workloads)?;
+    let (settings, wrong) = if only_asks(&verb) {
+        Settings::load_for_client(&global.flags(), workloads)?
+    } else {
+        (Settings::load(&global.flags(), workloads)?, None)
+    };
     let output = Output::new(global.json, global.quiet, settings.color.value);
-    logging::start(is_service(&verb), global.verbose);
+    if let Some(wrong) = wrong {
+        warn(&format!("{wrong}; this command does not need that, and goes on"), &output);
+    }
+    logging::start(is_service(&verb), global.verbose, global.log_format);
     let workloads = workloads.clone();
-    let context = Context { output, settings, verbose: global.verbose, workloads };
+    let target = match &verb {
+        // Our own commands ask for it when they need it.
+        Verb::Ours(..) => Target::default(),
+        Verb::Theirs(..) | Verb::Bench(..) => settings.target()?,
+    };
+    let theirs = WorkloadContext::new(output, settings.sources.clone(), target).into();
+    let (verbose, log_format) = (global.verbose, global.log_format);
+    let context = Context { output, settings, verbose, log_format, workloads, theirs };
     let runtime = runtime(&verb).context("cannot start the async runtime")?;
     let ended = runtime.block_on(obey(verb, context));
     // Threads that still read or wait for something must not keep the process.
@@ -132,6 +161,49 @@ fn is_service(verb: &Verb) -> bool {
     serves(verb) || matches!(verb, Verb::Ours(command, _) if matches!(**command, Command::Work(_)))
 }
 
+/// Whether a command only looks on, so that Ctrl-C is its usual end and needs no words.
+fn watches(verb: &Verb) -> bool {
+    let Verb::Ours(command, _) = verb else { return false };
+    match &**command {
+        Command::Status(args) => args.watch,
+        Command::Logs(args) => args.follow,
+        Command::Events(_) => true,
+        _ => false,
+    }
+}
+
+/// Says what is amiss and does not keep the command from its work, in the form that was asked for.
+fn warn(text: &str, output: &Output) {
+    if output.is_json() {
+        output.say(serde_json::json!({ "warning": text }));
+    } else {
+        output.say(format_args!("warning: {text}"));
+    }
+}
+
+/// Whether a command only asks a server, so that of the settings it needs just how to reach that.
+fn only_asks(verb: &Verb) -> bool {
+    let Verb::Ours(command, _) = verb else { return false };
+    matches!(
+        **command,
+        Command::Submit(_)
+            | Command::Run(_)
+            | Command::Wait(_)
+            | Command::Explain(_)
+            | Command::Logs(_)
+            | Command::Task(_)
+            | Command::Queue(_)
+            | Command::Worker(_)
+            | Command::Workflow(_)
+            | Command::Limit(_)
+            | Command::Dead(_)
+            | Command::Schedule(_)
+            | Command::Status(_)
+            | Command::Events(_)
+            | Command::Settings(_)
+    )
+}
+
 /// A server gets threads for half of the cores: the engine's loop and the writer have threads of their own, and network
 /// threads beyond that only wake each other.
 fn runtime(verb: &Verb) -> std::io::Result<tokio::runtime::Runtime> {
@@ -147,11 +219,8 @@ fn runtime(verb: &Verb) -> std::io::Result<tokio::runtime::Runtime> {
 async fn obey(verb: Verb, context: Context) -> Result<Code> {
     // Those that drain at Ctrl-C listen for it themselves.
     let drains = is_service(&verb);
-    let target = match &verb {
-        Verb::Ours(..) => Target::default(),
-        Verb::Theirs(..) | Verb::Bench(..) => context.settings.target()?,
-    };
-    let theirs = context.for_workload_at(target);
+    let watches = watches(&verb);
+    let theirs = context.theirs.clone();
     let work = async {
         match verb {
             Verb::Ours(command, matches) => dispatch(*command, &matches, context).await,
@@ -163,7 +232,7 @@ async fn obey(verb: Verb, context: Context) -> Result<Code> {
         ended = work => ended,
         signal = tokio::signal::ctrl_c(), if !drains => {
             signal.context("cannot listen for Ctrl-C")?;
-            Err(theirs.interrupted().into())
+            if watches { Ok(Code::Interrupted) } else { Err(theirs.interrupted().into()) }
         }
     }
 }
@@ -185,7 +254,8 @@ async fn dispatch(command: Command, matches: &ArgMatches, context: Context) -> R
         Command::Limit(args) => limit::run(args, &context).await,
         Command::Dead(args) => dead::run(args, &context).await,
         Command::Schedule(args) => schedule::run(args, &context).await,
-        Command::Status => status::run(&context).await,
+        Command::Status(args) => status::run(&args, &context).await,
+        Command::Events(args) => events::run(&args, &context).await,
         Command::Doctor(args) if args.live => doctor_live::run(&context).await,
         Command::Doctor(args) => doctor::run(&args, &context).await,
         Command::Config(args) => config::run(&args, &context),

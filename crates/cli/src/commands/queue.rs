@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use divvy_types::overview::{QueueStatus, Rebalance};
-use divvy_types::settings::FairBy;
+use divvy_types::overview::{QueueStatus, Rebalance, SettingsView};
+use divvy_types::settings::{FairBy, LoadBalancing};
 use serde_json::{Map, Value, json};
 
 use super::Context;
@@ -148,6 +148,18 @@ fn say_set(name: &str, body: &str, context: &Context) -> Result<Code> {
     Ok(Code::Done)
 }
 
+/// Why nothing moves, with the numbers that decide it.
+fn why_none(settings: &LoadBalancing) -> String {
+    if settings.work_stealing.predictive {
+        return "nothing to move: no worker is expected to run out of work before one with tasks in its queue".into();
+    }
+    format!(
+        "nothing to move: tasks go from workers with more than {} in their queue to workers with fewer than {}, \
+         and there is no such pair (load_balancing.thresholds)",
+        settings.thresholds.busy_threshold, settings.thresholds.idle_threshold
+    )
+}
+
 async fn rebalance(args: &scheduling::Rebalance, context: &Context) -> Result<Code> {
     let output = &context.output;
     let query = [("dry_run", args.dry_run.to_string())];
@@ -174,7 +186,10 @@ async fn rebalance(args: &scheduling::Rebalance, context: &Context) -> Result<Co
     table.print(output)?;
     let count = words::count(moves.len() as u64, "task");
     match (moves.is_empty(), args.dry_run) {
-        (true, _) => output.note("nothing to move: no queue is long enough beside a short one"),
+        (true, _) => {
+            let view: SettingsView = context.api()?.get(&["settings"], &[]).await?.parse()?;
+            output.note(why_none(&view.settings.load_balancing));
+        }
         (false, true) => output.note(format_args!("{count} would move; nothing was done")),
         (false, false) => output.note(format_args!("{count} asked back, to be given on")),
     }

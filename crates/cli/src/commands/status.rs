@@ -1,74 +1,172 @@
-//! `divvy status`: the health of the server on one screen. Exit code 0 healthy, 1 degraded.
+//! `divvy status`: the health of the server on one screen, once or as it changes. Exit code 0 healthy, 1 degraded.
 //!
 //! What is wrong is the server's own judgement (`GET /api/v1/alerts`): a broken rule that is a fault makes it degraded,
 //! a warning is only told.
 
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use anyhow::Result;
+use divvy::api::{Api, parse_rows};
 use divvy_types::overview::{Alert, Alerts, QueueStatus, Severity};
 use divvy_types::view::WorkerView;
 use serde_json::{Value, json};
 
 use super::Context;
+use crate::args::local::Status;
 use crate::exit::Code;
+use crate::output::Output;
 use crate::output::table::folded;
 use crate::output::words;
-use divvy::api::parse_rows;
 
-/// Looks and judges.
-pub(super) async fn run(context: &Context) -> Result<Code> {
+/// How often a watched server is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Goes to the first line and clears from there on.
+const REDRAW: &[u8] = b"\x1b[H\x1b[J";
+
+/// Looks and judges, once or until Ctrl-C.
+pub(super) async fn run(args: &Status, context: &Context) -> Result<Code> {
     let (api, output) = (context.api()?, &context.output);
-    let ready = api.ready().await?;
-    let stats = api.get(&["stats"], &[]).await?.value()?;
-    let queues: Vec<QueueStatus> = parse_rows(&api.get(&["queues"], &[]).await?.rows()?.items)?;
-    let workers: Vec<WorkerView> = parse_rows(&api.get(&["workers"], &[]).await?.rows()?.items)?;
-    let alerts: Alerts = api.get(&["alerts"], &[]).await?.parse()?;
-    let problems = problems(ready, &alerts.alerts);
-    let warnings = broken(&alerts.alerts, Severity::Warning);
-    let code = if problems.is_empty() { Code::Done } else { Code::Failed };
+    if args.watch {
+        return watch(&api, output).await;
+    }
+    let look = Look::take(&api).await?;
     if output.is_json() {
-        let health = if problems.is_empty() { "healthy" } else { "degraded" };
-        output.object(&json!({
-            "status": health, "problems": problems, "warnings": warnings,
-            "server": api.server(), "stats": stats,
-            "workers": workers.len(), "queues": queues.len(),
-        }))?;
-        return Ok(code);
+        output.object(&look.json(&api))?;
+    } else if !output.is_quiet() {
+        look.lines(&api).iter().try_for_each(|line| output.data(line))?;
     }
-    if output.is_quiet() {
-        return Ok(code);
-    }
-    let uptime = Duration::from_millis(stats["uptime_ms"].as_u64().unwrap_or_default());
-    let version = stats["version"].as_str().unwrap_or("?");
-    let health = if problems.is_empty() { "healthy" } else { "degraded" };
-    output.data(format_args!(
-        "{health}   divvy {version} at {}, up {}",
-        api.server(),
-        words::span(uptime)
-    ))?;
-    let engine = &stats["engine"];
-    let count = |of: &Value, name: &str| of[name].as_u64().unwrap_or_default();
-    let open = ["ready", "leased", "scheduled", "blocked"]
-        .map(|name| format!("{name} {}", count(engine, name)));
-    output.data(format_args!("open      {}", open.join("   ")))?;
-    let ended = ["done", "dead", "cancelled"]
-        .map(|name| format!("{name} {}", count(&stats["final"], name)));
-    output.data(format_args!("ended     {}", ended.join("   ")))?;
-    let held: u64 = workers.iter().map(|worker| u64::from(worker.leased)).sum();
-    let paused = queues.iter().filter(|status| status.queue.paused).count();
-    output.data(format_args!(
-        "workers   {} connected, holding {}",
-        workers.len(),
-        words::count(held, "task")
-    ))?;
-    output.data(format_args!("queues    {}, {paused} paused", queues.len()))?;
-    for (word, lines) in [("problem", problems), ("warning", warnings)] {
-        for line in lines {
-            output.data(format_args!("{word}   {}", folded(&line, 10)))?;
+    Ok(look.code())
+}
+
+/// Draws the screen anew on a terminal; elsewhere tells each change on a line of its own.
+async fn watch(api: &Api, output: &Output) -> Result<Code> {
+    let in_place = io::stdout().is_terminal() && !output.is_json();
+    let mut interval = tokio::time::interval(LOOK_EVERY);
+    let mut last = None;
+    loop {
+        interval.tick().await;
+        let look = match Look::take(api).await {
+            // A server that starts anew is worth the wait, one that cannot be asked is not.
+            Err(error) if last.is_some() && error.is_temporary() => Err(error.to_string()),
+            other => Ok(other?),
+        };
+        let seen = look.as_ref().map_or_else(Clone::clone, Look::in_short);
+        if in_place {
+            let lines =
+                look.as_ref().map_or_else(|away| vec![away.clone()], |look| look.lines(api));
+            output.bytes(REDRAW)?;
+            lines.iter().try_for_each(|line| output.data(line))?;
+        } else if last.as_ref() != Some(&seen) {
+            match &look {
+                Ok(look) if output.is_json() => output.object(&look.json(api))?,
+                Err(away) if output.is_json() => {
+                    output.object(&json!({ "status": "away", "problems": [away] }))?
+                }
+                _ => output.data(format_args!("{}  {seen}", clock()))?,
+            }
         }
+        last = Some(seen);
     }
-    Ok(code)
+}
+
+/// The time of day in UTC.
+fn clock() -> String {
+    let now = words::now().to_string();
+    now.get(11..19).unwrap_or(&now).to_owned()
+}
+
+/// What a server says of itself at one moment.
+struct Look {
+    stats: Value,
+    queues: Vec<QueueStatus>,
+    workers: Vec<WorkerView>,
+    problems: Vec<String>,
+    warnings: Vec<String>,
+}
+
+impl Look {
+    async fn take(api: &Api) -> Result<Self, divvy::api::Error> {
+        let ready = api.ready().await?;
+        let stats = api.get(&["stats"], &[]).await?.value()?;
+        let queues = parse_rows(&api.get(&["queues"], &[]).await?.rows()?.items)?;
+        let workers = parse_rows(&api.get(&["workers"], &[]).await?.rows()?.items)?;
+        let alerts: Alerts = api.get(&["alerts"], &[]).await?.parse()?;
+        let problems = problems(ready, &alerts.alerts);
+        let warnings = broken(&alerts.alerts, Severity::Warning);
+        Ok(Self { stats, queues, workers, problems, warnings })
+    }
+
+    fn code(&self) -> Code {
+        if self.problems.is_empty() { Code::Done } else { Code::Failed }
+    }
+
+    fn health(&self) -> &'static str {
+        if self.problems.is_empty() { "healthy" } else { "degraded" }
+    }
+
+    fn json(&self, api: &Api) -> Value {
+        json!({
+            "status": self.health(), "problems": self.problems, "warnings": self.warnings,
+            "server": api.server(), "stats": self.stats,
+            "workers": self.workers.len(), "queues": self.queues.len(),
+        })
+    }
+
+    /// What makes this look another one than the last, as a line.
+    fn in_short(&self) -> String {
+        let problems: String =
+            self.problems.iter().chain(&self.warnings).map(|text| format!("; {text}")).collect();
+        let workers = words::count(self.workers.len() as u64, "worker");
+        format!("{}: {}, {}, {workers}{problems}", self.health(), self.open(", "), self.ended(", "))
+    }
+
+    fn running(&self) -> (u64, u64) {
+        let held: u64 = self.workers.iter().map(|worker| u64::from(worker.leased)).sum();
+        let queued: u64 = self.workers.iter().map(|worker| u64::from(worker.queue_length)).sum();
+        (held.saturating_sub(queued), queued)
+    }
+
+    fn open(&self, gap: &str) -> String {
+        let open = ["ready", "leased", "scheduled", "blocked"];
+        counts(&self.stats["engine"], &open, gap)
+    }
+
+    fn ended(&self, gap: &str) -> String {
+        counts(&self.stats["final"], &["done", "dead", "cancelled"], gap)
+    }
+
+    fn lines(&self, api: &Api) -> Vec<String> {
+        let uptime = Duration::from_millis(self.stats["uptime_ms"].as_u64().unwrap_or_default());
+        let version = self.stats["version"].as_str().unwrap_or("?");
+        let (running, queued) = self.running();
+        let paused = self.queues.iter().filter(|status| status.queue.paused).count();
+        let mut lines = vec![
+            format!(
+                "{:<10}divvy {version} at {}, up {}",
+                self.health(),
+                api.server(),
+                words::span(uptime)
+            ),
+            format!("open      {}", self.open("   ")),
+            format!("ended     {}", self.ended("   ")),
+            format!(
+                "workers   {} connected, running {}, {queued} queued there",
+                self.workers.len(),
+                words::count(running, "task"),
+            ),
+            format!("queues    {}, {paused} paused", self.queues.len()),
+        ];
+        for (word, texts) in [("problem", &self.problems), ("warning", &self.warnings)] {
+            lines.extend(texts.iter().map(|text| format!("{word:<10}{}", folded(text, 10))));
+        }
+        lines
+    }
+}
+
+fn counts(of: &Value, names: &[&str], gap: &str) -> String {
+    let count = |name: &&str| format!("{name} {}", of[*name].as_u64().unwrap_or_default());
+    names.iter().map(count).collect::<Vec<_>>().join(gap)
 }
 
 fn problems(ready: bool, alerts: &[Alert]) -> Vec<String> {

@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Context;
+use super::submit_lines;
 use super::wait::{print_ends, resolve};
 use crate::args::submit::Submit;
 use crate::args::terms::TermsArgs;
@@ -27,12 +28,16 @@ const BATCH: usize = 2_000;
 
 /// Submits, and waits if asked.
 pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
+    if let Some(source) = &args.from {
+        return submit_lines::run(&args, source, context).await;
+    }
     let (api, output) = (context.api()?, &context.output);
     let first = spec(&args, &api).await?;
     let specs: Vec<TaskSpec> =
         (0..args.count).map(|number| numbered(&first, number, args.key.as_deref())).collect();
     first.validate().map_err(|error| Failure::usage(error.to_string()))?;
-    let replies = send(&api, &specs, args.strict).await?;
+    let sent = send(&api, &specs, args.strict).await;
+    let replies = sent.map_err(|error| taken_key(error, args.key.as_deref()))?;
     warn_of_late(&replies, context)?;
     let ids = taken(&specs, &replies, context)?;
     if !args.wait {
@@ -53,7 +58,8 @@ pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
     if ids.len() == 1 {
         output.note(ids[0]);
     }
-    let watched = ids.iter().map(|id| (*id, args.kind.as_str()));
+    leave_behind(&ids, context);
+    let watched = ids.iter().map(|id| (*id, first.kind.as_str()));
     let states = Watch::new(&api, output, watched).run().await?;
     if output.is_quiet() {
         ids.iter().try_for_each(|id| output.data(id))?;
@@ -64,6 +70,35 @@ pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
     }
     let good = states.values().all(|state| *state == TaskState::Done);
     Ok(if good { Code::Done } else { Code::Failed })
+}
+
+/// Who gave a key is told of the key: the id that was made of it is nothing that they know.
+fn taken_key(error: anyhow::Error, key: Option<&str>) -> anyhow::Error {
+    let refused = error.downcast_ref::<divvy::api::Error>();
+    let code = refused.map(divvy::api::Error::code);
+    match key {
+        Some(key) if code == Some("id_taken") => {
+            let id = TaskId::from_key(key);
+            let mut failure = Failure::refused(format!(
+                "key `{key}` is taken by a task that was submitted otherwise (another kind, payload or option)"
+            ));
+            failure.name = Some("id_taken".to_owned());
+            failure.cure(format!("use another key, or see that task: divvy task show {id}")).into()
+        }
+        _ => error,
+    }
+}
+
+/// Tells who stops waiting that the tasks go on.
+pub(super) fn leave_behind(ids: &[TaskId], context: &Context) {
+    match ids {
+        [id] => context.leaves_behind("; the task goes on", format!("wait again: divvy wait {id}")),
+        [first, ..] => context.leaves_behind(
+            "; the tasks go on",
+            format!("wait again, here for the first: divvy wait {first}"),
+        ),
+        [] => {}
+    }
 }
 
 /// The tasks that stand for those that were sent: themselves, or the ones that have their unique key.
@@ -145,8 +180,8 @@ async fn print_result(api: &Api, id: TaskId, context: &Context) -> Result<Code> 
     } else if state == TaskState::Done {
         let result = task.result.unwrap_or_default();
         match result.json_text() {
-            Some(text) => output.data(text)?,
-            None => output.bytes(result.data())?,
+            Some(text) => output.json_text(text)?,
+            None => output.foreign(result.data())?,
         }
     } else {
         let why = task.summary.error.map(|error| format!(": {error}")).unwrap_or_default();
@@ -159,7 +194,7 @@ async fn print_result(api: &Api, id: TaskId, context: &Context) -> Result<Code> 
 }
 
 async fn spec(args: &Submit, api: &Api) -> Result<TaskSpec> {
-    let mut spec = described(&args.kind, &args.terms)?;
+    let mut spec = described(args.kind.as_deref().unwrap_or_default(), &args.terms)?;
     give_moments(&mut spec, args, words::now());
     for (names, optional) in [(&args.after, false), (&args.optional_after, true)] {
         for name in names {
@@ -180,7 +215,7 @@ pub(super) fn described(kind: &str, args: &TermsArgs) -> Result<TaskSpec> {
 }
 
 /// Gives a task what only a single one has, except dependencies, which the server has to know.
-fn give_moments(spec: &mut TaskSpec, args: &Submit, now: Timestamp) {
+pub(super) fn give_moments(spec: &mut TaskSpec, args: &Submit, now: Timestamp) {
     let terms = Terms {
         run_at: args.at.or_else(|| args.in_.map(|span| now + span.0)),
         deadline: args.deadline.map(|moment| moment.from(now)),
@@ -276,7 +311,7 @@ mod tests {
             let line = Line::parse(words, &crate::workloads::Workloads::new(Vec::new())).unwrap();
             let Some(Verb::Ours(command, _)) = line.verb else { panic!("{line:?}") };
             let Command::Submit(args) = *command else { panic!("{command:?}") };
-            let mut spec = described(&args.kind, &args.terms).unwrap();
+            let mut spec = described(args.kind.as_deref().unwrap(), &args.terms).unwrap();
             give_moments(&mut spec, &args, Timestamp(1_000_000));
             spec.terms
         };
@@ -312,6 +347,22 @@ mod tests {
             tags: vec!["nightly".into(), "acme".into()],
         };
         assert_eq!(*given, expected);
+    }
+
+    #[test]
+    fn a_key_that_is_taken_is_called_a_key() {
+        let taken = || divvy::api::Error::Refused {
+            code: "id_taken".into(),
+            message: "id 1 is taken".into(),
+            field: Some("id".into()),
+            status: Some(409),
+            retry_after: None,
+        };
+        let failure: Failure = taken_key(taken().into(), Some("k9")).downcast().unwrap();
+        assert!(failure.message.starts_with("key `k9` is taken"), "{failure}");
+        let cure = failure.cure.unwrap();
+        assert!(cure.contains(&TaskId::from_key("k9").to_string()), "{cure}");
+        assert_eq!(taken_key(taken().into(), None).to_string(), "id 1 is taken");
     }
 
     #[test]

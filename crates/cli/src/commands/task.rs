@@ -83,11 +83,11 @@ fn print_page(rows: &[Box<RawValue>], context: &Context) -> Result<()> {
             short.short(task.id).into(),
             task.kind.as_str().into(),
             task.queue.as_str().into(),
-            state_cell(task.state),
+            seen_state(task),
             task.priority.to_string().into(),
             task.attempts.to_string().into(),
             words::relative(when, now).into(),
-            remark(task).into(),
+            remark(task, now).into(),
         ]);
     }
     table.print(output)?;
@@ -99,22 +99,41 @@ pub(super) fn state_cell(state: TaskState) -> Cell {
     Cell::colored(state.as_str(), words::state_color(state))
 }
 
+/// The state as people see it: what a worker has either runs there or waits there for a slot.
+pub(super) fn state_word(task: &TaskSummary) -> &'static str {
+    match (task.state, &task.wait) {
+        (TaskState::Leased, Some(_)) => "queued",
+        (TaskState::Leased, None) => "running",
+        (state, _) => state.as_str(),
+    }
+}
+
+fn seen_state(task: &TaskSummary) -> Cell {
+    Cell::colored(state_word(task), words::state_color(task.state))
+}
+
 /// What is worth knowing besides the state: why it waits, how far it is, what went wrong.
-fn remark(task: &TaskSummary) -> String {
+fn remark(task: &TaskSummary, now: Timestamp) -> String {
     if let Some(progress) = &task.progress
         && task.state == TaskState::Leased
     {
         let total = if progress.total > 0 { format!("/{}", progress.total) } else { String::new() };
         return format!("{}{total} {}", progress.done, progress.message);
     }
-    if let Some(wait) = &task.wait_text {
-        return wait.clone();
+    if let Some(wait) = waits(task, now) {
+        return wait;
     }
     match (&task.error, &task.worker) {
         (Some(error), _) if task.state != TaskState::Done => error.to_string(),
         (_, Some(worker)) => format!("on {worker}"),
         _ => String::new(),
     }
+}
+
+/// Why a task waits, in words for now; those of the server for a reason that is newer than this program.
+pub(crate) fn waits(task: &TaskSummary, now: Timestamp) -> Option<String> {
+    let known = task.wait.as_ref().map(|reason| words::wait(reason, now));
+    known.or_else(|| task.wait_text.clone())
 }
 
 async fn show(args: &OneTask, context: &Context) -> Result<Code> {
@@ -156,11 +175,11 @@ fn facts(task: &TaskDetail) -> Vec<(String, String)> {
         ("id".to_owned(), summary.id.to_string()),
         ("kind".to_owned(), summary.kind.to_string()),
         ("queue".to_owned(), format!("{} (priority {})", summary.queue, summary.priority)),
-        ("state".to_owned(), summary.state.to_string()),
+        ("state".to_owned(), state_word(summary).to_owned()),
     ];
     let mut fact =
         |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.into(), value)));
-    fact("waits", summary.wait_text.clone());
+    fact("waits", waits(summary, now));
     fact(
         "progress",
         summary.progress.as_ref().map(|p| format!("{}/{} {}", p.done, p.total, p.message)),
@@ -255,9 +274,23 @@ async fn cancel(args: &CancelTasks, context: &Context) -> Result<Code> {
         let body =
             args.reason.as_ref().map_or_else(|| json!({}), |reason| json!({ "reason": reason }));
         let reply = api.post(&["tasks", id, "cancel"], &body).await?;
-        print_moved(&reply, context)?;
+        print_moved(&reply, cancelled, context)?;
     }
     Ok(Code::Done)
+}
+
+/// What a task does after it was asked to stop, if the state does not say it.
+fn cancelled(state: TaskState) -> &'static str {
+    if state == TaskState::Leased { ": its worker is told to stop" } else { "" }
+}
+
+/// What a task does after it was asked to run now, if the state does not say it.
+fn retried(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Ready => ": it runs as soon as a worker is free",
+        TaskState::Leased => ": a worker has it already",
+        _ => "",
+    }
 }
 
 async fn retry(args: &TaskSelection, context: &Context) -> Result<Code> {
@@ -268,12 +301,16 @@ async fn retry(args: &TaskSelection, context: &Context) -> Result<Code> {
     let api = context.api()?;
     for id in &args.ids {
         let reply = api.post(&["tasks", id, "retry"], &json!({})).await?;
-        print_moved(&reply, context)?;
+        print_moved(&reply, retried, context)?;
     }
     Ok(Code::Done)
 }
 
-fn print_moved(reply: &Reply, context: &Context) -> Result<()> {
+fn print_moved(
+    reply: &Reply,
+    told: fn(TaskState) -> &'static str,
+    context: &Context,
+) -> Result<()> {
     let output = &context.output;
     if output.is_json() {
         output.raw(reply.text())?;
@@ -282,10 +319,8 @@ fn print_moved(reply: &Reply, context: &Context) -> Result<()> {
     let moved: Moved = reply.parse()?;
     if output.is_quiet() {
         output.data(moved.id)?;
-    } else if moved.state == TaskState::Leased {
-        output.data(format_args!("{} {}: its worker is told to stop", moved.id, moved.state))?;
     } else {
-        output.data(format_args!("{} {}", moved.id, moved.state))?;
+        output.data(format_args!("{} {}{}", moved.id, moved.state, told(moved.state)))?;
     }
     Ok(())
 }
@@ -308,5 +343,11 @@ mod tests {
         }
         let limits = shown.iter().find(|(name, _)| name == "limits");
         assert_eq!(limits.unwrap().1, "api/acme, disk");
+    }
+
+    #[test]
+    fn a_retry_never_speaks_of_stopping() {
+        assert!(cancelled(TaskState::Leased).contains("told to stop"));
+        assert_eq!(retried(TaskState::Leased), ": a worker has it already");
     }
 }

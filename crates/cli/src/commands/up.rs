@@ -19,6 +19,7 @@ use super::serve::StopSignals;
 use super::work::Choice;
 use crate::args::service::Up;
 use crate::exit::{Code, Failure};
+use crate::logging::LogFormat;
 use crate::service::{OBJECTS, Plan, Service, reachable};
 use crate::values::{Addresses, SlotCounts, Span};
 use crate::workloads::{PRIMES, Workloads};
@@ -75,7 +76,7 @@ async fn prepare(
     let mut all = Vec::new();
     for workload in context.workloads.iter() {
         let is_sample = args.sample.as_deref() == Some(workload.name());
-        let up = UpContext { matches, context: &theirs, data: &plan.data, is_sample };
+        let up = UpContext { matches, context: theirs, data: &plan.data, is_sample };
         all.push((workload.name(), workload.prepare(&up).await?));
     }
     Ok(all)
@@ -273,6 +274,9 @@ fn worker_plan(
     arguments.extend(flags);
     arguments.extend(["--drain-timeout".to_owned(), Span(choice.drain_timeout).to_string()]);
     arguments.extend((0..context.verbose).map(|_| "-v".to_owned()));
+    if context.log_format == LogFormat::Json {
+        arguments.extend(["--log-format".to_owned(), "json".to_owned()]);
+    }
     let said = context.verbose > 0 || std::env::var_os(logging::VARIABLE).is_some();
     Ok(supervise::Plan {
         program,

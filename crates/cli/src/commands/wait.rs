@@ -7,6 +7,7 @@ use divvy_types::view::TaskDetail;
 use divvy_types::{TaskId, TaskState};
 
 use super::Context;
+use super::submit::leave_behind;
 use crate::args::tasks::Wait;
 use crate::exit::Code;
 use crate::output::ids::Shortener;
@@ -25,6 +26,7 @@ pub(super) async fn run(args: &Wait, context: &Context) -> Result<Code> {
     for text in &args.tasks.ids {
         ids.push(resolve(&api, text).await?);
     }
+    leave_behind(&ids, context);
     let timeout = args.timeout.map(|timeout| timeout.0);
     let tasks = ids.iter().map(|id| (*id, "tasks"));
     let states = Watch::new(&api, output, tasks).for_at_most(timeout).run().await?;

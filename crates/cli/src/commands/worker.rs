@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use divvy_types::Timestamp;
 use divvy_types::view::{TierView, WorkerView};
+use divvy_types::{Name, Timestamp};
 use serde_json::json;
 
 use super::Context;
 use crate::args::scheduling::WorkerStatus;
 use crate::args::tasks::{Named, Worker};
 use crate::exit::Code;
-use crate::output::table::{Cell, Table};
+use crate::output::table::{Cell, Table, folded};
 use crate::output::words;
 use divvy::api::parse_rows;
+
+/// Capabilities of a worker that a list shows; `divvy worker show` has all.
+const CAPABILITIES_LISTED: usize = 3;
 
 /// Does what is asked.
 pub(super) async fn run(args: Worker, context: &Context) -> Result<Code> {
@@ -41,8 +44,8 @@ async fn list(context: &Context) -> Result<Code> {
     let mut table = Table::new(&[
         "WORKER",
         "=STATE",
-        ">HOLDS",
-        ">QUEUE",
+        ">RUNS",
+        ">QUEUED",
         ">DONE",
         ">SUCCESS",
         "=SEEN",
@@ -53,13 +56,13 @@ async fn list(context: &Context) -> Result<Code> {
         table.row([
             worker.name.as_str().into(),
             state(worker),
-            format!("{}/{}", worker.leased, worker.credit).into(),
+            running(worker).to_string().into(),
             worker.queue_length.to_string().into(),
             worker.finished.to_string().into(),
             percent(worker.success_rate).into(),
             words::relative(worker.seen_at, now).into(),
             if worker.queues.is_empty() { "all".into() } else { worker.queues.join(",").into() },
-            worker.capabilities.join(",").into(),
+            few(&worker.capabilities).into(),
         ]);
     }
     table.print(output)?;
@@ -67,6 +70,21 @@ async fn list(context: &Context) -> Result<Code> {
         output.note("no worker is connected; start one with `divvy work`");
     }
     Ok(Code::Done)
+}
+
+/// Tasks that presumably run: what it holds, without what waits there for a slot.
+fn running(worker: &WorkerView) -> u32 {
+    worker.leased.saturating_sub(worker.queue_length)
+}
+
+/// The first ones, and how many more there are.
+fn few(names: &[Name]) -> String {
+    let first = names.iter().take(CAPABILITIES_LISTED).map(Name::as_str);
+    let first = first.collect::<Vec<_>>().join(",");
+    match names.len().saturating_sub(CAPABILITIES_LISTED) {
+        0 => first,
+        more => format!("{first} and {more} more"),
+    }
 }
 
 fn state(worker: &WorkerView) -> Cell {
@@ -95,8 +113,9 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
         let facts = [
             ("name", worker.name.to_string()),
             ("state", if worker.draining { "draining" } else { "connected" }.to_owned()),
-            ("holds", format!("{} of {}", worker.leased, worker.credit)),
-            ("queue", format!("{} beyond {} slots", worker.queue_length, worker.slots)),
+            ("runs", words::count(running(&worker).into(), "task")),
+            ("queued", format!("{} there for a free slot", worker.queue_length)),
+            ("takes", format!("up to {} at once: its slots, and some ahead", worker.credit)),
             ("success", percent(worker.success_rate)),
             ("finished", format!("{} ({} attempts failed)", worker.finished, worker.failed)),
             ("connected", words::relative(worker.connected_at, now)),
@@ -106,7 +125,7 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
         ];
         let kinds = worker.tiers.iter().map(|tier| ("kinds", kinds(tier)));
         for (name, value) in facts.into_iter().chain(kinds) {
-            output.data(format_args!("{name:<10} {value}").to_string().trim_end())?;
+            output.data(format!("{name:<10} {}", folded(&value, 11)).trim_end())?;
         }
     }
     Ok(Code::Done)
@@ -138,8 +157,8 @@ async fn status(args: &WorkerStatus, context: &Context) -> Result<Code> {
     let mut table = Table::new(&[
         "WORKER",
         "=STATE",
-        ">QUEUE",
-        ">SLOTS",
+        ">RUNS",
+        ">QUEUED",
         ">SUCCESS",
         ">DONE",
         ">FAILED",
@@ -150,8 +169,8 @@ async fn status(args: &WorkerStatus, context: &Context) -> Result<Code> {
         table.row([
             worker.name.as_str().into(),
             state(worker),
+            running(worker).to_string().into(),
             worker.queue_length.to_string().into(),
-            format!("{}/{}", worker.leased.min(worker.slots), worker.slots).into(),
             percent(worker.success_rate).into(),
             worker.finished.to_string().into(),
             worker.failed.to_string().into(),
@@ -180,7 +199,7 @@ fn print_skills(workers: &[WorkerView], context: &Context) -> Result<()> {
             percent(skill.success_rate).into(),
             run.unwrap_or_else(|| "-".to_owned()).into(),
             rests
-                .map_or_else(|| "-".to_owned(), |at| format!("until {}", words::relative(at, now)))
+                .map_or_else(|| "-".to_owned(), |at| format!("for {}", words::span(at.since(now))))
                 .into(),
         ]);
     }

@@ -222,13 +222,19 @@ async fn resume(args: &ResumeWorkflow, context: &Context) -> Result<Code> {
 
 /// Waits until all tasks of a workflow are final, those included that come to be meanwhile.
 async fn wait(api: &Api, id: WorkflowId, context: &Context) -> Result<WorkflowState> {
+    context.leaves_behind("", format!("see how far it is: divvy workflow show {id}"));
     for _ in 0..WAIT_ROUNDS_MAX {
         let open = open_tasks(api, id).await?;
         if open.is_empty() {
             break;
         }
         let stages = open.iter().map(|task| (task.id, task.kind.as_str()));
-        Watch::new(api, &context.output, stages).in_workflow(id).run().await?;
+        let callback = |task: &&TaskSummary| {
+            task.workflow.as_ref().is_some_and(|workflow| !workflow.role.is_member())
+        };
+        let callbacks = open.iter().filter(callback).map(|task| task.id);
+        let watch = Watch::new(api, &context.output, stages).in_workflow(id);
+        watch.with_callbacks(callbacks).run().await?;
     }
     let view: WorkflowView = api.get(&["workflows", &id.to_string()], &[]).await?.parse()?;
     if !context.output.is_json() && !context.output.is_quiet() {

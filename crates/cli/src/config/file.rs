@@ -173,6 +173,21 @@ pub(crate) fn read(sources: &Sources, workloads: &Workloads) -> Result<ConfigFil
     Ok(file)
 }
 
+/// The fields that a command needs which only asks a server.
+const CLIENT_FIELDS: [&str; 4] = ["server", "token", "ca", "color"];
+
+/// What the file says about how to reach the server, whatever else is in it.
+pub(crate) fn read_for_client(sources: &Sources) -> Result<ConfigFile> {
+    let fields = sources.fields()?;
+    let others: Vec<&str> =
+        fields.iter().map(String::as_str).filter(|name| !CLIENT_FIELDS.contains(name)).collect();
+    let mut file: ConfigFile = sources.beside(&others)?;
+    if let Some(path) = &mut file.ca {
+        *path = sources.beside_file(path);
+    }
+    Ok(file)
+}
+
 /// What the file at `path` says about scheduling. Sections of workloads are checked too.
 pub(crate) fn scheduling(path: &Path, workloads: &Workloads) -> Result<FileSections> {
     let sources = Sources::of_process(Some((path.to_owned(), text(path)?)));

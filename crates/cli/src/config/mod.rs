@@ -79,6 +79,18 @@ pub(crate) struct Settings {
 impl Settings {
     /// The settings of this run.
     pub(crate) fn load(flags: &GlobalFlags, workloads: &Workloads) -> Result<Self> {
+        Self::resolve(flags, Self::sources(flags)?, workloads)
+    }
+
+    /// The same for a command that only asks a server, and what is wrong with the file apart from that.
+    pub(crate) fn load_for_client(
+        flags: &GlobalFlags,
+        workloads: &Workloads,
+    ) -> Result<(Self, Option<anyhow::Error>)> {
+        Self::resolve_for_client(flags, Self::sources(flags)?, workloads)
+    }
+
+    fn sources(flags: &GlobalFlags) -> Result<Sources> {
         let current = std::env::current_dir()
             .map_err(|e| Failure::usage(format!("the current folder is gone: {e}")))?;
         let path = match &flags.config {
@@ -90,13 +102,41 @@ impl Settings {
         }
         let text =
             path.map(|path| Ok::<_, anyhow::Error>((file::text(&path)?, path))).transpose()?;
-        let sources = Sources::of_process(text.map(|(text, path)| (path, text)));
-        Self::resolve(flags, sources, workloads)
+        Ok(Sources::of_process(text.map(|(text, path)| (path, text))))
     }
 
     /// The settings from these sources.
     fn resolve(flags: &GlobalFlags, from: Sources, workloads: &Workloads) -> Result<Self> {
         let file = file::read(&from, workloads)?;
+        let theirs = workloads.settings(&from)?;
+        Self::lay_over(flags, from, file, theirs)
+    }
+
+    /// The same for a command that only asks a server: how to reach it must be right, and what is wrong with the rest
+    /// of the file comes back beside it.
+    fn resolve_for_client(
+        flags: &GlobalFlags,
+        from: Sources,
+        workloads: &Workloads,
+    ) -> Result<(Self, Option<anyhow::Error>)> {
+        let wrong = match Self::resolve(flags, from.clone(), workloads) {
+            Ok(settings) => return Ok((settings, None)),
+            Err(error) => error,
+        };
+        match file::read_for_client(&from) {
+            Ok(file) => Ok((Self::lay_over(flags, from, file, Vec::new())?, Some(wrong))),
+            // Without what the file says, a command might go to another server than the one that is meant.
+            Err(_) => Err(wrong),
+        }
+    }
+
+    /// Variables and flags over the file.
+    fn lay_over(
+        flags: &GlobalFlags,
+        from: Sources,
+        file: ConfigFile,
+        theirs: Vec<Row>,
+    ) -> Result<Self> {
         let scheduling = file.clone().sections();
         let ConfigFile { server, token, ca, color, serve, up, work, .. } = file;
         let of_file = (server.clone(), token.clone());
@@ -142,7 +182,7 @@ impl Settings {
                 work.drain_timeout,
                 Span(Duration::from_secs(30)),
             )?,
-            theirs: workloads.settings(&from)?,
+            theirs,
             of_file,
             file: from.path().map(ToOwned::to_owned),
             scheduling,
@@ -312,6 +352,30 @@ mod tests {
             (settings.workers.value, &settings.workers.origin),
             (Workers::Auto, &Origin::Default)
         );
+    }
+
+    #[test]
+    fn a_command_that_only_asks_a_server_bears_with_a_wrong_word_for_the_server() {
+        let resolve = |yaml: &str| {
+            let file = Some(("divvy.yaml".into(), yaml.to_owned()));
+            let none = Workloads::new(Vec::new());
+            Settings::resolve_for_client(
+                &GlobalFlags::default(),
+                Sources::new(file, |_| None),
+                &none,
+            )
+        };
+        let yaml = "server: http://file:1\nserve: {lissen: x}\nwork: {slots: {cpu: many}}\n";
+        let (settings, wrong) = resolve(yaml).unwrap();
+        assert_eq!(settings.server.value, "http://file:1");
+        assert!(wrong.unwrap().to_string().starts_with("divvy.yaml:2:9: unknown field `lissen`"));
+        let (settings, wrong) = resolve("sevrer: http://file:1\n").unwrap();
+        assert!(wrong.is_some() && settings.server.origin == Origin::Default);
+        assert!(resolve("server: http://file:1\n").unwrap().1.is_none());
+        // Where to go is not known.
+        for unclear in ["server: [1]\nserve: {lissen: x}\n", "a: b: c\n"] {
+            assert!(resolve(unclear).is_err(), "{unclear}");
+        }
     }
 
     #[test]

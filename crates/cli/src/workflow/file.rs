@@ -12,6 +12,9 @@ use serde_saphyr::Spanned;
 use crate::exit::Failure;
 use crate::values::{Moment, Span};
 
+/// Parts of YAML in one file, which 100,000 tasks with some fields each need.
+const EVENTS_MAX: usize = 10_000_000;
+
 /// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -90,7 +93,11 @@ enum Weight {
 
 /// The file as it is written.
 pub(super) fn parse(source: &str, yaml: &str) -> Result<WorkflowFile> {
-    let file: WorkflowFile = serde_saphyr::from_str(yaml)
+    // The size of the file bounds all of this; the defaults are for settings.
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! { max_events: EVENTS_MAX, max_nodes: EVENTS_MAX },
+    };
+    let file: WorkflowFile = serde_saphyr::from_str_with_options(yaml, options)
         .map_err(|error| crate::yaml::failure(source, yaml, &error, &[]))?;
     if file.tasks.0.is_empty() {
         return Err(Failure::usage(format!("{source}: no tasks"))

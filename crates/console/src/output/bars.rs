@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Output;
+use super::visible::{on_one_line, visible};
 
 /// Between two lines when nobody watches.
 const LINE_EVERY: Duration = Duration::from_secs(3);
@@ -50,7 +51,7 @@ impl Bars {
             .iter()
             .map(|stage| {
                 let bar = all.add(ProgressBar::new(stage.total).with_style(style.clone()));
-                bar.set_prefix(stage.name.clone());
+                bar.set_prefix(on_one_line(&stage.name));
                 bar
             })
             .collect();
@@ -81,7 +82,7 @@ impl Bars {
     pub fn note(&self, text: &str) {
         match &self.drawn {
             // A remark that cannot be shown is no reason to stop.
-            Some((all, _)) => drop(all.println(text)),
+            Some((all, _)) => drop(all.println(visible(text))),
             None => self.output.note(text),
         }
     }

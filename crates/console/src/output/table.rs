@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use super::Output;
+use super::visible::on_one_line;
 
 const GAP: &str = "  ";
 const WIDTH_DEFAULT: usize = 80;
@@ -29,8 +30,7 @@ pub struct Cell {
 impl<T: Into<String>> From<T> for Cell {
     fn from(text: T) -> Self {
         // Control characters of other people's words could move the cursor or colour the rest.
-        let text = text.into().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        Self { text, color: None }
+        Self { text: on_one_line(&text.into()), color: None }
     }
 }
 
@@ -195,7 +195,7 @@ mod tests {
             lines[1].ends_with('…') && lines[1].starts_with("0198c0de  video.probe      7  x"),
             "{text}"
         );
-        assert!(lines[2].starts_with("0198c0df  noop         12345  a [2Jb"), "{text}");
+        assert!(lines[2].starts_with("0198c0df  noop         12345  a\\x1b[2Jb"), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use divvy_types::{TaskState, Timestamp};
+use divvy_types::{TaskState, Times, Timestamp, WaitReason};
 
 /// The time by this machine's clock.
 pub fn now() -> Timestamp {
@@ -17,6 +17,11 @@ pub fn relative(time: Timestamp, now: Timestamp) -> String {
     } else {
         format!("{} ago", span(now.since(time)))
     }
+}
+
+/// Why a task waits, with times as seen from `now`.
+pub fn wait(reason: &WaitReason, now: Timestamp) -> String {
+    reason.words(Times::From { now, span })
 }
 
 /// A span in its largest unit, or its two largest where the first is small: `850ms`, `12s`, `3m`, `2h`, `5d`.

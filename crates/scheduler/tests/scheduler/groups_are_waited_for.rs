@@ -64,7 +64,7 @@ fn the_last_task_of_a_group_lets_go_who_waits_for_it() {
     assert_eq!(world.grants(), [(1, 1), (1, 2), (1, 3)]);
     let wait = |world: &World| world.scheduler.status(Seq(9)).unwrap().wait.unwrap();
     assert_eq!(wait(&world), WaitReason::GroupOpen { group: "parts".into(), open: 2 });
-    assert_eq!(wait(&world).to_string(), "waits for the group `parts`; 2 task(s) of it are open");
+    assert_eq!(wait(&world).to_string(), "waits for the group `parts`; 2 tasks are open in it");
     world.end(1, 1, finished());
     assert_eq!(wait(&world), WaitReason::GroupOpen { group: "parts".into(), open: 1 });
     world.end(1, 2, finished());

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use divvy_types::{Dependency, Name, TaskId, TaskSpec, Timestamp, WorkflowId, WorkflowRole};
 
 pub use node::{Node, Nodes};
-pub use run::{Run, RunSummary, UnfinishedRun};
+pub use run::{Run, RunSummary, UnfinishedRun, in_batches};
 
 use crate::client::Error;
 use crate::task::{Task, TaskOptions};

@@ -32,7 +32,7 @@ impl Run {
         let plan = workflow.plan(clock())?;
         let tasks = plan.specs.iter().map(|spec| spec.id).collect();
         let mut conflicts = Vec::new();
-        for piece in pieces(callbacks_last(plan.specs)) {
+        for piece in in_batches(callbacks_last(plan.specs)) {
             conflicts.extend(client.submit_specs(piece).await?.conflicts);
         }
         let firsts = Firsts::default();
@@ -194,8 +194,9 @@ fn first_failure(summary: &RunSummary) -> String {
     }
 }
 
-/// Cuts a workflow that is too large for one submission; the order keeps parents before their dependents.
-fn pieces(specs: Vec<TaskSpec>) -> Vec<Vec<TaskSpec>> {
+/// Cuts tasks that are too many, or too large, for one submission. The order stays: what waits for others must come
+/// after them, and what waits for the end of a workflow last.
+pub fn in_batches(specs: Vec<TaskSpec>) -> Vec<Vec<TaskSpec>> {
     let mut pieces = Vec::new();
     let mut piece = Vec::new();
     let (mut edges, mut bytes) = (0, 0);
@@ -223,7 +224,7 @@ mod tests {
     #[test]
     fn a_large_workflow_is_cut_in_order() {
         let specs: Vec<TaskSpec> = (0..25_000).map(|n| TaskSpec::new(TaskId(n), "noop")).collect();
-        let pieces = pieces(specs.clone());
+        let pieces = in_batches(specs.clone());
         assert_eq!(pieces.iter().map(Vec::len).collect::<Vec<_>>(), [10_000, 10_000, 5_000]);
         assert_eq!(pieces.concat(), specs);
     }

@@ -480,7 +480,7 @@ async fn a_workflow_calls_back_and_goes_on_where_it_broke() {
 
     mended.store(7, Ordering::Relaxed);
     assert_eq!(bench.resume(&run), 3);
-    bench.node(&run, success).assert_waiting("its workflow has ended; 2 task(s) of it are open");
+    bench.node(&run, success).assert_waiting("its workflow has ended; 2 tasks are open in it");
     bench.drain().await;
     assert_eq!(bench.node(&run, broken).output::<u32>(), 7);
     bench.node(&run, last).assert_done();

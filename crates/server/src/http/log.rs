@@ -10,10 +10,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use divvy_engine::Handle;
+use divvy_engine::{Handle, TaskLog};
 use divvy_http::{ApiError, Parameters, PathText};
-use divvy_types::TaskId;
 use divvy_types::cut::tail;
+use divvy_types::{TaskId, Token};
 use futures_util::stream;
 use http::header::CONTENT_TYPE;
 use schemars::JsonSchema;
@@ -47,21 +47,22 @@ pub(crate) async fn show(
     let id = app.handle.resolve(&id).await?;
     let text = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
     if !follow {
-        return Ok((text, app.handle.log(id).await?.text).into_response());
+        return Ok((text, app.handle.log(id).await?.text()).into_response());
     }
     let changes = app.handle.changes().await?;
     // The first look is made here, so that an error still has a status of its own.
     let first = app.handle.log(id).await?;
-    let follower = Follower {
+    let mut follower = Follower {
         handle: app.handle.clone(),
         shutdown: app.shutdown.clone(),
         changes,
         id,
-        ended: first.state.is_final(),
+        ended: false,
         looked: Instant::now(),
-        fresh: Some(first.text.clone()),
-        sent: first.text,
+        fresh: String::new(),
+        told: Told::default(),
     };
+    follower.see(&first);
     let pieces = stream::unfold(follower, |mut follower| async move {
         let piece = follower.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(piece)), follower))
@@ -78,17 +79,16 @@ struct Follower {
     ended: bool,
     looked: Instant,
     /// Text that was seen and not sent yet.
-    fresh: Option<String>,
-    /// The whole log as it was last seen.
-    sent: String,
+    fresh: String,
+    told: Told,
 }
 
 impl Follower {
     /// The next piece of the log; nothing when the task is final, gone, or the server stops.
     async fn next(&mut self) -> Option<String> {
         loop {
-            if let Some(fresh) = self.fresh.take().filter(|fresh| !fresh.is_empty()) {
-                return Some(fresh);
+            if !self.fresh.is_empty() {
+                return Some(std::mem::take(&mut self.fresh));
             }
             if self.ended {
                 return None;
@@ -100,10 +100,48 @@ impl Follower {
             }
             let log = self.handle.log(self.id).await.ok()?;
             self.looked = Instant::now();
-            self.ended = log.state.is_final();
-            self.fresh = Some(news(&self.sent, &log.text).to_owned());
-            self.sent = log.text;
+            self.see(&log);
         }
+    }
+
+    fn see(&mut self, log: &TaskLog) {
+        self.ended = log.state.is_final();
+        self.fresh.push_str(&self.told.news(log));
+    }
+}
+
+/// What a follower was told already.
+#[derive(Default)]
+struct Told {
+    /// The last attempt whose end was told.
+    ended: Token,
+    /// What was told of the attempt that ran at the last look; empty if nothing was.
+    live: String,
+}
+
+impl Told {
+    /// What is new in `log`. An attempt that was followed while it ran is told from where it was left, with its end
+    /// below it; another has its end above what it said.
+    fn news(&mut self, log: &TaskLog) -> String {
+        let mut text = String::new();
+        for attempt in log.attempts.iter().filter(|attempt| attempt.token > self.ended) {
+            let live = std::mem::take(&mut self.live);
+            if live.is_empty() {
+                text.push_str(&attempt.heading);
+                text.push_str(&attempt.text);
+            } else {
+                let rest = since(&live, &attempt.text);
+                let ends_line = live.ends_with('\n') || !rest.is_empty();
+                text.extend([rest, if ends_line { "" } else { "\n" }, &attempt.heading]);
+            }
+        }
+        self.ended = log.attempts.last().map_or(self.ended, |attempt| attempt.token);
+        if self.live.is_empty() && !log.live.is_empty() {
+            text.push_str(TaskLog::RUNNING);
+        }
+        text.push_str(since(&self.live, &log.live));
+        self.live.clone_from(&log.live);
+        text
     }
 }
 
@@ -124,7 +162,7 @@ async fn changed(
 }
 
 /// What `now` has that `before` had not. A log keeps its end only, so `now` may lack the beginning of `before`.
-fn news<'a>(before: &str, now: &'a str) -> &'a str {
+fn since<'a>(before: &str, now: &'a str) -> &'a str {
     if let Some(rest) = now.strip_prefix(before) {
         return rest;
     }
@@ -137,18 +175,57 @@ fn news<'a>(before: &str, now: &'a str) -> &'a str {
 
 #[cfg(test)]
 mod tests {
+    use divvy_engine::AttemptLog;
+    use divvy_types::TaskState;
+
     use super::*;
 
     #[test]
     fn only_new_text_is_sent_even_when_the_beginning_was_cut_off() {
-        assert_eq!(news("", "abc"), "abc");
-        assert_eq!(news("abc", "abcdef"), "def");
-        assert_eq!(news("abc", "abc"), "");
+        assert_eq!(since("", "abc"), "abc");
+        assert_eq!(since("abc", "abcdef"), "def");
+        assert_eq!(since("abc", "abc"), "");
         let before = format!("{}{}", "x".repeat(1_000), "the end of it");
         let now = format!("{}{}more", "x".repeat(500), "the end of it");
-        assert_eq!(news(&before, &now), "more");
-        assert_eq!(news("one", "two"), "two");
+        assert_eq!(since(&before, &now), "more");
+        assert_eq!(since("one", "two"), "two");
         let wide = "ä".repeat(300);
-        assert_eq!(news(&format!("y{wide}"), &format!("{wide}!")), "!");
+        assert_eq!(since(&format!("y{wide}"), &format!("{wide}!")), "!");
+    }
+
+    #[test]
+    fn a_followed_attempt_is_told_once_and_its_last_line_too() {
+        let attempt = |token, text: &str| AttemptLog {
+            token: Token(token),
+            heading: format!("--- attempt {token}: done\n"),
+            text: text.to_owned(),
+        };
+        let log = |attempts: &[AttemptLog], live: &str| TaskLog {
+            state: TaskState::Leased,
+            attempts: attempts.to_vec(),
+            live: live.to_owned(),
+        };
+        let first = attempt(1, "early\n");
+        let mut told = Told::default();
+        let looks = [
+            (log(&[], ""), ""),
+            (log(&[first.clone()], ""), "--- attempt 1: done\nearly\n"),
+            (log(&[first.clone()], "zero\none\n"), "--- running\nzero\none\n"),
+            (log(&[first.clone()], "zero\none\ntwo\n"), "two\n"),
+            (
+                log(&[first.clone(), attempt(2, "zero\none\ntwo\nthree\n")], ""),
+                "three\n--- attempt 2: done\n",
+            ),
+            (
+                log(&[first.clone(), attempt(2, "zero\n"), attempt(3, "x\n")], "y"),
+                "--- attempt 3: done\nx\n--- running\ny",
+            ),
+            // The worker went away: what it was running is granted anew, and begins at the beginning.
+            (log(&[first.clone(), attempt(3, "x\n")], ""), ""),
+            (log(&[first.clone(), attempt(3, "x\n")], "z\n"), "--- running\nz\n"),
+        ];
+        for (log, expected) in looks {
+            assert_eq!(told.news(&log), expected, "{log:?}");
+        }
     }
 }

@@ -14,9 +14,20 @@ use crate::guard::Rules;
 /// The page, with places for the version, the address, the links and the word that allows its style.
 const PAGE: &str = include_str!("page.html");
 
+/// Where commands look for a server.
+const USUAL_PORT: &str = "7171";
+
 /// How a person ends a session.
 const SIGN_OUT: &str =
     r#"<form method="post" action="/sign-out"><button type="submit">Sign out</button></form>"#;
+
+/// What has to be typed first where commands do not find the server by themselves.
+fn first_line(address: &str) -> String {
+    match address.rsplit_once(':') {
+        Some((_, port)) if port != USUAL_PORT => format!("export DIVVY_SERVER=http://{address}\n"),
+        _ => String::new(),
+    }
+}
 
 /// The page.
 pub(crate) async fn show(State(app): State<App>, Extension(rules): Extension<Rules>) -> Response {
@@ -26,6 +37,7 @@ pub(crate) async fn show(State(app): State<App>, Extension(rules): Extension<Rul
     let page = PAGE
         .replace("{{nonce}}", &nonce)
         .replace("{{version}}", VERSION)
+        .replace("{{first}}", &first_line(&app.address()))
         .replace("{{address}}", &app.address())
         .replace("{{pages}}", &app.pages().iter().map(link).collect::<String>())
         .replace("{{session}}", if rules.wants_token() { SIGN_OUT } else { "" });

@@ -3,6 +3,7 @@
 //! The shape is that of [`NewTask`]: a spec whose `id` may be left out, and then the server makes one. A caller that may
 //! repeat a request should make the id itself, so that the repetition is the same task.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use axum::Json;
@@ -11,7 +12,7 @@ use divvy_engine::SubmitOptions;
 use divvy_http::{ApiError, JsonBytes, Parameters, apart, parse};
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::submitted::Accepted;
-use divvy_types::{NewTask, SpecError, TaskId, TaskSpec};
+use divvy_types::{NewTask, SpecError, Submitted, TaskId, TaskSpec};
 use http::StatusCode;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -62,13 +63,24 @@ pub(crate) async fn submit(
 ) -> Result<(StatusCode, Json<Accepted>), ApiError> {
     let options = SubmitOptions { strict };
     let specs = apart(body, read).await?;
-    let ids = specs.iter().map(|spec| spec.id).collect();
+    let ids: Vec<TaskId> = specs.iter().map(|spec| spec.id).collect();
     let payload_bytes = specs.iter().map(|spec| spec.payload.data().len()).sum();
     let share = app.budget.take(specs.len(), payload_bytes).await?;
     let submitted = app.handle.submit_with(specs, options).await?;
     drop(share);
     let status = if submitted.accepted > 0 { StatusCode::CREATED } else { StatusCode::OK };
+    let ids = standing_for(ids, &submitted);
     Ok((status, Json(Accepted { submitted, ids })))
+}
+
+/// The tasks that stand for those that were sent: themselves, or the one that has their unique key.
+fn standing_for(mut ids: Vec<TaskId>, submitted: &Submitted) -> Vec<TaskId> {
+    let first: HashMap<TaskId, TaskId> =
+        submitted.conflicts.iter().map(|conflict| (conflict.task, conflict.first)).collect();
+    for id in &mut ids {
+        *id = first.get(id).copied().unwrap_or(*id);
+    }
+    ids
 }
 
 fn read(body: &[u8]) -> Result<Vec<TaskSpec>, ApiError> {
@@ -138,6 +150,14 @@ mod tests {
         let spec: TaskSpec = serde_json::from_str(whole).unwrap();
         assert_eq!(read(whole.as_bytes()).unwrap(), std::slice::from_ref(&spec));
         assert_eq!(read(format!("{{\"tasks\":[{whole}]}}").as_bytes()).unwrap(), [spec]);
+    }
+
+    #[test]
+    fn the_id_of_a_task_that_was_skipped_is_that_of_the_one_that_has_its_key() {
+        let (task, first) = (TaskId(2), TaskId(9));
+        let conflicts = vec![divvy_types::submitted::Conflict { task, first }];
+        let submitted = Submitted { accepted: 1, conflicts, ..Submitted::default() };
+        assert_eq!(standing_for(vec![TaskId(1), task], &submitted), [TaskId(1), first]);
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub struct ExecKind {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct ExecPayload<'a> {
     program: String,
     #[serde(default)]

@@ -41,7 +41,7 @@ pub struct Http {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct HttpPayload {
     url: String,
     method: Option<String>,

@@ -33,7 +33,7 @@ impl Handler for Noop {
 pub struct Sleep;
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object")]
 struct SleepPayload {
     ms: u64,
 }
@@ -72,7 +72,7 @@ impl Handler for Sleep {
 pub struct Fail;
 
 #[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields, default)]
+#[serde(deny_unknown_fields, default, expecting = "an object")]
 struct FailPayload {
     message: Option<String>,
     verdict: FailWord,

@@ -399,8 +399,11 @@ async fn a_video_of_many_chunks_is_joined_by_one_edge() {
     assert!(mux.terms.after.is_empty() && mux.terms.after_groups.len() == 1);
     // The sound may be done already; the encodes are held.
     let wait = mux.summary.wait_text.unwrap();
-    let told = [encodes, encodes + 1]
-        .map(|open| format!("waits for the group `streams`; {open} task(s) of it are open"));
+    let told = [encodes, encodes + 1].map(|open| {
+        let open =
+            if open == 1 { "1 task is open".into() } else { format!("{open} tasks are open") };
+        format!("waits for the group `streams`; {open} in it")
+    });
     assert!(told.contains(&wait.to_string()), "{wait}");
     theatre.library.cancel(&video.id).await.unwrap();
     theatre.stage.release_encodes(1);

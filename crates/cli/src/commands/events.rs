@@ -1,0 +1,110 @@
+//! `divvy events`: changes of tasks as they happen, a line each, until Ctrl-C.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use divvy::api::{Api, Error, Frame, Frames};
+use divvy_types::TaskState;
+use divvy_types::view::TaskChange;
+use tokio::time::Instant;
+
+use super::Context;
+use crate::args::tasks::Events;
+use crate::exit::Code;
+use crate::output::Output;
+
+/// How long a server may be away, for a restart.
+const AWAY_MAX: Duration = Duration::from_secs(30);
+const ASK_AGAIN_EVERY: Duration = Duration::from_secs(1);
+
+/// Follows.
+pub(super) async fn run(args: &Events, context: &Context) -> Result<Code> {
+    let (api, output) = (context.api()?, &context.output);
+    let query = query(args);
+    let mut frames = Frames::open(&api, &["events"], &query).await?;
+    output.note("changes of tasks, as they happen; Ctrl-C ends this");
+    loop {
+        while let Some(frame) = frames.next().await.ok().flatten() {
+            print(&frame, output)?;
+        }
+        output.note("the server is away; changes that happen meanwhile are not shown");
+        frames = reopen(&api, &query).await?;
+        output.note("it is back");
+    }
+}
+
+fn query(args: &Events) -> Vec<(&'static str, String)> {
+    let mut query = Vec::new();
+    if !args.state.is_empty() {
+        let states: Vec<&str> = args.state.iter().map(|state| state.as_str()).collect();
+        query.push(("state", states.join(",")));
+    }
+    query.extend(args.kind.clone().map(|kind| ("kind", kind)));
+    query.extend(args.queue.clone().map(|queue| ("queue", queue)));
+    query.extend(args.workflow.map(|workflow| ("workflow", workflow.to_string())));
+    if !args.tasks.is_empty() {
+        query.push(("task", args.tasks.join(",")));
+    }
+    query
+}
+
+/// Opens the stream again, as soon as the server is back.
+async fn reopen(api: &Api, query: &[(&str, String)]) -> Result<Frames, Error> {
+    let until = Instant::now() + AWAY_MAX;
+    loop {
+        match Frames::open(api, &["events"], query).await {
+            Err(error) if error.is_temporary() && Instant::now() < until => {
+                tokio::time::sleep(ASK_AGAIN_EVERY).await;
+            }
+            opened => return opened,
+        }
+    }
+}
+
+fn print(frame: &Frame, output: &Output) -> Result<()> {
+    match frame.name.as_str() {
+        "change" if output.is_json() => output.raw(&frame.data)?,
+        "change" => {
+            let change: TaskChange = serde_json::from_str(&frame.data)?;
+            if output.is_quiet() {
+                output.data(change.id)?;
+            } else {
+                output.data(line(&change))?;
+            }
+        }
+        "lagged" => {
+            output.note("some changes are missing here: they came faster than they were read")
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The time of day in UTC, the state, the task, and what is worth knowing besides.
+fn line(change: &TaskChange) -> String {
+    let at = change.at.to_string();
+    let clock = at.get(11..19).unwrap_or(&at).to_owned();
+    let note = match (&change.error, &change.worker) {
+        (Some(error), _) if change.state != TaskState::Done => format!("  {error}"),
+        (_, Some(worker)) => format!("  on {worker}"),
+        _ => String::new(),
+    };
+    let TaskChange { id, kind, state, .. } = change;
+    format!("{clock}  {state:<9}  {id}  {kind}{}", note.replace('\n', " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_one_line() {
+        let json = r#"{"id":"0198c0de-7a3b-7cc1-9e55-3f2a1b0c9d8e","kind":"noop","queue":"default",
+            "state":"dead","at":"2026-11-16T12:08:24.846851Z","worker":"w",
+            "error":{"class":"failed","message":"two\nlines"}}"#;
+        let change: TaskChange = serde_json::from_str(json).unwrap();
+        let text = line(&change);
+        let start = "12:08:24  dead       0198c0de-7a3b-7cc1-9e55-3f2a1b0c9d8e  noop  ";
+        assert!(text.starts_with(start) && !text.contains('\n'), "{text}");
+    }
+}
