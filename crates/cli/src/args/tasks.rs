@@ -1,8 +1,8 @@
 //! The nouns that a server keeps: tasks, queues, workers, dead letters.
 
 use clap::{Args, Subcommand};
-use divvy_types::TaskState;
 use divvy_types::settings::Rate;
+use divvy_types::{TaskState, WorkflowId};
 
 use super::bulk::{CANCEL_EXAMPLES, RETRY_EXAMPLES, TaskSelection};
 use super::select::SelectArgs;

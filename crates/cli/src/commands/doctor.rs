@@ -48,7 +48,7 @@ pub(super) async fn run(args: &Doctor, context: &Context) -> Result<Code> {
     let server = || Target::new(context.settings.server.value.as_str());
     let theirs = context.for_workload_at(target.unwrap_or_else(|_| server()));
     for workload in context.workloads.iter() {
-        findings.extend(workload.check(theirs).await);
+        findings.extend(workload.check(&theirs).await);
     }
     findings.push(program("python3", "only for workers that are written in it"));
     let output = &context.output;

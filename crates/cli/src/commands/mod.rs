@@ -40,7 +40,7 @@ use divvy_workload::Context as WorkloadContext;
 
 use crate::args::local;
 use crate::args::scheduling;
-use crate::args::{Command, Global, Line, Verb, definition};
+use crate::args::{Command, Line, Verb, definition};
 use crate::config::Settings;
 use crate::exit::Code;
 use crate::logging::LogFormat;

@@ -76,7 +76,7 @@ async fn prepare(
     let mut all = Vec::new();
     for workload in context.workloads.iter() {
         let is_sample = args.sample.as_deref() == Some(workload.name());
-        let up = UpContext { matches, context: theirs, data: &plan.data, is_sample };
+        let up = UpContext { matches, context: &theirs, data: &plan.data, is_sample };
         all.push((workload.name(), workload.prepare(&up).await?));
     }
     Ok(all)

@@ -305,7 +305,8 @@ mod tests {
     #[test]
     fn an_empty_selection_is_refused() {
         let check = |text| serde_json::from_str::<Selection>(text).unwrap().check();
-        for text in ["{}", r#"{"kind":"*"}"#, r#"{"error":"","all":true}"#, r#"{"state":["done"]}"#] {
+        for text in ["{}", r#"{"kind":"*"}"#, r#"{"error":"","all":true}"#, r#"{"state":["done"]}"#]
+        {
             assert!(check(text).is_err(), "{text}");
         }
         for text in [r#"{"all":true}"#, r#"{"error":"x"}"#, r#"{"worker":"w","state":["dead"]}"#] {
