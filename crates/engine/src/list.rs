@@ -25,7 +25,7 @@ use crate::query::{detail, record_key};
 use crate::request::Error;
 
 /// Pages of a store, or slices of memory, that are looked at for one page of a list.
-const LOOKS_MAX: usize = 10;
+const LOOKS_MAX: usize = 4;
 /// Open tasks that the loop looks at in one slice.
 const OPEN_SLICE: usize = 10_000;
 /// Dead letters that are read to form one page of groups.

@@ -21,7 +21,7 @@ const SHOWN_MAX: usize = 20;
 /// Tasks that the loop is asked about, or cancels, at once.
 const SLICE: usize = 1_000;
 /// Stretches of the store that are looked through for one page of a list.
-const LOOKS_MAX: usize = 10;
+const LOOKS_MAX: usize = 4;
 /// Members that are looked at for one page of a list, roughly: a page ends early behind a large workflow.
 const WALKED_MAX: u64 = 100_000;
 /// How often a cancel looks for members that came to be while it ran.
@@ -162,10 +162,10 @@ impl Handle {
             let wanted = select.clone();
             // One more than the page has tells that the page is not the last.
             let rows = limit + 1 - found.len();
-            let (some, searched_to) =
-                self.read(move |reader| summaries(reader, &wanted, before, rows)).await?;
-            found.extend(some);
-            before = searched_to;
+            let look = move |reader: &mut dyn Reader| summaries(reader, &wanted, before, rows);
+            let looked = self.read(look).await?;
+            found.extend(looked.found);
+            before = looked.searched_to;
             if found.len() > limit {
                 found.truncate(limit);
                 before = found.last().map(|(seq, _)| *seq);
@@ -256,14 +256,20 @@ impl Handle {
     }
 }
 
-/// The next workflows that fit, and how far was looked. Ends early when the members of those that were looked at are
+/// Workflows that fit, with the numbers of their first tasks, and how far was looked for them.
+struct Looked {
+    found: Vec<(Seq, WorkflowSummary)>,
+    searched_to: Option<Seq>,
+}
+
+/// The next workflows that fit. Ends early when the members of those that were looked at are
 /// many.
 fn summaries(
     reader: &mut dyn Reader,
     select: &SelectWorkflows,
     before: Option<Seq>,
     rows: usize,
-) -> Result<(Vec<(Seq, WorkflowSummary)>, Option<Seq>), divvy_store::Error> {
+) -> Result<Looked, divvy_store::Error> {
     let page = reader.started_workflows(before, rows)?;
     let (mut found, mut walked) = (Vec::new(), 0);
     for (seq, id) in page.workflows {
@@ -273,10 +279,10 @@ fn summaries(
             found.push((seq, summary));
         }
         if walked > WALKED_MAX {
-            return Ok((found, Some(seq)));
+            return Ok(Looked { found, searched_to: Some(seq) });
         }
     }
-    Ok((found, page.searched_to))
+    Ok(Looked { found, searched_to: page.searched_to })
 }
 
 fn summary(reader: &mut dyn Reader, id: WorkflowId) -> Result<WorkflowSummary, divvy_store::Error> {

@@ -76,3 +76,56 @@ impl SelectArgs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use divvy_types::Timestamp;
+
+    use super::*;
+    use crate::args::definition;
+    use crate::workloads::Workloads;
+
+    fn parses(line: &str) -> bool {
+        let words = std::iter::once("divvy").chain(line.split(' '));
+        definition(&Workloads::new(Vec::new())).try_get_matches_from(words).is_ok()
+    }
+
+    #[test]
+    fn a_verb_on_many_needs_ids_or_a_filter_and_takes_not_both() {
+        for line in [
+            "task list",
+            "task list --worker w --since 2h --error boom --workflow-name nightly*",
+            "task cancel --kind a --until 2030-01-31T12:00:00Z",
+            "task cancel 0198c0de",
+            "task retry --all",
+            "task retry --state cancelled",
+            "dead list --class timeout",
+            "dead drop --worker w --ended-since 1d --yes",
+            "dead replay 0198c0de",
+        ] {
+            assert!(parses(line), "{line}");
+        }
+        for line in [
+            "task cancel",
+            "task cancel 0198c0de --kind a",
+            "task cancel --all --tag a",
+            "task retry 0198c0de --all",
+            "dead drop",
+            "dead drop 0198c0de --error boom",
+            "dead drop --all --class timeout",
+            "dead drop --class late",
+            "task list --since yesterday",
+        ] {
+            assert!(!parses(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_span_is_one_back_from_now() {
+        let now = Timestamp(7_200_000_000);
+        let back = |text: &str| text.parse::<Moment>().unwrap().back_from(now);
+        assert_eq!(back("1h"), Timestamp(3_600_000_000));
+        assert_eq!(back("3h"), Timestamp(0));
+        assert_eq!(back("1970-01-01T00:00:01Z"), Timestamp(1_000_000));
+    }
+}

@@ -4,7 +4,8 @@ use crate::support::World;
 use divvy_engine::schedules::{check, tick_id};
 use divvy_engine::{Error, Request, ScheduleRequest};
 use divvy_types::schedule::{CatchUp, Overlap, Schedule, Template};
-use divvy_types::{TaskId, TaskState, Timestamp};
+use divvy_types::settings::Limit;
+use divvy_types::{Settings, TaskId, TaskState, Timestamp};
 
 const HOUR_MS: u64 = 3_600_000;
 const MINUTE_MS: u64 = 60_000;
@@ -348,6 +349,30 @@ fn jitter_is_the_same_for_the_same_tick_and_spreads_schedules() {
     assert_eq!(world.open(), 0);
     world.at(dues[0]);
     assert_eq!(world.state(tick_id("a", hour(1))), Some(TaskState::Ready));
+}
+
+#[test]
+fn a_refused_tick_is_told_until_one_works() {
+    let mut world = World::new();
+    let mut schedule = hourly();
+    schedule.task.terms.limits = vec!["ghost".into()];
+    world.set("haunted", schedule).unwrap();
+    world.at(hour(1));
+    let told = |world: &World| {
+        let all = world.engine.core().schedules().all_refused();
+        all.map(|(name, why)| format!("{name}: {why}")).collect::<Vec<_>>()
+    };
+    assert_eq!((world.open(), told(&world).len()), (0, 1));
+    assert!(told(&world)[0].starts_with("haunted: limits names `ghost`"), "{:?}", told(&world));
+    assert!(matches!(world.trigger("haunted"), Err(Error::Spec(_))), "nothing was submitted");
+    let mut world = world.crash(1);
+    assert_eq!(told(&world).len(), 1, "a restart does not hide it");
+    let limit = Limit { concurrency: Some(1), ..Limit::default() };
+    let settings = Settings { limits: [("ghost".into(), limit)].into(), ..Settings::default() };
+    let settings = Box::new(settings);
+    world.ask(|reply| Request::ApplySettings { settings, reply }).unwrap();
+    world.at(hour(2));
+    assert_eq!((world.open(), told(&world).len()), (1, 0));
 }
 
 #[test]

@@ -27,6 +27,16 @@ async fn tasks_are_listed_and_treated_by_their_tag() {
     assert_eq!(listed("/api/v1/tasks?tag=red").await, 6);
     assert_eq!(listed("/api/v1/tasks?tag=even&state=ready").await, 3);
     assert_eq!(listed("/api/v1/tasks?tag=eve").await, 0, "a tag is matched whole");
+    assert_eq!(listed("/api/v1/tasks?until=2100-01-01T00:00:00Z&kind=a").await, 6);
+    assert_eq!(listed("/api/v1/tasks?since=2100-01-01T00:00:00Z").await, 0);
+    assert_eq!(listed("/api/v1/tasks?ended_until=2100-01-01T00:00:00Z").await, 0, "all are open");
+    assert_eq!(listed("/api/v1/tasks?worker=w").await, 0);
+    assert_eq!(listed("/api/v1/tasks?workflow_name=w").await, 0);
+    assert_eq!(listed("/api/v1/tasks?tag=red&limit=6").await, 6);
+    let full = world.get("/api/v1/tasks?tag=red&limit=6").await.ok();
+    assert!(full["next"].is_null(), "a full page that is the last says so: {full}");
+    world.get("/api/v1/tasks?since=yesterday").await.refused(400, "invalid_field");
+    world.get("/api/v1/tasks?colour=red").await.refused(400, "invalid_field");
     let body = json!({"action": "cancel", "filter": {"tag": "even"}});
     assert_eq!(count(&world.post(BULK, &body).await.ok()), (3, 3));
     assert_eq!(listed("/api/v1/tasks?tag=even&state=cancelled").await, 3);

@@ -66,6 +66,10 @@ async fn dead_letters_are_grouped_replayed_and_dropped_by_selection() {
         (&json!("a.one"), &json!(4))
     );
     let group_error = groups["items"][0]["error"].clone();
+    let few = world.get("/api/v1/dead?kind=a.two&error=disk%205&worker=w1").await.ok();
+    assert_eq!(few["items"][0]["count"], 1, "{few}");
+    assert_eq!(world.get("/api/v1/dead?class=timeout").await.ok()["items"], json!([]));
+    world.get("/api/v1/dead?state=done").await.refused(400, "invalid_field");
 
     let replay = "/api/v1/dead/replay";
     world.post(replay, &json!({})).await.refused(400, "nothing_selected");

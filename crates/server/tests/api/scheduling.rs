@@ -58,6 +58,9 @@ async fn a_section_of_the_file_is_refused_to_others() {
     assert!(error["message"].as_str().unwrap().contains("divvy.yaml"), "{error}");
     let other = json!({"ordering": {"ageing_sec": 5}});
     assert_eq!(send(&world, Method::PATCH, path, &other).await.ok()["settings"]["poison_after"], 8);
+    let ghost = json!({"kinds": {"noop": {"limits": ["ghost"]}}});
+    let refused = send(&world, Method::PATCH, path, &ghost).await.refused(400, "invalid_setting");
+    assert_eq!(refused["field"], "kinds.noop.limits");
     // The file itself may change it, and a bad one changes nothing.
     let bad = FileSections { poison_after: Some(PoisonAfter(0)), ..FileSections::default() };
     file.apply(&world.handle, bad, Timestamp(2)).await.unwrap_err();

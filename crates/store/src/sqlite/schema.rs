@@ -75,8 +75,12 @@ ALTER TABLE replayed ADD COLUMN due INTEGER;
 ALTER TABLE replayed ADD COLUMN keep_edges INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// Tables of a day file only. `slice` holds the numbers of the last move, to finish it after a crash.
+/// Tables of a day file only. `slice` holds the numbers of the last move, to finish it after a crash. The indexes are
+/// for lists; they are written in the background, where the hot file would pay for them with each task. Day files of
+/// before lack them.
 const DAY: &str = "
+CREATE INDEX task_kind ON task(kind, seq);
+CREATE INDEX task_queue ON task(queue, seq) WHERE queue IS NOT NULL;
 CREATE TABLE tally(state INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE slice(seq INTEGER PRIMARY KEY);
 ";

@@ -28,6 +28,10 @@ enum Along {
     Open,
     State(TaskState),
     Workflow(WorkflowId),
+    /// The one kind that is wanted, in a day file.
+    Kind,
+    /// The queue that is wanted, in a day file.
+    Queue,
 }
 
 /// What one page has gathered.
@@ -56,7 +60,14 @@ pub(super) fn page(
         for along in walks(select) {
             gathered.walk(hot, along, None).map_err(|failure| failure.at(path))?;
             if !matches!(along, Along::Open) {
-                history.each(|_, day| gathered.walk(day, along, Some(hot)))?;
+                history.each(|number, day| {
+                    // Its name says when what it holds has ended.
+                    if !may_hold(select, number) {
+                        return Ok(());
+                    }
+                    let along = within_day(select, day, along)?;
+                    gathered.walk(day, along, Some(hot))
+                })?;
             }
         }
         Ok(())
@@ -82,6 +93,24 @@ fn walks(select: &Select) -> Vec<Along> {
     vec![Along::Newest]
 }
 
+/// Whether tasks that ended on a day may fit.
+fn may_hold(select: &Select, day: u32) -> bool {
+    select.ended_since.is_none_or(|since| since.day() <= day)
+        && select.ended_until.is_none_or(|until| until.day() >= day)
+}
+
+/// Day files have indexes that the hot file would pay for with each task; those of an earlier version have not.
+fn within_day(select: &Select, day: &Connection, along: Along) -> Outcome<Along> {
+    let is_default = |queue: &Name| queue == DEFAULT_QUEUE;
+    let (index, better) = match (along, &select.kind, &select.queue) {
+        (Along::Newest, Some(kind), _) if !kind.ends_with('*') => ("task_kind", Along::Kind),
+        (Along::Newest, _, Some(queue)) if !is_default(queue) => ("task_queue", Along::Queue),
+        _ => return Ok(along),
+    };
+    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1";
+    Ok(if day.prepare_cached(sql)?.exists([index])? { better } else { along })
+}
+
 impl Along {
     fn sql(self) -> String {
         let left = "task t LEFT JOIN outcome o ON o.seq = t.seq";
@@ -98,6 +127,18 @@ impl Along {
             Self::Workflow(_) => (
                 "task t INDEXED BY task_workflow LEFT JOIN outcome o ON o.seq = t.seq
                  WHERE t.workflow = ?3 AND t.workflow IS NOT NULL AND t.seq < ?1 AND t.seq >= ?2"
+                    .to_owned(),
+                "t.seq",
+            ),
+            Self::Kind => (
+                "task t INDEXED BY task_kind LEFT JOIN outcome o ON o.seq = t.seq
+                 WHERE t.kind = ?3 AND t.seq < ?1 AND t.seq >= ?2"
+                    .to_owned(),
+                "t.seq",
+            ),
+            Self::Queue => (
+                "task t INDEXED BY task_queue LEFT JOIN outcome o ON o.seq = t.seq
+                 WHERE t.queue = ?3 AND t.queue IS NOT NULL AND t.seq < ?1 AND t.seq >= ?2"
                     .to_owned(),
                 "t.seq",
             ),
@@ -121,6 +162,10 @@ impl Gathered<'_> {
             Along::State(state) => statement.query(params![before, floor, tally::code(state)])?,
             Along::Workflow(workflow) => {
                 statement.query(params![before, floor, &workflow.to_bytes()[..]])?
+            }
+            Along::Kind => statement.query(params![before, floor, self.select.kind.as_deref()])?,
+            Along::Queue => {
+                statement.query(params![before, floor, self.select.queue.as_deref()])?
             }
         };
         let (mut looked_at, mut taken, mut last) = (0, 0, Seq(0));
