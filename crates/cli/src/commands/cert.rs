@@ -4,7 +4,7 @@
 //! anything new. Whoever has that key can pretend to be the server: it is for its owner only, like that of the server.
 
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
@@ -125,16 +125,18 @@ fn limit(params: &mut CertificateParams, now: Timestamp, days: u32) -> Timestamp
 
 /// Replaces a file whole, with this mode.
 fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
-    let fresh = path.with_extension("new");
-    let replaced = (|| {
-        match std::fs::remove_file(&fresh) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&fresh)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, path)
-    })();
-    replaced.with_context(|| format!("cannot write {}", path.display()))
+    let written = replace(path, &path.with_extension("new"), text, mode);
+    written.with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn replace(path: &Path, fresh: &Path, text: &str, mode: u32) -> std::io::Result<()> {
+    // What was left behind may be open to others.
+    match std::fs::remove_file(fresh) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(fresh)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(fresh, path)
 }
