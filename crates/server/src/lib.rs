@@ -21,6 +21,6 @@ mod samples;
 mod session;
 mod settings_file;
 
-pub use listen::{Server, Unbound};
+pub use listen::{Port, Server, Unbound};
 pub use options::{Error, Options};
 pub use settings_file::{FileSections, SettingsFile};

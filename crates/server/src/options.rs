@@ -53,7 +53,10 @@ impl Options {
     }
 
     /// Checks what can be checked before anything is opened.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// If the options make no sense.
+    pub fn check(&self) -> Result<(), Error> {
         match &self.token {
             None if !self.listen.ip().is_loopback() => {
                 return Err(Error::NotLoopback { address: self.listen });
