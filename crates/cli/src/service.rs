@@ -9,7 +9,7 @@ use divvy::Client;
 use divvy::objects::Objects;
 use divvy_engine::{Engine, Handle, Stopper};
 use divvy_objects::Folder;
-use divvy_server::{FileSections, Server, SettingsFile, TlsFiles, Tokens, Unbound};
+use divvy_server::{FileSections, Port, Server, SettingsFile, TlsFiles, Tokens, Unbound};
 use divvy_store::SqliteStore;
 use divvy_workload::ServerContext;
 use prometheus_client::registry::Registry;
@@ -74,6 +74,18 @@ impl Plan {
             scheduling: settings.scheduling.clone(),
         })
     }
+
+    /// What the network edge needs to know before there is an engine.
+    fn options(&self, tokens: Tokens) -> divvy_server::Options {
+        divvy_server::Options {
+            token: self.token.clone(),
+            tokens,
+            tls: self.tls.clone(),
+            allowed_hosts: self.allowed_hosts.clone(),
+            lease_ms: self.lease_ms,
+            ..divvy_server::Options::new(self.listen)
+        }
+    }
 }
 
 /// Both files or neither, flags over settings.
@@ -101,26 +113,25 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Opens the store, recovers, takes in the workloads, and listens.
+    /// Takes the port, opens the store, recovers, takes in the workloads, and listens. In this order, so that a start
+    /// that is refused leaves no store behind.
     pub(crate) async fn start(plan: &Plan, context: &Context) -> Result<Self> {
-        let (handle, engine, objects) = open(plan.clone()).await?;
-        let settings_file = follow(plan, &handle).await?;
         let path = plan.data.join(TOKENS);
         let tokens =
             Tokens::open(path).map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+        let options = plan.options(tokens.clone());
+        options.check().map_err(edge_failure)?;
+        let port = Port::take(plan.listen).await.map_err(edge_failure)?;
+        let (handle, engine, objects) = open(plan.clone()).await?;
+        let settings_file = follow(plan, &handle).await?;
         let shutdown = CancellationToken::new();
         let options = divvy_server::Options {
-            token: plan.token.clone(),
-            tokens: tokens.clone(),
-            tls: plan.tls.clone(),
-            allowed_hosts: plan.allowed_hosts.clone(),
-            lease_ms: plan.lease_ms,
             settings_file: settings_file.clone(),
             objects: Some(objects),
-            ..divvy_server::Options::new(plan.listen)
+            ..options
         };
         let stopper = engine.stopper();
-        let server = match bind(options, handle.clone(), plan, context, &shutdown).await {
+        let server = match bind(options, port, handle.clone(), plan, context, &shutdown).await {
             Ok(server) => server,
             Err(error) => {
                 shutdown.cancel();
@@ -189,9 +200,10 @@ impl Service {
     }
 }
 
-/// Takes in what the workloads bring, and then the port. They speak to the server in this process, as its owner.
+/// Takes in what the workloads bring, and then the connections. They speak to the server in this process, as its owner.
 async fn bind(
     options: divvy_server::Options,
+    port: Port,
     handle: Handle,
     plan: &Plan,
     context: &Context,
@@ -218,7 +230,7 @@ async fn bind(
         }
     }
     server.options.metrics = Arc::new(metrics);
-    let server = server.bind().await.map_err(edge_failure)?;
+    let server = server.bind_to(port);
     background.into_iter().for_each(|work| drop(tokio::spawn(work)));
     Ok(server)
 }

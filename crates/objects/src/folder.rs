@@ -12,6 +12,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,7 +40,9 @@ impl Folder {
         let root = root.into();
         for part in ["blobs", "records", "tmp"] {
             let path = root.join(part);
-            fs::create_dir_all(&path).map_err(Error::io("create", path))?;
+            let mut private = fs::DirBuilder::new();
+            private.recursive(true).mode(0o700);
+            private.create(&path).map_err(Error::io("create", path))?;
         }
         let folder = Self { root, records: Arc::default() };
         folder.clear_temporary()?;

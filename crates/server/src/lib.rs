@@ -28,7 +28,7 @@ mod settings_file;
 mod tls;
 mod tokens;
 
-pub use listen::{Server, Unbound};
+pub use listen::{Port, Server, Unbound};
 pub use options::{Error, Options, TOKEN_LEN_MIN};
 pub use settings_file::{FileSections, SettingsFile};
 pub use tls::TlsFiles;

@@ -108,15 +108,37 @@ impl Unbound {
     /// # Errors
     /// If the address is taken, or not of this machine.
     pub async fn bind(self) -> Result<Server, Error> {
+        let port = Port::take(self.options.listen).await?;
+        Ok(self.bind_to(port))
+    }
+
+    /// The same with a port that was taken before.
+    pub fn bind_to(self, port: Port) -> Server {
         let Self { options, app, objects, tls } = self;
-        let address = options.listen;
+        let Port { listener, address } = port;
+        app.bind(address, &options);
+        Server { options, app, objects, tls, listener, address }
+    }
+}
+
+/// A port that is taken and not listened to yet: whoever can have none need not open a store first.
+pub struct Port {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Port {
+    /// Takes the port.
+    ///
+    /// # Errors
+    /// If the address is taken, or not of this machine.
+    pub async fn take(address: SocketAddr) -> Result<Self, Error> {
         let listener = listen(address).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => Error::AddressInUse { address },
             _ => Error::Listen { address, source },
         })?;
         let address = listener.local_addr().map_err(|source| Error::Listen { address, source })?;
-        app.bind(address, &options);
-        Ok(Server { options, app, objects, tls, listener, address })
+        Ok(Self { listener, address })
     }
 }
 

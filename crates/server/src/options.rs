@@ -71,7 +71,10 @@ impl Options {
     }
 
     /// Checks what can be checked before anything is opened.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// If the options make no sense.
+    pub fn check(&self) -> Result<(), Error> {
         let is_loopback = self.listen.ip().is_loopback();
         match &self.token {
             None if !is_loopback && self.tokens.is_empty() => {

@@ -8,7 +8,7 @@
 use std::convert::Infallible;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -53,7 +53,10 @@ impl CheckpointFile {
     pub(super) async fn new(attempt: &Attempt) -> io::Result<Self> {
         let saved = attempt.resume_point.clone();
         let prepare = move || {
-            let folder = tempfile::Builder::new().prefix("divvy-checkpoint-").tempdir()?;
+            // What a task saves may be as secret as its payload.
+            let private = fs::Permissions::from_mode(0o700);
+            let mut folder = tempfile::Builder::new();
+            let folder = folder.prefix("divvy-checkpoint-").permissions(private).tempdir()?;
             let path = folder.path().join("checkpoint");
             let mut seen = None;
             if let Some(saved) = saved {
