@@ -21,7 +21,7 @@ pub(super) async fn run(context: &Context) -> Result<Code> {
     let (api, output) = (context.api()?, &context.output);
     let ready = api.ready().await?;
     let stats = api.get(&["stats"], &[]).await?.value()?;
-    let queues: Vec<QueueStatus> = parse_rows(&api.get(&["queues"], &[]).await?.rows()?.items)?;
+    let queues: Vec<QueueStatus> = parse_rows(&api.all(&["queues"]).await?)?;
     let workers: Vec<WorkerView> = parse_rows(&api.get(&["workers"], &[]).await?.rows()?.items)?;
     let alerts: Alerts = api.get(&["alerts"], &[]).await?.parse()?;
     let problems = problems(ready, &alerts.alerts);
