@@ -13,6 +13,7 @@ use reqwest::header::RETRY_AFTER;
 use reqwest::{Body, Method, RequestBuilder, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use tower_service::Service;
 
 use crate::wire::Wire;
@@ -103,6 +104,17 @@ impl Api {
     /// Reads something.
     pub async fn get(&self, path: &[&str], query: Query<'_>) -> Result<Reply, Error> {
         self.reply(self.request(Method::GET, path).query(query)).await
+    }
+
+    /// Reads all rows of a list, page by page.
+    pub async fn all(&self, path: &[&str]) -> Result<Vec<Box<RawValue>>, Error> {
+        let mut page = self.get(path, &[]).await?.rows()?;
+        let mut rows = page.items;
+        while let Some(after) = page.next.take() {
+            page = self.get(path, &[("after", after)]).await?.rows()?;
+            rows.append(&mut page.items);
+        }
+        Ok(rows)
     }
 
     /// Asks for something to be done, in a way that the query says.

@@ -35,7 +35,8 @@ pub struct Terms {
     /// Tasks that must settle first.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "bounded::at_most::<AFTER_MAX, _, _>"
+        // What is somewhat too long is refused with a code of its own.
+        deserialize_with = "bounded::at_most::<{ 2 * AFTER_MAX }, _, _>"
     )]
     #[cfg_attr(feature = "schema", schemars(length(max = AFTER_MAX)))]
     pub after: Vec<Dependency>,

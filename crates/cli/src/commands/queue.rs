@@ -29,7 +29,7 @@ pub(super) async fn run(args: Queue, context: &Context) -> Result<Code> {
 }
 
 async fn list(context: &Context) -> Result<Code> {
-    let rows = context.api()?.get(&["queues"], &[]).await?.rows()?.items;
+    let rows = context.api()?.all(&["queues"]).await?;
     if context.output.is_json() {
         rows.iter().try_for_each(|row| context.output.raw(row.get()))?;
         return Ok(Code::Done);

@@ -89,7 +89,7 @@ impl Look {
     async fn take(api: &Api) -> Result<Self, divvy::api::Error> {
         let ready = api.ready().await?;
         let stats = api.get(&["stats"], &[]).await?.value()?;
-        let queues = parse_rows(&api.get(&["queues"], &[]).await?.rows()?.items)?;
+        let queues = parse_rows(&api.all(&["queues"]).await?)?;
         let workers = parse_rows(&api.get(&["workers"], &[]).await?.rows()?.items)?;
         let alerts: Alerts = api.get(&["alerts"], &[]).await?.parse()?;
         let problems = problems(ready, &alerts.alerts);

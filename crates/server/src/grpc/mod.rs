@@ -1,12 +1,17 @@
 //! gRPC: submitting, and the stream of a worker.
 
+mod arriving;
 pub(crate) mod hello;
 pub(crate) mod status;
 mod submit;
 mod wire;
 mod work;
 
-use axum::Router;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::{Router, middleware};
 use divvy_proto::v1::submit_server::{self, SubmitServer};
 use divvy_proto::v1::work_server::{self, WorkServer};
 use divvy_types::limits::MESSAGE_BYTES_MAX;
@@ -14,6 +19,7 @@ use divvy_types::{Scope, Scopes};
 use tonic::service::Routes;
 
 use crate::app::App;
+use crate::grpc::arriving::Arriving;
 
 /// Both services. What they do not have falls through to the router's own answer.
 pub(crate) fn routes(app: App) -> Router {
@@ -23,7 +29,13 @@ pub(crate) fn routes(app: App) -> Router {
     // A grant may carry the results of many dependencies, so only what arrives is limited.
     let work =
         WorkServer::new(work::Service::new(app)).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    Routes::new(submit).add_service(work).into_axum_router().reset_fallback()
+    let room = arriving::room();
+    let wait_for_room = move |request: Request| {
+        let room = Arc::clone(&room);
+        async move { request.map(|body| Body::new(Arriving::new(body, room))) }
+    };
+    let routes = Routes::new(submit).add_service(work).into_axum_router().reset_fallback();
+    routes.layer(middleware::map_request(wait_for_room))
 }
 
 /// The scope that a method needs; nothing if there is no such service.

@@ -18,6 +18,9 @@ use crate::grpc::status::{as_engine_error, refusal, status};
 /// Batches of one stream that may wait for their commit at once.
 const IN_FLIGHT_MAX: usize = 32;
 
+/// Bytes of payload that are read at once beside other requests.
+const READ_BESIDE_MAX: usize = 256 << 10;
+
 /// The service.
 pub(crate) struct Service {
     app: App,
@@ -84,8 +87,14 @@ async fn admit(app: &App, batch: SubmitRequest) -> Admitted {
     }
     let payload_bytes = batch.tasks.iter().map(|task| task.payload.len()).sum();
     let share = app.budget.take(batch.tasks.len(), payload_bytes).await?;
-    let specs = batch.tasks.into_iter().map(spec_from_wire).collect::<Result<_, _>>();
     let options = SubmitOptions { strict: batch.strict };
+    let read = move || batch.tasks.into_iter().map(spec_from_wire).collect::<Result<_, _>>();
+    // Payloads are checked to be JSON, which takes a while if there is much.
+    let specs = if payload_bytes > READ_BESIDE_MAX {
+        tokio::task::spawn_blocking(read).await.map_err(|_| Error::Stopping)?
+    } else {
+        read()
+    };
     Ok((specs.map_err(|error| as_engine_error(&error))?, options, share))
 }
 

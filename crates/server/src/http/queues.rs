@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use axum::extract::State;
-use divvy_http::{ApiError, JsonBody, PathText};
+use divvy_http::{ApiError, JsonBody, Parameters, PathText, rows};
 use divvy_types::Name;
 use divvy_types::Settings;
-use divvy_types::limits::QUEUE_LEN_MAX;
+use divvy_types::limits::{PAGE_ROWS_MAX, QUEUE_LEN_MAX};
 use divvy_types::overview::QueueStatus;
+use divvy_types::schema::Label;
 use divvy_types::settings::QueueSettings;
 use divvy_types::spec::check_name;
 use divvy_types::view::{Page, QueueView};
 use http::StatusCode;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::http::settings::change;
-use crate::http::whole;
 
 /// What became of a pause or resume.
 #[derive(Serialize, JsonSchema)]
@@ -28,9 +28,33 @@ pub(crate) struct Paused {
     paused: bool,
 }
 
-/// All queues that have tasks, are paused or have settings, by name.
-pub(crate) async fn list(State(app): State<App>) -> Result<Json<Page<QueueStatus>>, ApiError> {
-    Ok(whole(all(&app).await?))
+/// Which queues are wanted.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(crate) struct Listing {
+    /// What `next` of the page before said.
+    #[schemars(with = "Option<Label<QUEUE_LEN_MAX>>")]
+    after: Option<Name>,
+    /// How many at most.
+    #[schemars(range(min = 1, max = PAGE_ROWS_MAX))]
+    limit: Option<usize>,
+}
+
+/// Queues that have tasks, are paused or have settings, by name.
+pub(crate) async fn list(
+    State(app): State<App>,
+    Parameters(Listing { after, limit }): Parameters<Listing>,
+) -> Result<Json<Page<QueueStatus>>, ApiError> {
+    let limit = rows(limit, PAGE_ROWS_MAX, PAGE_ROWS_MAX)?;
+    let mut items = all(&app).await?;
+    if let Some(after) = after {
+        items.drain(..items.partition_point(|status| status.queue.name <= after));
+    }
+    let has_more = items.len() > limit;
+    items.truncate(limit);
+    let last = items.last().filter(|_| has_more);
+    let next = last.map(|status| status.queue.name.to_string());
+    Ok(Json(Page { items, next }))
 }
 
 /// One queue.

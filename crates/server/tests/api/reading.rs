@@ -219,3 +219,18 @@ fn split_sample(line: &str) -> (String, Vec<(String, String)>, String) {
     }
     (name, labels, rest.to_owned())
 }
+
+#[tokio::test]
+async fn queues_come_in_pages() {
+    let world = World::start().await;
+    let tasks: Vec<Value> =
+        ["a", "b", "c"].iter().map(|queue| json!({"kind": "noop", "queue": queue})).collect();
+    world.post("/api/v1/tasks", &json!({"tasks": tasks})).await.ok();
+    let page = world.get("/api/v1/queues?limit=2").await.ok();
+    assert_eq!((page["items"].as_array().unwrap().len(), &page["next"]), (2, &json!("b")));
+    let page = world.get("/api/v1/queues?limit=2&after=b").await.ok();
+    assert_eq!((page["items"][0]["name"].as_str(), &page["next"]), (Some("c"), &Value::Null));
+    world.get("/api/v1/queues?limit=0").await.refused(400, "invalid_field");
+    let api = divvy_client::Api::new(world.url("")).unwrap();
+    assert_eq!(api.all(&["queues"]).await.unwrap().len(), 3);
+}
