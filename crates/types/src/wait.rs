@@ -215,11 +215,8 @@ impl WaitReason {
                     "no worker is connected; `{kind}` in queue `{queue}` waits for one: divvy work"
                 )
             }
-            Self::NoWorker { kind, queue, workers: 1 } => {
-                format!("the one connected worker does not serve kind `{kind}` in queue `{queue}`")
-            }
             Self::NoWorker { kind, queue, workers } => format!(
-                "none of the {workers} connected workers serves kind `{kind}` in queue `{queue}`"
+                "no connected worker (of {workers}) serves kind `{kind}` in queue `{queue}`"
             ),
             Self::MissingCapability { missing, nearest } => {
                 format!("no worker has {}; nearest is `{nearest}`", missing.join(", "))

@@ -9,7 +9,7 @@ use divvy_types::view::{Candidate, PlacedBy, Placement, TaskDetail, TaskSummary}
 use divvy_types::{TaskState, Timestamp, WaitReason, shell};
 
 use super::Context;
-use super::task::{state_word, waits};
+use super::task::{progress, state_word, waits};
 use crate::args::tasks::OneTask;
 use crate::exit::Code;
 use crate::output::Output;
@@ -68,10 +68,7 @@ fn facts(task: &TaskExplanation, now: Timestamp) -> Facts {
     fact("worker", worker(task, now));
     let compared = explained.placement.as_ref().and_then(compared);
     fact("compared", compared);
-    fact(
-        "progress",
-        summary.progress.as_ref().map(|p| format!("{}/{} {}", p.done, p.total, p.message)),
-    );
+    fact("progress", summary.progress.as_ref().and_then(progress));
     fact("ended", summary.ended_at.map(|at| ended(at, summary.submitted_at, now)));
     let tries = format!("{} of {} used", summary.attempts, task.attempts_max);
     fact("attempts", (summary.attempts > 0).then_some(tries));

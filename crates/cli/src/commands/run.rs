@@ -88,8 +88,8 @@ async fn say_why(api: &Api, workflow: &Parsed, context: &Context) -> Result<()> 
     for task in view.failed.iter().take(ERRORS_SHOWN_MAX) {
         let named = workflow.tasks.iter().find(|(_, spec)| spec.id == task.id);
         let name = named.map_or_else(|| task.id.to_string(), |(name, _)| name.clone());
-        let error = task.error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-        output.note(format_args!("{name} is {}{error}", task.state));
+        let why = task.error.as_ref().map_or_else(|| task.state.to_string(), ToString::to_string);
+        output.note(format_args!("{name}: {why}"));
     }
     if view.failed.len() > ERRORS_SHOWN_MAX {
         output.note(format_args!("all that failed: divvy workflow show {id}"));

@@ -289,6 +289,9 @@ impl Sums {
     /// An error, with what was done before it and how to go on.
     fn explain(&self, error: anyhow::Error, args: &Submit) -> anyhow::Error {
         let error = crate::exit::explained(error);
+        if self.accepted + self.known + self.skipped == 0 {
+            return error;
+        }
         let keyed = args.key.is_some() || args.key_field.is_some();
         match error.downcast::<Failure>() {
             Ok(failure) => {
@@ -334,7 +337,7 @@ mod tests {
         let spec = whole.task(1, r#"{"kind": "mail", "priority": 5, "payload": [1]}"#).unwrap();
         assert_eq!((spec.kind.as_str(), spec.priority), ("mail", 5));
         for (maker, line, words) in [
-            (&payloads, "{", "payload is not JSON"),
+            (&payloads, "{", "payload is not valid JSON"),
             (&whole, r#"{"priority": 5}"#, "kind"),
             (&whole, r#"{"kind": "mail", "prio": 5}"#, "unknown field `prio`"),
             (&whole, r#"{"kind": "mail", "priority": 9}"#, "priority is 9"),

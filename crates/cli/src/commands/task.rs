@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use divvy_types::limits::PAGE_ROWS_MAX;
-use divvy_types::view::{TaskDetail, TaskSummary};
+use divvy_types::view::{Progress, TaskDetail, TaskSummary};
 use divvy_types::{TaskId, TaskState, Terms, Timestamp};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -114,11 +114,10 @@ fn seen_state(task: &TaskSummary) -> Cell {
 
 /// What is worth knowing besides the state: why it waits, how far it is, what went wrong.
 fn remark(task: &TaskSummary, now: Timestamp) -> String {
-    if let Some(progress) = &task.progress
+    if let Some(far) = task.progress.as_ref().and_then(progress)
         && task.state == TaskState::Leased
     {
-        let total = if progress.total > 0 { format!("/{}", progress.total) } else { String::new() };
-        return format!("{}{total} {}", progress.done, progress.message);
+        return far;
     }
     if let Some(wait) = waits(task, now) {
         return wait;
@@ -130,7 +129,13 @@ fn remark(task: &TaskSummary, now: Timestamp) -> String {
     }
 }
 
-/// Why a task waits, in words for now; those of the server for a reason that is newer than this program.
+/// How far a task is, if it has said so.
+pub(super) fn progress(at: &Progress) -> Option<String> {
+    let total = if at.total > 0 { format!("/{}", at.total) } else { String::new() };
+    (*at != Progress::default()).then(|| format!("{}{total} {}", at.done, at.message))
+}
+
+/// Why a task waits, in words for now.
 pub(crate) fn waits(task: &TaskSummary, now: Timestamp) -> Option<String> {
     let known = task.wait.as_ref().map(|reason| words::wait(reason, now));
     known.or_else(|| task.wait_text.clone())
@@ -180,10 +185,7 @@ fn facts(task: &TaskDetail) -> Vec<(String, String)> {
     let mut fact =
         |name: &str, value: Option<String>| facts.extend(value.map(|value| (name.into(), value)));
     fact("waits", waits(summary, now));
-    fact(
-        "progress",
-        summary.progress.as_ref().map(|p| format!("{}/{} {}", p.done, p.total, p.message)),
-    );
+    fact("progress", summary.progress.as_ref().and_then(progress));
     fact("worker", summary.worker.as_ref().map(ToString::to_string));
     fact("attempts", Some(format!("{} of {}", summary.attempts, task.terms.retry.limit + 1)));
     fact("error", summary.error.as_ref().map(ToString::to_string));

@@ -77,13 +77,11 @@ fn running(worker: &WorkerView) -> u32 {
     worker.leased.saturating_sub(worker.queue_length)
 }
 
-/// The first ones, and how many more there are.
+/// A few by name, more by their number.
 fn few(names: &[Name]) -> String {
-    let first = names.iter().take(CAPABILITIES_LISTED).map(Name::as_str);
-    let first = first.collect::<Vec<_>>().join(",");
-    match names.len().saturating_sub(CAPABILITIES_LISTED) {
-        0 => first,
-        more => format!("{first} and {more} more"),
+    match names.len() {
+        0..=CAPABILITIES_LISTED => names.join(","),
+        many => format!("{many} of them"),
     }
 }
 

@@ -50,7 +50,7 @@ fn what_makes_no_sense_is_2_and_names_it() {
         (&["work", "--prefetch", "all"], "`all` is not a number of tasks"),
         (&["work", "--exec", "x=./no-such-program"], "no-such-program"),
         (&["serve", "--lease", "1ms"], "--lease"),
-        (&["status", "--server", "localhost:7171"], "http://"),
+        (&["status", "--server", "ftp://localhost:7171"], "http://"),
     ] {
         let ended = server.run(args).expect(2);
         assert!(ended.stderr.contains(words), "{args:?}: {}", ended.stderr);

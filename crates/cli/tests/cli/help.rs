@@ -66,6 +66,7 @@ const COMMANDS: &[&str] = &[
     "video provider install",
     "video sample",
     "status",
+    "events",
     "doctor",
     "config",
     "config show",

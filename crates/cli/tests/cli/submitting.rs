@@ -81,6 +81,22 @@ fn the_same_key_is_the_same_task() {
 }
 
 #[test]
+fn a_file_of_lines_is_submitted_once_however_often_it_is_sent() {
+    let server = Server::serve(&[]);
+    server.folder.write("mails.jsonl", "{\"to\": \"a\"}\n\n{\"to\": \"b\"}\n");
+    let send = || {
+        let args = ["submit", "mail", "--from", "mails.jsonl", "--key-field", "to", "--json"];
+        server.run(&args).expect(0).json().remove(0)
+    };
+    let (first, again) = (send(), send());
+    assert_eq!((&first["accepted"], &again["known"]), (&2.into(), &2.into()));
+    assert_eq!(first["ids"], again["ids"]);
+    server.folder.write("tasks.jsonl", "{\"kind\": \"mail\"}\n{\"kind\": \"mail\", \"prio\": 1}\n");
+    let wrong = server.run(&["submit", "--whole", "--from", "tasks.jsonl"]).expect(2).stderr;
+    assert!(wrong.contains("tasks.jsonl:2: unknown field `prio`"), "{wrong}");
+}
+
+#[test]
 fn many_are_waited_for_and_a_failed_one_makes_it_fail() {
     let server = Server::up(&[]);
     server.run(&["submit", "noop", "--count", "300", "--wait"]).expect(0);

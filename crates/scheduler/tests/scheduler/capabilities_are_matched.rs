@@ -64,6 +64,17 @@ fn a_worker_that_comes_later_gets_the_tasks_that_it_can_run_and_no_others() {
 }
 
 #[test]
+fn of_workers_that_lack_the_same_the_one_with_more_of_it_is_nearest() {
+    let mut world = World::new();
+    join(&mut world, 1, 1, &["gpu=1"]);
+    join(&mut world, 2, 1, &["gpu=2"]);
+    join(&mut world, 3, 1, &[]);
+    world.submit(vec![needing(1, &["gpu>=8"])]);
+    let WaitReason::MissingCapability { nearest, .. } = wait(&world, 1) else { panic!("why") };
+    assert_eq!(nearest, "worker-2");
+}
+
+#[test]
 fn without_fallback_a_task_waits_for_a_worker_that_has_it_all() {
     for matching in [Matching::Exact, Matching::BestFit] {
         let mut world = World::new();

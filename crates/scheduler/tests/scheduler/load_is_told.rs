@@ -2,7 +2,7 @@
 
 use crate::support::*;
 use divvy_scheduler::Input;
-use divvy_types::{Timestamp, WaitReason, WorkerKey};
+use divvy_types::{Seq, Timestamp, WaitReason, WorkerKey};
 
 #[test]
 fn what_a_worker_holds_beyond_its_slots_is_its_queue() {
@@ -14,6 +14,11 @@ fn what_a_worker_holds_beyond_its_slots_is_its_queue() {
     let figures: Vec<(u32, u32, u32)> =
         loads.iter().map(|load| (load.slots, load.leased, load.queue_length)).collect();
     assert_eq!(figures, [(2, 5, 3), (1, 1, 0)]);
+    let statuses = (1..=6).map(|seq| world.scheduler.status(Seq(seq)).unwrap());
+    let queued: Vec<(u32, WaitReason)> =
+        statuses.filter_map(|status| Some((status.attempts, status.wait?))).collect();
+    let waits = (0, WaitReason::AtWorker { worker: "worker-1".into() });
+    assert_eq!(queued, [waits.clone(), waits.clone(), waits], "three have not begun");
     world.feed(Input::WorkerDraining { worker: WorkerKey(2) });
     assert!(world.scheduler.worker_loads()[1].draining);
 }

@@ -262,7 +262,7 @@ async fn a_token_is_needed_where_one_is_set() {
 
 #[tokio::test]
 async fn what_cannot_be_is_told_and_not_waited_for() {
-    assert_eq!(Client::connect("nowhere").await.unwrap_err().code(), "bad_address");
+    assert_eq!(Client::connect("ftp://nowhere").await.unwrap_err().code(), "bad_address");
     let server = TestServer::start().await;
     let client = Client::connect(server.url()).await.unwrap();
     let error = within(client.task(TaskId(9)).wait()).await.unwrap_err();

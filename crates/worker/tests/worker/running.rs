@@ -272,8 +272,8 @@ async fn bad_options_are_refused_with_the_field_named() {
         Worker::new(options, registry().0).unwrap_err().to_string()
     };
     assert!(
-        refused(|o| o.target.server = "127.0.0.1:7171".into())
-            .starts_with("worker option server is `127.0.0.1:7171`")
+        refused(|o| o.target.server = "ftp://127.0.0.1".into())
+            .starts_with("worker option server is `ftp://127.0.0.1`")
     );
     let no_authority = refused(|o| o.target = Target::new("https://x").ca("no-such-file.pem"));
     assert!(no_authority.starts_with("worker option ca "), "{no_authority}");

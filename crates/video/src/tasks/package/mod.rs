@@ -216,7 +216,7 @@ impl Book<'_> {
             let reason = match (wanted, self.plan.tracks.is_empty()) {
                 (false, _) => "not asked for",
                 (true, true) => "the video has no sound",
-                (true, false) => "no provider",
+                (true, false) => "no provider is switched on; start workers with --speech NAME",
             };
             return Ok((Part::Skipped { reason: reason.to_owned() }, Vec::new()));
         };
@@ -247,7 +247,7 @@ impl Book<'_> {
             let reason = match (self.plan.recipe.scan, self.plan.frames.is_some()) {
                 (false, _) => "not asked for",
                 (true, false) => "there are no thumbnails to scan",
-                (true, true) => "no provider",
+                (true, true) => "no provider is switched on; start workers with --scanner NAME",
             };
             return Ok((Part::Skipped { reason: reason.to_owned() }, None));
         };
