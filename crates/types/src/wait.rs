@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Name, TaskId, Timestamp};
+use crate::{Name, TaskId, Timestamp, need};
 
 /// What a task that is not running waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,7 +141,7 @@ impl fmt::Display for WaitReason {
                 )
             }
             Self::MissingCapability { missing, nearest } => {
-                write!(f, "no worker has {}; nearest is `{nearest}`", missing.join(", "))
+                write!(f, "no worker has {}; nearest is `{nearest}`", need::spoken(missing))
             }
             Self::WorkersBusy { position: Some(n), workers } => {
                 write!(f, "waits for a slot, {n} before it, {workers} worker(s) serve it")

@@ -38,7 +38,7 @@ use crate::config::Settings;
 use crate::exit::Code;
 use crate::output::Output;
 use crate::workloads::Workloads;
-use crate::{bench, logging, sample};
+use crate::{bench, logging, sample, secrets};
 
 /// What a command works with.
 pub(crate) struct Context {
@@ -94,6 +94,7 @@ pub(crate) fn run(line: Line, workloads: &Workloads) -> Result<Code> {
     let settings = Settings::load(&global.flags(), workloads)?;
     let output = Output::new(global.json, global.quiet, settings.color.value);
     logging::start(is_service(&verb), global.verbose);
+    secrets::hide();
     let workloads = workloads.clone();
     let context = Context { output, settings, verbose: global.verbose, workloads };
     let runtime = runtime(&verb).context("cannot start the async runtime")?;

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::exit::Failure;
 use crate::output::Color;
-use crate::values::{Names, Prefetch, Programs, SlotCounts, Span, Workers};
+use crate::values::{Names, Prefetch, ProgramLimits, Programs, SlotCounts, Span, Workers};
 use crate::workloads::Workloads;
 use crate::yaml;
 
@@ -102,6 +102,10 @@ pub(crate) struct Work {
     pub(crate) prefetch: Option<Prefetch>,
     /// Programs that may be run, by kind; a relative path is relative to this file. Default none.
     pub(crate) exec: Option<Programs>,
+    /// Programs to which tasks of kind `exec` may give arguments. Default none.
+    pub(crate) exec_args: Option<Names>,
+    /// What programs may use. Default `files=4096,processes=16384,memory=none`.
+    pub(crate) exec_limits: Option<ProgramLimits>,
     /// Whether `http` tasks may call private addresses. Default false.
     pub(crate) allow_private: Option<bool>,
     /// How long a stopping worker waits for its tasks. Default `30s`.
