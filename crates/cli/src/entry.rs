@@ -12,6 +12,9 @@ use crate::output::{Color, Output};
 use crate::workloads::Workloads;
 use crate::{commands, exit};
 
+/// The first word of a process that looks after a program of a worker.
+pub(crate) const KEEPER: &str = "keep-program";
+
 /// Does what was typed, with these workloads.
 pub fn main(workloads: Vec<Arc<dyn Workload>>) -> ExitCode {
     ExitCode::from(run(&Workloads::new(workloads)) as u8)
@@ -21,6 +24,11 @@ fn run(workloads: &Workloads) -> Code {
     // Not a command for people: it takes whatever words it is given, and must start at once.
     let mut words = std::env::args_os().skip(1);
     let first = words.next();
+    if first.as_deref().is_some_and(|word| word == KEEPER) {
+        let Err(error) = divvy_worker::builtin::keep(words);
+        Output::new(false, false, Color::Never).say(format_args!("{error}"));
+        return Code::Failed;
+    }
     if let Some(workload) = first.and_then(|word| workloads.of_inner_word(&word)) {
         return workload.run_inner(&mut words);
     }

@@ -16,6 +16,7 @@ mod entry;
 mod logging;
 mod reload;
 mod sample;
+mod secrets;
 mod service;
 mod supervise;
 mod values;

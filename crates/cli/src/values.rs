@@ -10,6 +10,7 @@ use std::str::FromStr;
 pub(crate) use divvy_console::values::{Moment, Names, Span, one_of};
 use divvy_types::Name;
 use divvy_types::limits::CREDIT_MAX;
+use divvy_worker::builtin::Limits;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
@@ -258,6 +259,24 @@ impl<'de> Deserialize<'de> for Programs {
     }
 }
 
+/// What the programs of a worker may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProgramLimits(pub(crate) Limits);
+
+impl FromStr for ProgramLimits {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.parse().map(Self)
+    }
+}
+
+impl fmt::Display for ProgramLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A unique key, with the window after its colon if it has one: `acme`, `acme:10m`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UniqueKey {
@@ -345,7 +364,7 @@ macro_rules! deserialize_text {
         }
     )*};
 }
-deserialize_text!(Workers, Prefetch);
+deserialize_text!(Workers, Prefetch, ProgramLimits);
 
 #[cfg(test)]
 mod tests {

@@ -1,16 +1,19 @@
-//! What settings mean for a task when it is submitted: defaults of its kind, and limits that its payload names.
+//! What settings mean for a task when it is submitted: defaults of its kind, and limits that its payload names. And what
+//! its payload means without any setting: the program that it needs.
 //!
 //! A task is stored as it was completed, so later changes of the settings do not touch it. Whoever submits it again
 //! sends it as it was before, so [`is_same`] looks past what the settings may have filled in.
 //!
 //! Settings themselves last as one fact under [`KEY`]; what they mean for waiting tasks is the scheduler's.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use divvy_types::limits::LIMIT_LEN_MAX;
 use divvy_types::settings::KindSettings;
 use divvy_types::spec::check_name;
-use divvy_types::{Name, Payload, Settings, SpecError, TaskSpec};
+use divvy_types::{Name, Payload, Settings, SpecError, TaskSpec, need};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::request::Error;
@@ -41,6 +44,7 @@ pub(crate) fn complete(spec: &mut TaskSpec, settings: &Settings) -> Result<(), S
     if let Some(kind) = settings.kinds.get(&spec.kind) {
         fill(spec, kind);
     }
+    need_program(spec);
     if spec.limits.is_empty() {
         return Ok(());
     }
@@ -57,6 +61,26 @@ pub(crate) fn complete(spec: &mut TaskSpec, settings: &Settings) -> Result<(), S
         }
     }
     Ok(())
+}
+
+/// Lets a task of kind `exec` need the program that its payload names, and no other, so that it is sent to a worker that
+/// has it. A payload that names none is left to the worker, which says what is wrong with it.
+pub(crate) fn need_program(spec: &mut TaskSpec) {
+    if spec.kind != need::PROGRAM_KIND {
+        return;
+    }
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        program: Cow<'a, str>,
+    }
+    let named = spec.payload.parse::<Named<'_>>().ok();
+    let wanted = named.and_then(|named| need::of_program(&named.program));
+    if spec.needs.iter().filter(|other| need::program(other).is_some()).eq(&wanted) {
+        return;
+    }
+    spec.needs.retain(|other| need::program(other).is_none());
+    spec.needs.extend(wanted);
 }
 
 /// Sets only what changes: setting a term makes the spec larger.
@@ -99,6 +123,9 @@ pub(crate) fn is_same(known: &TaskSpec, sent: &TaskSpec) -> bool {
         retry_budget: None,
     };
     fill(&mut sent, &filled);
+    if known.needs.iter().any(|other| need::program(other).is_some()) {
+        need_program(&mut sent);
+    }
     if let Ok(Some(limits)) = expanded(&sent.limits, &sent.payload) {
         sent.limits = limits;
     }
@@ -195,6 +222,27 @@ mod tests {
         assert_eq!((call.timeout_ms, call.retry.limit), (Some(5), 1));
         assert_eq!(call.limits, ["api/acme"]);
         assert_eq!(call.needs, ["gpu"]);
+    }
+
+    #[test]
+    fn a_task_of_kind_exec_needs_its_program() {
+        let mut sent = spec("exec", r#"{"input": 1, "program": "text.count"}"#);
+        sent.needs = vec!["gpu".into()];
+        let mut known = sent.clone();
+        complete(&mut known, &settings()).unwrap();
+        assert_eq!(known.needs, ["gpu", "exec.text.count"]);
+        assert!(is_same(&known, &sent) && is_same(&sent, &sent.clone()));
+        let mut again = known.clone();
+        complete(&mut again, &settings()).unwrap();
+        assert_eq!(again, known);
+        known.payload = Payload::json(r#"{"program": "sort"}"#).unwrap();
+        need_program(&mut known);
+        assert_eq!(known.needs, ["gpu", "exec.sort"]);
+        for payload in ["null", r#"{"program": 1}"#, r#"{"program": "a b"}"#] {
+            let mut unclear = spec("exec", payload);
+            complete(&mut unclear, &settings()).unwrap();
+            assert!(unclear.terms.is_untouched(), "{payload}");
+        }
     }
 
     #[test]

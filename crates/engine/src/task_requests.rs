@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use crate::core::{Core, Known, Unresolved};
 use crate::locate::{Deadlines, Located, Resolved};
 use crate::request::{Error, Reply, Request, SubmitOptions};
+use crate::settings;
 
 impl Core {
     pub(crate) fn submit(
@@ -179,6 +180,7 @@ impl Core {
         let checkpointed = replay.payload.is_none() && self.reader.checkpoint(seq)?.is_some();
         if let Some(payload) = &replay.payload {
             spec.payload = payload.clone();
+            settings::need_program(&mut spec);
         }
         let parents = if replay.keep_edges { self.parents_of_stored(&spec)? } else { Vec::new() };
         self.keys.take(seq, submitted_at, &spec);

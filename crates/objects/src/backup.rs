@@ -1,13 +1,16 @@
 //! A copy of a folder of objects, made beside whoever uses it.
 //!
-//! A blob never changes, so on one file system its copy is another name of the same file and costs no room; elsewhere
-//! the bytes are copied. Blobs are taken twice, before the records and after them: whatever a copied record names was
-//! there before, or came while the records were copied. Uploads that still arrive are left out, and so is the folder's
-//! identity: the copy is another folder.
+//! A blob never changes, so on one file system its copy is another name of the same file and costs no room; so it does
+//! where an earlier copy has it. Elsewhere the bytes are copied. Blobs are taken twice, before the records and after
+//! them: whatever a copied record names was there before, or came while the records were copied. Uploads that still
+//! arrive are left out, and so is the folder's identity: the copy is another folder.
+//!
+//! A file gets its name when it is whole, so a copy that was broken off can be taken up again.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Error;
 use crate::error::if_there;
@@ -22,27 +25,66 @@ pub struct Copied {
     pub bytes: u64,
 }
 
+impl Copied {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { files: self.files + other.files, bytes: self.bytes + other.bytes }
+    }
+}
+
 /// Whether a file may be given a second name instead of being copied.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum How {
-    Link,
+    /// It never changes. The same file may be in this folder of an earlier copy.
+    Link {
+        earlier: Option<PathBuf>,
+    },
     Copy,
 }
 
-/// Copies the blobs and records of the folder at `source`, which others may use meanwhile, to `target`. `progress` hears
-/// what was done so far. Nothing is copied if there is no such folder.
+impl How {
+    /// The same for what has this name.
+    fn within(&self, name: &OsStr) -> Self {
+        match self {
+            Self::Link { earlier } => {
+                Self::Link { earlier: earlier.as_ref().map(|earlier| earlier.join(name)) }
+            }
+            Self::Copy => Self::Copy,
+        }
+    }
+}
+
+/// Copies the blobs and records of the folder at `source`, which others may use meanwhile, to `target`. `earlier` is a
+/// copy whose blobs need not be copied again. `progress` hears what was done so far. Nothing is copied if there is no
+/// such folder.
 pub fn back_up(
     source: &Path,
     target: &Path,
+    earlier: Option<&Path>,
     progress: &mut dyn FnMut(Copied),
 ) -> Result<Copied, Error> {
-    let mut copied = Copied::default();
-    for (part, how) in [("blobs", How::Link), ("records", How::Copy), ("blobs", How::Link)] {
-        copy_tree(&source.join(part), &target.join(part), how, &mut copied, progress)?;
-    }
+    let mut copied = copy_blobs(source, target, earlier, progress)?;
+    let (from, to) = (source.join("records"), target.join("records"));
+    copy_tree(&from, &to, &How::Copy, &mut copied, progress)?;
+    let late = copy_blobs(source, target, earlier, progress)?;
     if target.is_dir() {
         sync_folder(target)?;
     }
+    Ok(copied.and(late))
+}
+
+/// Copies only the blobs. Who then copies what names blobs, and at last all of the folder, has missed none, even if some
+/// are removed meanwhile.
+pub fn copy_blobs(
+    source: &Path,
+    target: &Path,
+    earlier: Option<&Path>,
+    progress: &mut dyn FnMut(Copied),
+) -> Result<Copied, Error> {
+    let mut copied = Copied::default();
+    let how = How::Link { earlier: earlier.map(|earlier| earlier.join("blobs")) };
+    copy_tree(&source.join("blobs"), &target.join("blobs"), &how, &mut copied, progress)?;
     Ok(copied)
 }
 
@@ -53,14 +95,14 @@ pub fn copy_folder(
     progress: &mut dyn FnMut(Copied),
 ) -> Result<Copied, Error> {
     let mut copied = Copied::default();
-    copy_tree(source, target, How::Copy, &mut copied, progress)?;
+    copy_tree(source, target, &How::Copy, &mut copied, progress)?;
     Ok(copied)
 }
 
 fn copy_tree(
     source: &Path,
     target: &Path,
-    how: How,
+    how: &How,
     copied: &mut Copied,
     progress: &mut dyn FnMut(Copied),
 ) -> Result<(), Error> {
@@ -72,10 +114,11 @@ fn copy_tree(
         let (from, to) = (entry.path(), target.join(entry.file_name()));
         // Whoever uses the folder may have removed it since it was listed.
         let Ok(kind) = entry.file_type() else { continue };
+        let how = how.within(&entry.file_name());
         if kind.is_dir() {
-            copy_tree(&from, &to, how, copied, progress)?;
+            copy_tree(&from, &to, &how, copied, progress)?;
         } else if kind.is_file()
-            && let Some(bytes) = copy_file(&from, &to, how)?
+            && let Some(bytes) = copy_file(&from, &to, &how)?
         {
             copied.files += 1;
             copied.bytes += bytes;
@@ -86,8 +129,8 @@ fn copy_tree(
 }
 
 /// Copies one file; its bytes, or nothing if it is there already, or gone.
-fn copy_file(from: &Path, to: &Path, how: How) -> Result<Option<u64>, Error> {
-    if how == How::Link {
+fn copy_file(from: &Path, to: &Path, how: &How) -> Result<Option<u64>, Error> {
+    if let How::Link { earlier } = how {
         match fs::hard_link(from, to) {
             Ok(()) => return Ok(fs::metadata(to).ok().map(|found| found.len())),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
@@ -95,16 +138,26 @@ fn copy_file(from: &Path, to: &Path, how: How) -> Result<Option<u64>, Error> {
             // Another file system, or one without links.
             Err(_) => {}
         }
+        let length = |path: &Path| fs::metadata(path).ok().map(|found| found.len());
+        if let Some(earlier) = earlier.as_deref().filter(|earlier| length(earlier) == length(from))
+            && fs::hard_link(earlier, to).is_ok()
+        {
+            return Ok(None);
+        }
+    }
+    if to.exists() {
+        return Ok(None);
     }
     let Some(mut source) = if_there(File::open(from)).map_err(Error::io("open", from))? else {
         return Ok(None);
     };
-    let mut target = match File::create_new(to) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-        made => made.map_err(Error::io("create", to))?,
-    };
-    let bytes = io::copy(&mut source, &mut target).map_err(Error::io("write", to))?;
-    target.sync_data().map_err(Error::io("sync", to))?;
+    let mut name = to.as_os_str().to_owned();
+    name.push(".part");
+    let part = PathBuf::from(name);
+    let mut target = File::create(&part).map_err(Error::io("create", &part))?;
+    let bytes = io::copy(&mut source, &mut target).map_err(Error::io("write", &part))?;
+    target.sync_data().map_err(Error::io("sync", &part))?;
+    fs::rename(&part, to).map_err(Error::io("rename", &part))?;
     Ok(Some(bytes))
 }
 
@@ -131,7 +184,7 @@ mod tests {
         let (folder, id) = folder_with_a_blob(&source);
         fs::create_dir_all(source.join("uploads")).unwrap();
         fs::write(source.join("uploads/half.part"), "x").unwrap();
-        let copied = back_up(&source, &target, &mut |_| {}).unwrap();
+        let copied = back_up(&source, &target, None, &mut |_| {}).unwrap();
         assert_eq!(copied.files, 2);
         let copy = Folder::open(&target).unwrap();
         assert_eq!(copy.verify(id).unwrap().size, 5);
@@ -140,8 +193,32 @@ mod tests {
         assert!(!target.join("uploads/half.part").exists());
         folder.remove_blob(id).unwrap();
         assert!(copy.verify(id).is_ok(), "the copy lives on without the original");
-        let nothing = back_up(&place.path().join("none"), &target, &mut |_| {}).unwrap();
+        let nothing = back_up(&place.path().join("none"), &target, None, &mut |_| {}).unwrap();
         assert_eq!(nothing, Copied::default());
+    }
+
+    #[test]
+    fn a_blob_of_an_earlier_copy_is_not_copied_again() {
+        let place = tempfile::tempdir().unwrap();
+        // It is on another file system, so it cannot be linked; the earlier copy of it can. Its length is said to be 0.
+        let (far, earlier) = (Path::new("/proc/version"), place.path().join("earlier"));
+        fs::write(&earlier, "").unwrap();
+        let how = |earlier: &Path| How::Link { earlier: Some(earlier.to_owned()) };
+        let copy = |name: &str, how: &How| copy_file(far, &place.path().join(name), how).unwrap();
+        assert_eq!(copy("linked", &how(&earlier)), None);
+        assert_eq!(fs::read_to_string(place.path().join("linked")).unwrap(), "");
+        let version = fs::read_to_string(far).unwrap();
+        let other = place.path().join("other");
+        fs::write(&other, "of another length").unwrap();
+        for (name, how) in [("anew", how(&other)), ("too", How::Link { earlier: None })] {
+            assert_eq!(copy(name, &how), Some(version.len() as u64));
+            assert_eq!(fs::read_to_string(place.path().join(name)).unwrap(), version);
+            assert_eq!(copy(name, &how), None, "it is there already");
+        }
+        assert_eq!(
+            How::Link { earlier: Some("a".into()) }.within("b".as_ref()),
+            how("a/b".as_ref())
+        );
     }
 
     #[test]

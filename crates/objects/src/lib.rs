@@ -12,6 +12,7 @@
 mod backup;
 mod blob;
 mod blobs;
+mod check;
 mod error;
 mod folder;
 mod record;
@@ -20,8 +21,9 @@ mod staged;
 mod upload;
 mod uploads;
 
-pub use backup::{Copied, back_up, copy_folder};
+pub use backup::{Copied, back_up, copy_blobs, copy_folder};
 pub use blob::{Blob, BlobHasher, BlobId};
+pub use check::{Checked, check};
 pub use error::Error;
 pub use folder::Folder;
 pub use record::{RECORD_BYTES_MAX, RecordName, Version};

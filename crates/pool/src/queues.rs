@@ -28,8 +28,8 @@ pub(crate) enum Entry {
     Many(Vec<Task>),
 }
 
-/// A queue that anybody may put into and take from. Single tasks keep their order, and so do batches, but not the ones
-/// to the others.
+/// A queue that anybody may put into and take from. Single tasks keep their order, and so do batches. A batch does not
+/// overtake the tasks that were there before it, unless these are more than [`TAKE_MAX`].
 pub(crate) struct Inbox {
     singles: Injector<Task>,
     batches: Injector<Vec<Task>>,
@@ -68,34 +68,47 @@ impl Inbox {
 
     /// Takes the oldest single task or, without one, the oldest batch.
     pub(crate) fn take(&self) -> Option<Entry> {
-        retry(|| self.singles.steal()).map(Entry::One).or_else(|| self.take_batch())
+        retry(|| self.singles.steal())
+            .map(Entry::One)
+            .or_else(|| self.take_batch().map(Entry::Many))
     }
 
-    /// Takes a batch, or a single task and moves more of them into `queue`. What comes first is up to the caller, so
-    /// that a flood of the ones does not keep the others waiting.
-    pub(crate) fn take_some(&self, queue: &Worker<Task>, batches_first: bool) -> Option<Entry> {
-        let singles = || {
-            // Most of the time one of the two kinds is not used at all: a glance is cheaper than a try.
-            if self.singles.is_empty() {
-                return None;
-            }
-            let take = || self.singles.steal_batch_with_limit_and_pop(queue, TAKE_MAX);
-            retry(take).map(Entry::One)
-        };
-        if batches_first {
-            self.take_batch().or_else(singles)
+    /// Takes a single task, moves more of them into `queue`, and takes a batch to run behind all of these. So a flood of
+    /// the ones does not keep the others waiting, and a batch keeps behind what came before it.
+    pub(crate) fn take_some(&self, queue: &Worker<Task>) -> Option<Entry> {
+        // Looked at first: the single tasks that came before a batch which is seen here are seen below.
+        let has_batch = !self.batches.is_empty();
+        // Most of the time one of the two kinds is not used at all: a glance is cheaper than a try.
+        let single = if self.singles.is_empty() {
+            None
         } else {
-            singles().or_else(|| self.take_batch())
+            retry(|| self.singles.steal_batch_with_limit_and_pop(queue, TAKE_MAX))
+        };
+        if !has_batch {
+            return single.map(Entry::One);
+        }
+        if single.is_some() {
+            // A theft takes half; those that are left were there before the batch, too.
+            let rest = std::iter::from_fn(|| retry(|| self.singles.steal()));
+            rest.take(TAKE_MAX).for_each(|task| queue.push(task));
+        }
+        match (single, self.take_batch()) {
+            (None, tasks) => tasks.map(Entry::Many),
+            (Some(task), None) => Some(Entry::One(task)),
+            (Some(task), Some(mut tasks)) => {
+                tasks.insert(0, task);
+                Some(Entry::Many(tasks))
+            }
         }
     }
 
-    fn take_batch(&self) -> Option<Entry> {
+    fn take_batch(&self) -> Option<Vec<Task>> {
         if self.batches.is_empty() {
             return None;
         }
         let tasks = retry(|| self.batches.steal())?;
         self.batched.fetch_sub(tasks.len(), Ordering::Relaxed);
-        Some(Entry::Many(tasks))
+        Some(tasks)
     }
 }
 
@@ -184,12 +197,7 @@ impl Queues {
     }
 
     /// Takes about half of what waits for another worker: one entry to run, the others into its queues.
-    pub(crate) fn steal(
-        &self,
-        thief: &Local,
-        stealable: [bool; 2],
-        batches_first: bool,
-    ) -> Option<Entry> {
+    pub(crate) fn steal(&self, thief: &Local, stealable: [bool; 2]) -> Option<Entry> {
         if stealable[Band::High as usize]
             && let Some(entry) = self.inbox(Band::High).take()
         {
@@ -203,7 +211,7 @@ impl Queues {
         }
         let steal = || self.queue.steal_batch_with_limit_and_pop(&thief.queue, STEAL_MAX);
         let task = retry(steal).map(Entry::One);
-        task.or_else(|| self.inbox(Band::Normal).take_some(&thief.queue, batches_first))
+        task.or_else(|| self.inbox(Band::Normal).take_some(&thief.queue))
     }
 }
 
@@ -246,15 +254,16 @@ mod tests {
     }
 
     #[test]
-    fn the_caller_says_which_kind_comes_first() {
+    fn single_tasks_and_a_batch_leave_an_inbox_together() {
         let (_, local) = Queues::new();
-        for batches_first in [true, false] {
-            let inbox = Inbox::new();
-            inbox.push_many(tasks(10));
-            inbox.push(Task::new(|| {}));
-            let first = inbox.take_some(&local.queue, batches_first);
-            assert_eq!(len(first), if batches_first { 10 } else { 1 });
+        let inbox = Inbox::new();
+        for task in tasks(3) {
+            inbox.push(task);
         }
+        inbox.push_many(tasks(10));
+        inbox.push_many(tasks(5));
+        assert_eq!((len(inbox.take_some(&local.queue)), local.queue.len()), (11, 2));
+        assert_eq!((len(inbox.take_some(&local.queue)), inbox.is_empty()), (5, true));
     }
 
     #[test]
@@ -265,13 +274,13 @@ mod tests {
             local.queue.push(task);
         }
         victim.inbox(Band::High).push(Task::new(|| {}));
-        assert!(victim.steal(&thief, [false, true], false).is_some());
+        assert!(victim.steal(&thief, [false, true]).is_some());
         assert_eq!((local.queue.len(), thief.queue.len()), (50, 49));
-        while victim.steal(&thief, [false, true], false).is_some() {}
+        while victim.steal(&thief, [false, true]).is_some() {}
         assert_eq!(victim.inbox(Band::High).len(), 1);
         assert!(!victim.has_stealable([false, true]) && !victim.is_empty());
         assert_eq!(victim.len_stealable([false, true]), 0);
-        assert!(victim.steal(&thief, [true, true], false).is_some());
+        assert!(victim.steal(&thief, [true, true]).is_some());
         assert!(victim.is_empty());
     }
 }

@@ -89,11 +89,22 @@ pub(crate) fn scope<'env, T>(
     });
     let scope = Scope { shared, state, scope: PhantomData, env: PhantomData };
     let result = catch_unwind(AssertUnwindSafe(|| body(&scope)));
+    let must_not_unwind = Abort;
     wait(shared, &scope.state);
+    std::mem::forget(must_not_unwind);
     let thrown = lock(&scope.state.panic).take();
     match (result, thrown) {
         (Err(payload), _) | (Ok(_), Some(payload)) => resume_unwind(payload),
         (Ok(value), None) => value,
+    }
+}
+
+/// Ends the process when it is dropped: tasks may still use what the stack frame below holds.
+struct Abort;
+
+impl Drop for Abort {
+    fn drop(&mut self) {
+        std::process::abort();
     }
 }
 

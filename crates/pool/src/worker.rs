@@ -84,8 +84,11 @@ pub(crate) fn run(shared: Arc<Shared>, index: usize, local: Local) -> Local {
     });
     context.shared.parking.register(index);
     CURRENT.set(Some(Rc::clone(&context)));
-    if let Some(hook) = &context.shared.options.on_start {
-        let _ = catch_unwind(AssertUnwindSafe(|| hook(index)));
+    if let Some(hook) = &context.shared.options.on_start
+        && let Err(payload) = catch_unwind(AssertUnwindSafe(|| hook(index)))
+    {
+        context.slot().counters.panics.add(1);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     }
     context.work();
     context.leave();
@@ -177,12 +180,8 @@ impl Context {
     fn next_received(&self) -> Option<Entry> {
         let own = self.slot().queues.inbox(Band::Normal);
         let shared = &self.shared.inbox[Band::Normal as usize];
-        let batches_first = self.tick.get().is_multiple_of(2);
-        let take = || {
-            own.take_some(&self.local.queue, batches_first)
-                .or_else(|| shared.take_some(&self.local.queue, batches_first))
-        };
-        let entry = take();
+        let entry =
+            own.take_some(&self.local.queue).or_else(|| shared.take_some(&self.local.queue));
         if entry.is_some() {
             self.slot().queues.publish(&self.local);
         }
@@ -309,14 +308,13 @@ impl Context {
             return None;
         }
         let stealable = self.shared.stealable;
-        let batches_first = self.tick.get().is_multiple_of(2);
         let before = self.local.queue.len() + self.local.stack.len();
         let entry = self.visit(|slot| {
             if !slot.queues.has_stealable(stealable) {
                 return None;
             }
             self.slot().counters.steal_attempts.add(1);
-            slot.queues.steal(&self.local, stealable, batches_first)
+            slot.queues.steal(&self.local, stealable)
         })?;
         let moved = (self.local.queue.len() + self.local.stack.len()).saturating_sub(before);
         let taken = match &entry {

@@ -5,7 +5,7 @@
 //! that could go better.
 
 use divvy_engine::Snapshot;
-use divvy_types::need::offers;
+use divvy_types::need::{offers, spoken};
 use divvy_types::overview::{Alert, Severity, Stranded, WorkerLoad};
 use divvy_types::view::{LimitView, LoadMetrics};
 use divvy_types::{Name, Timestamp, WaitReason, shell};
@@ -115,9 +115,9 @@ fn no_capable_worker(scene: &Scene) -> Alert {
                 WaitReason::MissingCapability { missing, nearest } => (
                     format!(
                         "{tasks}{others} cannot run: no worker has {}; nearest is `{nearest}`",
-                        missing.join(", ")
+                        spoken(missing)
                     ),
-                    format!("start a worker that has it: divvy work --caps {}", offers(missing)),
+                    format!("start a worker that has it: divvy work {}", offers(missing)),
                 ),
                 _ => (
                     format!("{tasks}{others} cannot run: no connected worker serves it"),

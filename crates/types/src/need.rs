@@ -2,8 +2,17 @@
 //!
 //! A capability is a name, with a value if it has one: `ffmpeg`, `gpu=2`, `region=eu`. A need is one of
 //! `ffmpeg` (there at all), `region=eu` (exactly that value) and `gpu>=2` (a number, at least so much).
+//!
+//! A program that a worker may run is a capability too, `exec.NAME`: a task of kind `exec` needs the one that its payload
+//! names.
 
-use crate::Name;
+use crate::limits::CAPABILITY_LEN_MAX;
+use crate::{Name, shell};
+
+/// The kind whose tasks name a program.
+pub const PROGRAM_KIND: &str = "exec";
+/// What the capabilities of programs begin with.
+const PROGRAM: &str = "exec.";
 
 /// What is asked of a capability.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,15 +99,48 @@ pub fn is_met(need: &str, capabilities: &[Name]) -> bool {
     })
 }
 
+/// The capability of a worker that may run this program; nothing if no program can have this name.
+pub fn of_program(name: &str) -> Option<Name> {
+    let strange = |c: char| c.is_whitespace() || c.is_control() || "<>=,".contains(c);
+    let fits = !name.is_empty() && PROGRAM.len() + name.chars().count() <= CAPABILITY_LEN_MAX;
+    (fits && !name.contains(strange)).then(|| format!("{PROGRAM}{name}").into())
+}
+
+/// The program that a capability or a need is about, if it is about one.
+pub fn program(need: &str) -> Option<&str> {
+    need.strip_prefix(PROGRAM)
+}
+
 /// The capability that a worker must have to meet a need, as it would be said: `gpu=2` for `gpu>=2`.
 pub fn offer(need: &str) -> String {
     need.replace(">=", "=").replace("==", "=").replace(' ', "")
 }
 
-/// The capabilities that would meet these needs, as an argument of `divvy work --caps`.
+/// The flags of a `divvy work` that meets these needs: `--caps gpu=2 --exec count=PROGRAM`.
 pub fn offers(needs: &[Name]) -> String {
-    let all = needs.iter().map(|need| offer(need)).collect::<Vec<_>>().join(",");
-    crate::shell::word(&all).into_owned()
+    let (programs, others): (Vec<&Name>, Vec<&Name>) =
+        needs.iter().partition(|need| program(need).is_some());
+    let others = others.into_iter().map(|need| offer(need)).collect::<Vec<_>>().join(",");
+    let mut flags = Vec::new();
+    if !others.is_empty() {
+        flags.push(format!("--caps {}", shell::word(&others)));
+    }
+    flags.extend(
+        programs
+            .into_iter()
+            .filter_map(|need| program(need))
+            .map(|name| format!("--exec {}", shell::word(&format!("{name}=PROGRAM")))),
+    );
+    flags.join(" ")
+}
+
+/// Needs as a person says them: `gpu>=2, the program count`.
+pub fn spoken(needs: &[Name]) -> String {
+    let word = |need: &Name| match program(need) {
+        Some(name) => format!("the program `{name}`"),
+        None => need.to_string(),
+    };
+    needs.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
 /// The number that a capability has as its value.
@@ -138,6 +180,17 @@ mod tests {
         }
         assert_eq!(number(&has, "gpu"), Some(2.0));
         assert_eq!(number(&has, "region"), None);
+    }
+
+    #[test]
+    fn programs_are_capabilities_that_read_well() {
+        assert_eq!(of_program("text.count").as_deref(), Some("exec.text.count"));
+        for name in ["", "a b", "a=b", "a>b", &"x".repeat(CAPABILITY_LEN_MAX)] {
+            assert_eq!(of_program(name), None, "{name}");
+        }
+        let needs: Vec<Name> = ["gpu>=2", "exec.text.count"].map(Name::from).into();
+        assert_eq!(offers(&needs), "--caps gpu=2 --exec text.count=PROGRAM");
+        assert_eq!(spoken(&needs), "gpu>=2, the program `text.count`");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Name, TaskId, Timestamp, shell};
+use crate::{Name, TaskId, Timestamp, need, shell};
 
 /// What a task that is not running waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -219,7 +219,7 @@ impl WaitReason {
                 "no connected worker (of {workers}) serves kind `{kind}` in queue `{queue}`"
             ),
             Self::MissingCapability { missing, nearest } => {
-                format!("no worker has {}; nearest is `{nearest}`", missing.join(", "))
+                format!("no worker has {}; nearest is `{nearest}`", need::spoken(missing))
             }
             Self::WorkersBusy { position, workers } => {
                 let place = match position {

@@ -25,7 +25,9 @@ Examples:
 pub(crate) const STORE_EXAMPLES: &str = "\
 Examples:
   divvy store check --data divvy-data
-  divvy store backup backup-monday     also while a server runs
+  divvy store backup monday                  also while a server runs
+  divvy store backup tuesday --since monday  only objects that are new
+  divvy store restore tuesday --data divvy-data
   divvy store compact";
 pub(crate) const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
@@ -79,13 +81,31 @@ pub(crate) enum Config {
 pub(crate) enum Store {
     /// Check every file and record; reads only
     #[command(after_help = STORE_EXAMPLES)]
-    Check(DataFolder),
+    Check {
+        /// Also read every object and compare it with its name
+        #[arg(long)]
+        deep: bool,
+        #[command(flatten)]
+        folder: DataFolder,
+    },
     /// Copy the data to another folder, also while a server runs
     #[command(after_help = STORE_EXAMPLES)]
     Backup {
         /// The new folder
         #[arg(value_name = "TARGET")]
         target: PathBuf,
+        /// An earlier backup, whose objects are not copied again
+        #[arg(long, value_name = "EARLIER")]
+        since: Option<PathBuf>,
+        #[command(flatten)]
+        folder: DataFolder,
+    },
+    /// Make a data folder from a backup
+    #[command(after_help = STORE_EXAMPLES)]
+    Restore {
+        /// The backup
+        #[arg(value_name = "BACKUP")]
+        backup: PathBuf,
         #[command(flatten)]
         folder: DataFolder,
     },

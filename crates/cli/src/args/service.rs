@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::values::{Addresses, Names, Prefetch, Program, SlotCounts, Span, Workers};
+use crate::values::{
+    Addresses, Names, Prefetch, Program, ProgramLimits, SlotCounts, Span, Workers,
+};
 
 pub(crate) const UP_EXAMPLES: &str = "\
 Examples:
@@ -119,6 +121,13 @@ pub(crate) struct WorkerFlags {
     /// Let tasks of this kind run this program; may be repeated
     #[arg(long, value_name = "KIND=PROGRAM")]
     pub(crate) exec: Vec<Program>,
+    /// Programs of --exec to which tasks of kind exec may give arguments
+    #[arg(long, value_name = "a,b", env = "DIVVY_EXEC_ARGS", hide_env_values = true)]
+    pub(crate) exec_args: Option<Names>,
+    /// What programs may use: files, processes, memory, each a number or none
+    /// [default: files=4096,processes=16384,memory=none]
+    #[arg(long, value_name = "NAME=N,…", env = "DIVVY_EXEC_LIMITS", hide_env_values = true)]
+    pub(crate) exec_limits: Option<ProgramLimits>,
     /// Let http tasks call private addresses
     #[arg(long)]
     pub(crate) allow_private: bool,

@@ -209,7 +209,7 @@ fn next_step(task: &TaskExplanation) -> Option<String> {
             Some(format!("start a worker that serves it: divvy work --exec {program}"))
         }
         (_, Some(WaitReason::MissingCapability { missing, .. })) => {
-            Some(format!("start a worker that has it: divvy work --caps {}", offers(missing)))
+            Some(format!("start a worker that has it: divvy work {}", offers(missing)))
         }
         (_, Some(WaitReason::QueuePaused { queue })) => {
             Some(format!("divvy queue resume {}", shell::word(queue)))

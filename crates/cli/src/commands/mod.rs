@@ -46,7 +46,7 @@ use crate::exit::Code;
 use crate::logging::LogFormat;
 use crate::output::Output;
 use crate::workloads::Workloads;
-use crate::{bench, logging, sample};
+use crate::{bench, logging, sample, secrets};
 pub(crate) use task::waits;
 
 /// What a command works with.
@@ -114,6 +114,7 @@ pub(crate) fn run(line: Line, workloads: &Workloads) -> Result<Code> {
         warn(&format!("{wrong}; this command does not need that, and goes on"), &output);
     }
     logging::start(is_service(&verb), global.verbose, global.log_format);
+    secrets::hide();
     let workloads = workloads.clone();
     let target = match &verb {
         // Our own commands ask for it when they need it.

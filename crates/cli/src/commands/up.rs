@@ -38,7 +38,7 @@ pub(super) async fn run(args: Up, matches: &ArgMatches, context: Context) -> Res
     let plan = Plan::new(&args.server, &context.settings)?;
     // What every worker would stumble over is better told before anything is started.
     let mut choice = Choice::new(&args.worker, &context.settings);
-    choice.registry()?;
+    choice.check()?;
     let prepared = prepare(&args, matches, &plan, &context).await?;
     let service = Service::start(&plan, &context).await?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -259,6 +259,10 @@ fn worker_plan(
     for program in &programs {
         arguments.extend(["--exec".to_owned(), program.to_text()]);
     }
+    if !choice.program_args.is_empty() {
+        arguments.extend(["--exec-args".to_owned(), choice.program_args.join(",")]);
+    }
+    arguments.extend(["--exec-limits".to_owned(), choice.program_limits.to_string()]);
     if choice.allow_private {
         arguments.push("--allow-private".to_owned());
     }

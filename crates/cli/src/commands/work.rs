@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::ArgMatches;
 use divvy_types::Name;
-use divvy_worker::builtin::{Builtins, ExecProgram, register};
+use divvy_worker::builtin::{Builtins, ExecProgram, Keeper, register};
 use divvy_worker::{Options, Registry, Shutdown, Slots, Worker};
 use divvy_workload::WorkerContext;
 use serde_json::json;
@@ -15,8 +15,9 @@ use serde_json::json;
 use super::Context;
 use crate::args::service::{Work, WorkerFlags};
 use crate::config::Settings;
+use crate::entry::KEEPER;
 use crate::exit::{Code, Failure};
-use crate::values::{Prefetch, Program, SlotCounts};
+use crate::values::{Prefetch, Program, ProgramLimits, SlotCounts};
 
 /// Works until a signal, or until the server or the parent ends it.
 pub(super) async fn run(args: Work, matches: &ArgMatches, context: &Context) -> Result<Code> {
@@ -31,7 +32,13 @@ pub(super) async fn run(args: Work, matches: &ArgMatches, context: &Context) -> 
     options.slots = slots(choice.slots);
     options.prefetch = choice.prefetch.map(|prefetch| prefetch.0);
     options.drain_timeout = choice.drain_timeout;
-    let mut registry = choice.registry()?;
+    let builtins = choice.builtins()?;
+    options.capabilities.extend(builtins.capabilities());
+    let mut registry = registry(&builtins)?;
+    if !builtins.programs.is_empty() {
+        // Programs run as the same user: this keeps the memory of the worker, which holds the token, from them.
+        let _ = nix::sys::prctl::set_dumpable(false);
+    }
     if args.stop_with_stdin {
         stop_with_stdin(shutdown.clone());
     }
@@ -73,23 +80,51 @@ pub(super) struct Choice {
     pub(super) slots: SlotCounts,
     pub(super) prefetch: Option<Prefetch>,
     pub(super) programs: Vec<Program>,
+    pub(super) program_args: Vec<Name>,
+    pub(super) program_limits: ProgramLimits,
     pub(super) allow_private: bool,
     pub(super) allow_addresses: Vec<IpAddr>,
     pub(super) drain_timeout: Duration,
 }
 
 impl Choice {
-    /// The kinds that such a worker serves. A program that cannot be run is told here.
-    pub(super) fn registry(&self) -> Result<Registry> {
-        let mut registry = Registry::new();
-        let programs = self.programs.iter().map(exec_program).collect();
-        let builtins = Builtins {
+    /// The built-in kinds of such a worker, checked. A program that cannot be run is told here.
+    pub(super) fn check(&self) -> Result<()> {
+        registry(&self.builtins()?).map(drop)
+    }
+
+    fn builtins(&self) -> Result<Builtins> {
+        for name in &self.program_args {
+            if !self.programs.iter().any(|program| program.name == *name) {
+                let problem = format!("exec-args names `{name}`, which is no program of --exec");
+                return Err(Failure::usage(problem)
+                    .cure(format!("add --exec {name}=PROGRAM"))
+                    .into());
+            }
+        }
+        let programs = self.programs.iter().map(|program| self.exec_program(program)).collect();
+        let keeper = Keeper {
+            // The file behind this process, even if another one has taken its name since.
+            program: "/proc/self/exe".into(),
+            args: vec![KEEPER.into()],
+            limits: self.program_limits.0,
+        };
+        Ok(Builtins {
             programs,
+            keeper: Some(keeper),
             allow_private: self.allow_private,
             allow_addresses: self.allow_addresses.clone(),
-        };
-        register(&mut registry, &builtins).map_err(failure)?;
-        Ok(registry)
+        })
+    }
+
+    fn exec_program(&self, program: &Program) -> ExecProgram {
+        let (first, rest) = program.words.split_first().expect("a program has at least one word");
+        ExecProgram {
+            name: program.name.clone(),
+            program: first.clone(),
+            args: rest.to_vec(),
+            more_args: self.program_args.contains(&program.name),
+        }
     }
 
     /// Flags over settings.
@@ -105,6 +140,8 @@ impl Choice {
             slots: flags.slots.unwrap_or(settings.slots.value),
             prefetch: flags.prefetch.or(settings.prefetch.value),
             programs,
+            program_args: names(&flags.exec_args, &settings.exec_args.value),
+            program_limits: flags.exec_limits.unwrap_or(settings.exec_limits.value),
             allow_private: flags.allow_private || settings.allow_private.value,
             allow_addresses: match &flags.allow_address {
                 Some(addresses) => addresses.0.clone(),
@@ -125,9 +162,11 @@ fn slots(counts: SlotCounts) -> Slots {
     }
 }
 
-fn exec_program(program: &Program) -> ExecProgram {
-    let (first, rest) = program.words.split_first().expect("a program has at least one word");
-    ExecProgram { name: program.name.clone(), program: first.clone(), args: rest.to_vec() }
+/// The kinds that a worker with these serves.
+fn registry(builtins: &Builtins) -> Result<Registry> {
+    let mut registry = Registry::new();
+    register(&mut registry, builtins).map_err(failure)?;
+    Ok(registry)
 }
 
 fn default_name() -> Name {

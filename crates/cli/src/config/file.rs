@@ -15,7 +15,9 @@ use serde::Deserialize;
 
 use crate::exit::Failure;
 use crate::output::Color;
-use crate::values::{Addresses, Names, Prefetch, Programs, SlotCounts, Span, Workers};
+use crate::values::{
+    Addresses, Names, Prefetch, ProgramLimits, Programs, SlotCounts, Span, Workers,
+};
 use crate::workloads::Workloads;
 use crate::yaml;
 
@@ -106,6 +108,10 @@ pub(crate) struct Work {
     pub(crate) prefetch: Option<Prefetch>,
     /// Programs that may be run, by kind; a relative path is relative to this file. Default none.
     pub(crate) exec: Option<Programs>,
+    /// Programs to which tasks of kind `exec` may give arguments. Default none.
+    pub(crate) exec_args: Option<Names>,
+    /// What programs may use. Default `files=4096,processes=16384,memory=none`.
+    pub(crate) exec_limits: Option<ProgramLimits>,
     /// Whether `http` tasks may call private addresses. Default false.
     pub(crate) allow_private: Option<bool>,
     /// Addresses that `http` tasks may call whatever they are, link-local ones too. Default none.

@@ -17,7 +17,9 @@ use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::output::Color;
-use crate::values::{Addresses, Names, Prefetch, Programs, SlotCounts, Span, Workers};
+use crate::values::{
+    Addresses, Names, Prefetch, ProgramLimits, Programs, SlotCounts, Span, Workers,
+};
 use crate::workloads::Workloads;
 use file::ConfigFile;
 
@@ -63,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) slots: Setting<SlotCounts>,
     pub(crate) prefetch: Setting<Option<Prefetch>>,
     pub(crate) exec: Setting<Programs>,
+    pub(crate) exec_args: Setting<Names>,
+    pub(crate) exec_limits: Setting<ProgramLimits>,
     pub(crate) allow_private: Setting<bool>,
     pub(crate) allow_address: Setting<Addresses>,
     pub(crate) drain_timeout: Setting<Span>,
@@ -171,6 +175,12 @@ impl Settings {
             slots: from.pick("DIVVY_SLOTS", work.slots, SlotCounts::default())?,
             prefetch: from.pick_option("DIVVY_PREFETCH", work.prefetch)?,
             exec: from.pick("DIVVY_EXEC", work.exec, Programs::default())?,
+            exec_args: from.pick("DIVVY_EXEC_ARGS", work.exec_args, Names::default())?,
+            exec_limits: from.pick(
+                "DIVVY_EXEC_LIMITS",
+                work.exec_limits,
+                ProgramLimits::default(),
+            )?,
             allow_private: from.pick("DIVVY_ALLOW_PRIVATE", work.allow_private, false)?,
             allow_address: from.pick(
                 "DIVVY_ALLOW_ADDRESS",
@@ -253,6 +263,8 @@ impl Settings {
             Row::new("work.slots", &self.slots, SlotCounts::to_string),
             Row::new("work.prefetch", &self.prefetch, ahead),
             Row::new("work.exec", &self.exec, Programs::to_string),
+            Row::new("work.exec_args", &self.exec_args, Names::to_string),
+            Row::new("work.exec_limits", &self.exec_limits, ProgramLimits::to_string),
             Row::new("work.allow_private", &self.allow_private, bool::to_string),
             Row::new("work.allow_address", &self.allow_address, Addresses::to_string),
             Row::new("work.drain_timeout", &self.drain_timeout, Span::to_string),

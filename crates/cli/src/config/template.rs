@@ -63,6 +63,10 @@ const BEGINNING: &str = "\
 # Programs that tasks may run, by kind, without a shell.
 #  exec:
 #    example.echo: cat
+# Programs to which tasks of kind exec may give arguments.
+#  exec_args: []
+# What programs may use; none lifts a limit.
+#  exec_limits: files=4096,processes=16384,memory=none
 # Whether http tasks may call private addresses.
 #  allow_private: false
 # Addresses that http tasks may call whatever they are, link-local ones and

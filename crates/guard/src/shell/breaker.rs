@@ -55,7 +55,8 @@ impl Circuit {
 }
 
 impl Circuit<SystemClock> {
-    /// On the system's clock, for programs without a runtime.
+    /// On the system's clock, for programs without a runtime. Without one nothing can cut a probe off; one that takes too
+    /// long has failed, whatever it returns.
     pub fn without_runtime(breaker: impl Into<Arc<Breaker>>) -> Self {
         Self::with_clock(breaker, SystemClock::default())
     }
@@ -154,7 +155,8 @@ impl<B: Deref<Target = Breaker>, C: Clock> Running<B, C> {
     }
 
     pub(super) fn time_limit(&self) -> Option<Duration> {
-        self.permit.as_ref().and_then(Permit::time_limit)
+        let limit = self.permit.as_ref().and_then(Permit::time_limit);
+        limit.filter(|_| self.clock.has_timer())
     }
 
     pub(super) fn end(mut self, outcome: Outcome) {

@@ -75,7 +75,8 @@ impl Hedger {
         F: Future<Output = Result<T, E>>,
     {
         let clock = RuntimeClock::default();
-        let mut call = self.hedging.begin(&self.tracker, clock.now());
+        let began = clock.now();
+        let mut call = self.hedging.begin(&self.tracker, began);
         let mut first_failed = false;
         let mut attempts = FuturesUnordered::new();
         let number = |attempt: u32, answer: F| async move { (attempt, answer.await) };
@@ -104,7 +105,7 @@ impl Hedger {
             match answer {
                 Ok(value) => {
                     if !first_failed {
-                        self.tracker.record(clock.now());
+                        self.tracker.record(clock.now().saturating_sub(began));
                     }
                     call.won(attempt);
                     return Ok(value);

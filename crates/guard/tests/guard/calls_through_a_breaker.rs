@@ -2,9 +2,11 @@
 #![cfg(feature = "async")]
 
 use std::cell::Cell;
+use std::future::Future as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use divvy_guard::breaker::{Breaker, Outcome, Settings, State};
@@ -59,6 +61,20 @@ fn the_system_clock_needs_no_runtime() {
     let circuit = Circuit::without_runtime(breaker());
     assert_eq!(circuit.call(|| Ok::<_, &str>(5)), Ok(5));
     assert_eq!(circuit.breaker().metrics(circuit.now()).successes, 1);
+}
+
+#[test]
+fn a_probe_without_a_runtime_needs_no_timer() {
+    let circuit = Circuit::without_runtime(breaker());
+    // The clock of the process is well past the open time of a breaker that opened when it began.
+    for _ in 0..3 {
+        circuit.breaker().admit(Duration::ZERO).expect("closed").failure(Duration::ZERO);
+    }
+    assert_eq!(circuit.breaker().state(), State::Open);
+    let mut probe = std::pin::pin!(circuit.call_async(async { Ok::<_, &str>(5) }));
+    let ended = probe.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(ended, Poll::Ready(Ok(5)));
+    assert_eq!(circuit.breaker().state(), State::Closed);
 }
 
 #[test]

@@ -37,6 +37,19 @@ async fn the_burst_goes_at_once_and_the_rest_at_the_rate() {
     assert!(pacer.check().is_err());
 }
 
+#[tokio::test]
+async fn pacers_of_one_limiter_agree_about_the_time_whenever_they_were_made() {
+    let first = pacer(1);
+    let begun = Instant::now();
+    while begun.elapsed() < ms(5) {
+        std::hint::spin_loop();
+    }
+    let earlier = first.now();
+    let second = Pacer::new(std::sync::Arc::clone(first.limiter()));
+    let later = second.now();
+    assert!(earlier <= later && later <= first.now(), "{earlier:?}, {later:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn callers_go_in_the_order_in_which_they_came() {
     let pacer = pacer(1);

@@ -9,6 +9,7 @@
 //!
 //! Does not decide which tier is right for a piece of work: the caller knows.
 
+mod keeper;
 mod process;
 
 use std::fmt;
@@ -18,8 +19,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+pub use keeper::{KeepError, Keeper, Limits, keep};
 pub use process::{
-    ARGS_MAX, ENVIRONMENT_KEPT, Output, ProcessError, Program, STDERR_BYTES_MAX, STDOUT_BYTES_MAX,
+    ARGS_MAX, ENVIRONMENT_KEPT, Output, PIPES_MAX, Pipe, ProcessError, Program, STDERR_BYTES_MAX,
+    STDOUT_BYTES_MAX,
 };
 use tokio::runtime::Handle as Runtime;
 use tokio::sync::Semaphore;

@@ -3,7 +3,9 @@
 //! - A program runs without a shell, in a process group of its own, with a clean environment: [`ENVIRONMENT_KEPT`] and
 //!   what the caller adds.
 //! - When the program ends, whatever it left behind in its group is killed; the same happens to all of the group when
-//!   the caller gives up waiting. So nothing outlives its task.
+//!   the caller gives up waiting.
+//! - With a [`Keeper`] nothing outlives its task, whatever group it went to and however this process ends. Without one, a
+//!   process that left the group lives on; it is not waited for: what it holds open is read for [`PIPES_MAX`] more.
 //! - A program that is asked to stop gets SIGTERM, and may take its time: who gives up waiting kills it.
 //! - What is read from it is bounded: too much stdout is an error, of stderr the end is kept.
 //!
@@ -13,16 +15,21 @@
 use std::ffi::OsString;
 use std::future::Future;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, ReadBuf};
+use tokio::process::{Child, ChildStderr, ChildStdin, Command};
 use tokio::runtime::Handle as Runtime;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
+
+use super::keeper::{self, Keeper};
 
 /// What of the caller's environment a program gets.
 pub const ENVIRONMENT_KEPT: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
@@ -32,6 +39,8 @@ pub const ARGS_MAX: usize = 256;
 pub const STDOUT_BYTES_MAX: usize = 1 << 20;
 /// How many bytes of the end of stderr are kept.
 pub const STDERR_BYTES_MAX: usize = 64 << 10;
+/// How long what a program wrote is still read after its end.
+pub const PIPES_MAX: Duration = Duration::from_secs(1);
 
 /// A program to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +57,8 @@ pub struct Program {
     pub input: Vec<u8>,
     /// The most bytes that it may write to stdout.
     pub stdout_bytes_max: usize,
+    /// Who looks after it; nobody if nothing is said.
+    pub keeper: Option<Keeper>,
 }
 
 impl Program {
@@ -60,6 +71,7 @@ impl Program {
             folder: None,
             input: Vec::new(),
             stdout_bytes_max: STDOUT_BYTES_MAX,
+            keeper: None,
         }
     }
 
@@ -81,7 +93,7 @@ impl Program {
         self
     }
 
-    /// Starts the program on `runtime`, which must have its I/O enabled, and waits for its end.
+    /// Starts the program on `runtime`, which must have its I/O and time enabled, and waits for its end.
     ///
     /// When `stop` is ready the program and all that it started get SIGTERM. If this future is dropped, they are
     /// killed. What `log` makes of stderr becomes part of the output; it has to read on to the end.
@@ -89,7 +101,7 @@ impl Program {
         self,
         runtime: &Runtime,
         stop: impl Future<Output = ()>,
-        log: impl FnOnce(ChildStderr) -> L,
+        log: impl FnOnce(Pipe<ChildStderr>) -> L,
     ) -> Result<Output<L::Output>, ProcessError> {
         let name = || self.program.to_string_lossy().into_owned();
         let started = self.start(runtime);
@@ -97,22 +109,35 @@ impl Program {
             started.map_err(|source| ProcessError::Start { program: name(), source })?;
         let leader = child.id().and_then(|id| i32::try_from(id).ok());
         let leader = leader.expect("a child that was not waited for has an id");
-        let group = Group { id: Pid::from_raw(leader), ended: AtomicBool::new(false) };
+        let group = Group {
+            id: Pid::from_raw(leader),
+            kept: self.keeper.is_some(),
+            ended: AtomicBool::new(false),
+        };
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             unreachable!("all three were asked to be pipes")
         };
+        let (ended, end) = watch::channel(());
+        let late = || late(end.clone(), runtime.clone());
         let waiting = async {
             let status = wait_or_stop(&mut child, &group, stop).await;
             // Whatever the program left behind would hold the pipes open.
             group.end();
+            drop(ended);
             status
+        };
+        let feeding = async {
+            tokio::select! {
+                () = feed(stdin, &self.input) => {}
+                () = late() => {}
+            }
         };
         let (status, (), stdout, stderr) = tokio::join!(
             waiting,
-            feed(stdin, &self.input),
-            read(stdout, self.stdout_bytes_max, &group),
-            log(stderr)
+            feeding,
+            read(Pipe::new(stdout, late()), self.stdout_bytes_max, &group),
+            log(Pipe::new(stderr, late()))
         );
         match (status, stdout) {
             (Ok(status), Ok(Some(stdout))) => Ok(Output { status, stdout, stderr }),
@@ -129,7 +154,14 @@ impl Program {
     fn start(&self, runtime: &Runtime) -> Result<Child, std::io::Error> {
         // The pipes are watched by this runtime, whoever polls.
         let _on_runtime = runtime.enter();
-        let mut command = Command::new(&self.program);
+        let mut command = match &self.keeper {
+            None => Command::new(&self.program),
+            Some(keeper) => {
+                let mut command = Command::new(&keeper.program);
+                command.args(keeper.arguments(&self.program));
+                command
+            }
+        };
         command.args(&self.args).env_clear().process_group(0);
         let kept = ENVIRONMENT_KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
         command.envs(kept);
@@ -214,7 +246,7 @@ async fn wait_or_stop(
 ) -> Result<ExitStatus, std::io::Error> {
     tokio::select! {
         status = child.wait() => return status,
-        () = stop => group.signal(Signal::SIGTERM),
+        () = stop => group.ask_to_stop(),
     }
     child.wait().await
 }
@@ -227,21 +259,21 @@ async fn feed(mut stdin: ChildStdin, input: &[u8]) {
 
 /// All of stdout; nothing if it is too much.
 async fn read(
-    stdout: ChildStdout,
+    stdout: impl AsyncRead + Unpin,
     bytes_max: usize,
     group: &Group,
 ) -> Result<Option<Vec<u8>>, std::io::Error> {
     let mut bytes = Vec::new();
     stdout.take((bytes_max as u64).saturating_add(1)).read_to_end(&mut bytes).await?;
     if bytes.len() > bytes_max {
-        group.signal(Signal::SIGKILL);
+        group.kill();
         return Ok(None);
     }
     Ok(Some(bytes))
 }
 
 /// The end of stderr.
-async fn keep_end(mut stderr: ChildStderr) -> Vec<u8> {
+async fn keep_end(mut stderr: Pipe<ChildStderr>) -> Vec<u8> {
     let mut bytes = Vec::new();
     loop {
         match stderr.read_buf(&mut bytes).await {
@@ -259,29 +291,85 @@ fn cut(bytes: &mut Vec<u8>) {
     bytes.drain(..bytes.len().saturating_sub(STDERR_BYTES_MAX));
 }
 
-/// A process group that does not outlive this value.
+/// What a program writes. Ends soon after the program, even if another process holds the other end.
+pub struct Pipe<R> {
+    from: R,
+    late: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+}
+
+impl<R> Pipe<R> {
+    fn new(from: R, late: impl Future<Output = ()> + Send + Sync + 'static) -> Self {
+        Self { from, late: Box::pin(late) }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for Pipe<R> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &mut ReadBuf<'_>,
+    ) -> Poll<Result<(), std::io::Error>> {
+        let this = self.get_mut();
+        match Pin::new(&mut this.from).poll_read(context, bytes) {
+            // Nothing read is the end.
+            Poll::Pending => this.late.as_mut().poll(context).map(Ok),
+            ready => ready,
+        }
+    }
+}
+
+impl<R> std::fmt::Debug for Pipe<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pipe").finish_non_exhaustive()
+    }
+}
+
+/// Waits until the program has ended and what it wrote could have been read.
+async fn late(mut end: watch::Receiver<()>, runtime: Runtime) {
+    while end.changed().await.is_ok() {}
+    let wait = {
+        let _on_runtime = runtime.enter();
+        tokio::time::sleep(PIPES_MAX)
+    };
+    wait.await;
+}
+
+/// A process group, or a keeper and all that is in its care, that does not outlive this value.
 struct Group {
     id: Pid,
+    kept: bool,
     /// Set once the group was killed after its leader had ended: from then on the id may become another's.
     ended: AtomicBool,
 }
 
 impl Group {
+    fn ask_to_stop(&self) {
+        self.signal(Signal::SIGTERM);
+    }
+
+    fn kill(&self) {
+        self.signal(if self.kept { keeper::END } else { Signal::SIGKILL });
+    }
+
     fn signal(&self, signal: Signal) {
         if !self.ended.load(Ordering::Relaxed) {
-            // The group may be gone already, which is what is wanted.
-            let _ = killpg(self.id, signal);
+            // It may be gone already, which is what is wanted.
+            let _ = if self.kept { kill(self.id, signal) } else { killpg(self.id, signal) };
         }
     }
 
+    /// The leader has ended. A keeper has left nothing behind, and its id may be another's by now.
     fn end(&self) {
-        self.signal(Signal::SIGKILL);
+        if !self.kept {
+            self.kill();
+        }
         self.ended.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
+        self.ended.store(true, Ordering::Relaxed);
     }
 }

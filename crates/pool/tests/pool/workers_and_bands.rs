@@ -27,6 +27,29 @@ fn on(worker: usize) -> Route {
 }
 
 #[test]
+fn a_batch_does_not_overtake_what_was_submitted_before_it() {
+    for placement in [Placement::Shared, Placement::RoundRobin] {
+        let pool = Pool::new(Options { placement, ..Options::with_workers(1) }).unwrap();
+        // The rounds meet the worker at different places of its turns.
+        for _ in 0..8 {
+            let (started, release) = block(&pool, Route::default());
+            started.recv().unwrap();
+            let (ran, order) = mpsc::channel();
+            for number in 0..3 {
+                let ran = ran.clone();
+                pool.submit(move || ran.send(number).unwrap());
+            }
+            pool.submit_many((3..50).map(|number| {
+                let ran = ran.clone();
+                move || ran.send(number).unwrap()
+            }));
+            drop((release, ran));
+            assert_eq!(order.iter().collect::<Vec<_>>(), (0..50).collect::<Vec<_>>());
+        }
+    }
+}
+
+#[test]
 fn the_protected_band_runs_where_it_was_placed_even_if_others_are_idle() {
     let pool = Pool::new(Options::with_workers(4)).unwrap();
     let (started, release) = block(&pool, on(1));
@@ -202,6 +225,7 @@ fn names_hooks_and_stack_sizes_are_as_set() {
         stack_bytes: Some(16 << 20),
         on_start: Some(Arc::new(move |index| {
             count.fetch_add(index + 1, Ordering::Relaxed);
+            assert_ne!(index, 2, "a panic in a hook is contained and counted");
         })),
         ..Options::with_workers(3)
     })
@@ -214,7 +238,7 @@ fn names_hooks_and_stack_sizes_are_as_set() {
     assert_eq!(pool.run(|| deep(10_000)).join().unwrap(), 10_000);
     let name = pool.run(|| thread::current().name().unwrap().to_owned()).join().unwrap();
     assert!(name.starts_with("cook-"), "{name}");
-    pool.shutdown(Shutdown::Drain);
+    assert_eq!(pool.shutdown(Shutdown::Drain).stats.total().panics, 1);
     assert_eq!(hooks.load(Ordering::Relaxed), 1 + 2 + 3);
 }
 

@@ -20,6 +20,10 @@ use crate::Error;
 /// Pages that are copied between two calls of `progress`.
 const STEP_PAGES: i32 = 256;
 
+/// How much later the copy of a store counts its starts than the original. Tokens of attempts are made of that number: a
+/// server on the copy must not give out those that the original gave out after the copy was made.
+const EPOCHS_BETWEEN: u32 = 4_096;
+
 /// What a compaction came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CompactReport {
@@ -60,6 +64,7 @@ pub fn backup(dir: &Path, target: &Path, progress: &mut dyn FnMut(u64, u64)) -> 
     }
     let mut done = 0;
     copy_file(&hot, &copy, &mut done, total, progress)?;
+    raise_epoch(&copy)?;
     for (_, copied, conn) in &days {
         copy_file(conn, copied, &mut done, total, progress)?;
         history::remove_shadowed(copied, &copy)?;
@@ -69,6 +74,17 @@ pub fn backup(dir: &Path, target: &Path, progress: &mut dyn FnMut(u64, u64)) -> 
         synced.map_err(|error| io_error(folder, "sync the folder", &error))?;
     }
     Ok(())
+}
+
+fn raise_epoch(copy: &Path) -> Result<(), Error> {
+    let work = || -> Outcome<()> {
+        let conn = Connection::open(copy)?;
+        conn.pragma_update(None, "synchronous", "FULL")?;
+        let raise = "UPDATE meta SET value = value + ?1 WHERE name = 'epoch'";
+        conn.execute(raise, [EPOCHS_BETWEEN])?;
+        Ok(())
+    };
+    work().map_err(|failure| failure.at(copy))
 }
 
 /// Gives unused room back to the disk. No server may run.

@@ -9,17 +9,18 @@
 //! - Exit 0 finishes the task; 75 (`EX_TEMPFAIL`) and others ask for a retry; 65 (`EX_DATAERR`) is dead; a signal is a crash.
 //! - A line `divvy:progress 3/10 what it does` on stderr sets the progress instead of going to the log.
 //! - When the attempt shall stop the group gets SIGTERM; when the attempt ends, however it ends, the rest of the group gets
-//!   SIGKILL. Programs that leave processes behind lose them.
+//!   SIGKILL. Programs that leave processes behind lose them; with a [`super::Keeper`], wherever these went.
 //!
-//! Which programs may run is decided by [`super::exec_program`] at start; a task can only name one of them.
+//! Which programs may run is decided by [`super::exec_program`] at start; a task can only name one of them, and add
+//! arguments only where that is allowed. A task that came to a worker without its program waits for another one.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use divvy_pool::tiers::{ARGS_MAX, Output, ProcessError, Program};
+use divvy_pool::tiers::{ARGS_MAX, Output, Pipe, ProcessError, Program};
 use divvy_types::limits::RESULT_BYTES_MAX;
-use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict, Payload};
+use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict, Payload, need};
 use nix::sys::signal::Signal;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -39,6 +40,10 @@ const LINE_BYTES_MAX: u64 = 8 << 10;
 const PROGRESS_MARK: &str = "divvy:progress ";
 const EX_DATAERR: i32 = 65;
 const EX_TEMPFAIL: i32 = 75;
+
+/// After how long a task is tried elsewhere whose program is not here. The server sends it where its program is, so this
+/// happens only to tasks that are older than this rule, or that may fall back to another worker.
+const ELSEWHERE_MS: u64 = 5_000;
 
 /// Kind `exec`: `{"program": name, "args": […], "input": any JSON}` runs a program of the allow-list.
 #[derive(Clone, Debug)]
@@ -67,20 +72,34 @@ impl Exec {
         Self { programs: programs.into() }
     }
 
-    fn read(&self, attempt: &Attempt) -> Result<(ResolvedProgram, Vec<u8>), String> {
-        let payload = attempt.task.payload.parse::<ExecPayload<'_>>().map_err(|e| e.to_string())?;
+    fn read(&self, attempt: &Attempt) -> Result<(ResolvedProgram, Vec<u8>), AttemptOutcome> {
+        let bad = |problem: String| bad_payload("exec", problem);
+        let payload =
+            attempt.task.payload.parse::<ExecPayload<'_>>().map_err(|e| bad(e.to_string()))?;
         let found = self.programs.iter().find(|program| program.name == payload.program);
         let mut program = found.cloned().ok_or_else(|| {
             let names: Vec<&str> =
                 self.programs.iter().map(|program| program.name.as_str()).collect();
-            format!(
+            let problem = format!(
                 "program `{}` is not on this worker's list ({})",
                 payload.program,
                 names.join(", ")
-            )
+            );
+            match need::of_program(&payload.program) {
+                Some(_) => {
+                    failed(ErrorClass::Failed, FailureVerdict::SnoozeMs(ELSEWHERE_MS), problem)
+                }
+                None => bad(problem),
+            }
         })?;
         if payload.args.len() > ARGS_MAX {
-            return Err(format!("args lists {}, at most {ARGS_MAX}", payload.args.len()));
+            return Err(bad(format!("args lists {}, at most {ARGS_MAX}", payload.args.len())));
+        }
+        if !payload.args.is_empty() && !program.more_args {
+            return Err(bad(format!(
+                "args are given, but program `{0}` takes none from tasks; its worker can allow them: divvy work --exec-args {0}",
+                program.name
+            )));
         }
         program.args.extend(payload.args);
         let input = payload.input.map_or("null", RawValue::get);
@@ -92,7 +111,7 @@ impl Handler for Exec {
     fn run(&self, attempt: Attempt) -> BoxFuture<'static, AttemptOutcome> {
         match self.read(&attempt) {
             Ok((program, input)) => Box::pin(run_program(program, input, attempt)),
-            Err(problem) => Box::pin(std::future::ready(bad_payload("exec", problem))),
+            Err(outcome) => Box::pin(std::future::ready(outcome)),
         }
     }
 }
@@ -161,6 +180,7 @@ fn command(
         command = command.variable("DIVVY_RUN_AT", run_at.to_string());
     }
     command.stdout_bytes_max = RESULT_BYTES_MAX;
+    command.keeper = program.keeper;
     if let Some(file) = upstream {
         command = command.variable("DIVVY_UPSTREAM", file);
     }
@@ -188,7 +208,7 @@ async fn write_upstream(attempt: &Attempt) -> Result<Option<tempfile::TempPath>,
 }
 
 /// Passes stderr on, line by line, and returns the last line that was not empty.
-async fn read_log(stderr: ChildStderr, progress: ProgressReporter) -> String {
+async fn read_log(stderr: Pipe<ChildStderr>, progress: ProgressReporter) -> String {
     let mut stderr = BufReader::new(stderr);
     let mut last = String::new();
     let mut line = Vec::new();

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use divvy_pool::tiers::Keeper;
 use divvy_types::Name;
 use nix::unistd::{AccessFlags, access};
 
@@ -17,8 +18,10 @@ pub struct ExecProgram {
     pub name: Name,
     /// A path, or a name to look for in `PATH`.
     pub program: String,
-    /// Arguments that come before those of a task.
+    /// Arguments that it always gets.
     pub args: Vec<String>,
+    /// Whether a task of kind `exec` may add arguments of its own.
+    pub more_args: bool,
 }
 
 impl FromStr for ExecProgram {
@@ -34,7 +37,7 @@ impl FromStr for ExecProgram {
         if name.trim().is_empty() {
             return Err(bad());
         }
-        Ok(Self { name: name.trim().into(), program, args: words.collect() })
+        Ok(Self { name: name.trim().into(), program, args: words.collect(), more_args: false })
     }
 }
 
@@ -44,11 +47,13 @@ pub(crate) struct ResolvedProgram {
     pub(crate) name: Name,
     pub(crate) path: PathBuf,
     pub(crate) args: Vec<String>,
+    pub(crate) more_args: bool,
+    pub(crate) keeper: Option<Keeper>,
 }
 
 impl ExecProgram {
     /// Finds the program, or says why it cannot be run.
-    pub(crate) fn resolve(&self) -> Result<ResolvedProgram, Error> {
+    pub(crate) fn resolve(&self, keeper: Option<&Keeper>) -> Result<ResolvedProgram, Error> {
         let problem = |problem: &str| Error::Program {
             name: self.name.to_string(),
             program: self.program.clone(),
@@ -73,7 +78,13 @@ impl ExecProgram {
                 .find(|path| is_program(path));
             found.ok_or_else(|| problem("is not in PATH; install it or give its path"))?
         };
-        Ok(ResolvedProgram { name: self.name.clone(), path, args: self.args.clone() })
+        Ok(ResolvedProgram {
+            name: self.name.clone(),
+            path,
+            args: self.args.clone(),
+            more_args: self.more_args,
+            keeper: keeper.cloned(),
+        })
     }
 }
 
@@ -100,8 +111,9 @@ mod tests {
 
     #[test]
     fn a_program_that_cannot_run_is_named() {
-        let text =
-            |entry: &str| entry.parse::<ExecProgram>().unwrap().resolve().unwrap_err().to_string();
+        let text = |entry: &str| {
+            entry.parse::<ExecProgram>().unwrap().resolve(None).unwrap_err().to_string()
+        };
         assert_eq!(
             text("x=no-such-program-here"),
             "program `no-such-program-here` for kind `x` is not in PATH; install it or give its path"
@@ -109,6 +121,6 @@ mod tests {
         assert!(text("x=/no/such/file").contains("does not exist"));
         assert!(text("x=/etc/passwd").contains("is not an executable file"));
         assert!(text("x=/tmp").contains("is not an executable file"));
-        assert!("x=sh".parse::<ExecProgram>().unwrap().resolve().unwrap().path.is_absolute());
+        assert!("x=sh".parse::<ExecProgram>().unwrap().resolve(None).unwrap().path.is_absolute());
     }
 }

@@ -15,6 +15,10 @@ mod trial;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use divvy_types::{Name, need};
+
+pub use divvy_pool::tiers::{KeepError, Keeper, Limits, keep};
+
 pub use address::{Reach, refusal};
 pub use exec::{Exec, ExecKind};
 pub use exec_program::ExecProgram;
@@ -28,10 +32,20 @@ use crate::{Error, Registry};
 pub struct Builtins {
     /// Programs that may be run: each is a kind of its own, and a `program` of kind `exec`.
     pub programs: Vec<ExecProgram>,
+    /// Who looks after the programs. Without a keeper they outlive a worker that is killed, processes of theirs that leave
+    /// their group outlive the attempt, and nothing limits them.
+    pub keeper: Option<Keeper>,
     /// Whether kind `http` may reach loopback, private and other special addresses.
     pub allow_private: bool,
     /// Addresses that kind `http` may reach whatever they are: link-local ones and cloud metadata are private to nobody.
     pub allow_addresses: Vec<IpAddr>,
+}
+
+impl Builtins {
+    /// What a worker with these programs has, for tasks of kind `exec`.
+    pub fn capabilities(&self) -> impl Iterator<Item = Name> {
+        self.programs.iter().filter_map(|program| need::of_program(&program.name))
+    }
 }
 
 /// Adds the built-in kinds. Every program is looked up now, so that a missing one is told at start.
@@ -42,8 +56,8 @@ pub fn register(registry: &mut Registry, builtins: &Builtins) -> Result<(), Erro
     if builtins.programs.is_empty() {
         return Ok(());
     }
-    let programs =
-        builtins.programs.iter().map(ExecProgram::resolve).collect::<Result<Vec<_>, _>>()?;
+    let resolved = builtins.programs.iter().map(|one| one.resolve(builtins.keeper.as_ref()));
+    let programs = resolved.collect::<Result<Vec<_>, _>>()?;
     for program in &programs {
         registry.on_process(program.name.clone(), Arc::new(ExecKind::new(program.clone())));
     }

@@ -14,7 +14,8 @@ use crate::fake_server::{FakeServer, detached, grant_of, options, start, within}
 /// A registry that may run one shell script, under the name `script`.
 fn script(text: &str) -> Registry {
     let args = vec!["-c".to_owned(), text.to_owned(), "script".to_owned()];
-    let program = ExecProgram { name: "script".into(), program: "sh".into(), args };
+    let program =
+        ExecProgram { name: "script".into(), program: "sh".into(), args, more_args: true };
     let mut registry = Registry::new();
     register(&mut registry, &Builtins { programs: vec![program], ..Builtins::default() }).unwrap();
     registry
@@ -67,8 +68,33 @@ async fn kind_exec_names_a_program_of_the_list_and_adds_arguments() {
     assert_eq!(probe.log(), "{\"deep\": true}\n");
     let (attempt, _) = detached("exec", r#"{"program": "rm", "args": ["-rf", "/"]}"#);
     let (_, verdict, message) = failure(within(registry.execute(attempt)).await);
+    assert_eq!(verdict, FailureVerdict::SnoozeMs(5_000), "another worker may have it");
+    assert_eq!(message, "program `rm` is not on this worker's list (script)");
+}
+
+#[tokio::test]
+async fn a_task_adds_arguments_only_where_that_is_allowed() {
+    let fixed = Builtins { programs: vec!["echo=echo 7".parse().unwrap()], ..Builtins::default() };
+    assert_eq!(fixed.capabilities().collect::<Vec<_>>(), ["exec.echo"]);
+    let mut registry = Registry::new();
+    register(&mut registry, &fixed).unwrap();
+    let (attempt, _) = detached("exec", r#"{"program": "echo"}"#);
+    assert_eq!(result(&within(registry.execute(attempt)).await), "7");
+    let (attempt, _) = detached("exec", r#"{"program": "echo", "args": ["8"]}"#);
+    let (_, verdict, message) = failure(within(registry.execute(attempt)).await);
     assert_eq!(verdict, FailureVerdict::Dead);
-    assert_eq!(message, "payload of `exec`: program `rm` is not on this worker's list (script)");
+    assert!(message.ends_with("divvy work --exec-args echo"), "{message}");
+}
+
+#[tokio::test]
+async fn a_program_that_leaves_a_daemon_does_not_hold_its_slot() {
+    // It keeps all three pipes, and is in a session of its own.
+    let script = "setsid sleep 1000 & echo $! >&2; echo 5";
+    let payload = format!("{:?}", "x".repeat(500_000));
+    let (outcome, probe) = run(script, &payload).await;
+    assert_eq!(result(&outcome), "5");
+    let daemon = nix::unistd::Pid::from_raw(pids(&probe, 1).await[0].cast_signed());
+    nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGKILL).unwrap();
 }
 
 #[tokio::test]

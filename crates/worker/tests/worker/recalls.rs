@@ -94,7 +94,8 @@ async fn a_recalled_program_is_told_and_then_killed_with_all_that_it_started() {
         begun.display()
     );
     let args = vec!["-c".to_owned(), text];
-    let program = ExecProgram { name: "script".into(), program: "sh".into(), args };
+    let program =
+        ExecProgram { name: "script".into(), program: "sh".into(), args, more_args: true };
     let mut registry = Registry::new();
     register(&mut registry, &Builtins { programs: vec![program], ..Builtins::default() }).unwrap();
     let _running = start(options(&server), registry);
