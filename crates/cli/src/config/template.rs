@@ -35,6 +35,8 @@ const BEGINNING: &str = "\
 #  allowed_hosts: []
 # Silence of a worker for this long loses its tasks.
 #  lease: 30s
+# A worker whose connection broke keeps its tasks for this long, at most for the lease.
+#  grace: 10s
 # Days that finished tasks are kept.
 #  retention_days: 7
 
