@@ -26,3 +26,8 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
     }
 }
+
+/// How much of something a test does: as the variable says, for a long run by hand, or as usual.
+pub fn from_environment(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}

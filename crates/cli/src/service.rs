@@ -39,6 +39,7 @@ pub(crate) struct Plan {
     tls: Option<TlsFiles>,
     allowed_hosts: Vec<String>,
     lease_ms: u64,
+    grace_ms: u64,
     retention_days: u32,
     /// The settings file, and what it says about scheduling.
     file: Option<PathBuf>,
@@ -69,6 +70,7 @@ impl Plan {
             tls: tls_files(flags, settings)?,
             allowed_hosts: allowed_hosts.0.iter().map(ToString::to_string).collect(),
             lease_ms: lease.as_ms(),
+            grace_ms: flags.grace.unwrap_or(settings.grace.value).as_ms(),
             retention_days,
             file: settings.file.clone(),
             scheduling: settings.scheduling.clone(),
@@ -279,7 +281,11 @@ async fn open(plan: Plan) -> Result<(Handle, Engine, Folder)> {
         let failed = |error: String| Failure::new(Code::Failed, error);
         let objects = Folder::open(plan.data.join(OBJECTS));
         let objects = objects.map_err(|error| failed(error.to_string()))?;
-        let options = divvy_engine::Options { lease_ms: plan.lease_ms, ..Default::default() };
+        let options = divvy_engine::Options {
+            lease_ms: plan.lease_ms,
+            away_grace_ms: plan.grace_ms,
+            ..Default::default()
+        };
         let started = Engine::start(Box::new(store), options);
         let (handle, engine) = started.map_err(|error| failed(error.to_string()))?;
         Ok((handle, engine, objects))

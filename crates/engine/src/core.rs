@@ -84,7 +84,7 @@ impl Core {
             }
             Request::Heartbeat { worker, progress } => {
                 self.feed(Input::WorkerSeen { worker });
-                self.take_news(progress);
+                self.take_news(worker, progress);
                 Ok(())
             }
             Request::Stopping { worker } => {
@@ -92,10 +92,9 @@ impl Core {
                 Ok(())
             }
             Request::Disconnect { worker } => {
-                self.feed(Input::WorkerLeft { worker });
-                self.group.disconnects.push(worker);
-                Ok(())
+                self.end_connection(worker, Input::WorkerLeft { worker })
             }
+            Request::Cut { worker } => self.end_connection(worker, Input::WorkerCut { worker }),
             Request::Checkpoint { worker, saved } => {
                 self.take_checkpoints(worker, saved);
                 Ok(())
@@ -190,9 +189,8 @@ impl Core {
             self.feed(Input::SpilledLoaded { lane, tasks, exhausted });
         }
         for worker in released.unreachable {
-            tracing::warn!(worker = worker.0, "a worker does not take its messages; dropping it");
-            self.feed(Input::WorkerLeft { worker });
-            self.group.disconnects.push(worker);
+            tracing::debug!(worker = worker.0, "a worker does not take its messages; dropping it");
+            self.end_connection(worker, Input::WorkerCut { worker })?;
         }
         for request in std::mem::take(&mut self.deferred) {
             self.step(now, request)?;
@@ -319,7 +317,14 @@ impl Core {
 
     /// Makes a task from the store known again.
     pub(crate) fn admit_stored(&mut self, open: OpenTask) -> Result<RecoveredTask, Error> {
-        self.ids.insert(open.spec.id, Known::open(open.seq));
+        match self.ids.entry(open.spec.id) {
+            // It was cancelled while it was on its way: the scheduler does not take it, and it leaves with that fact.
+            Entry::Occupied(known)
+                if *known.get() == (Known { seq: open.seq, departing: true }) => {}
+            known => {
+                known.insert_entry(Known::open(open.seq));
+            }
+        }
         let parents = self.parents_of_stored(&open.spec)?;
         Ok(RecoveredTask { open, parents })
     }

@@ -61,7 +61,7 @@ impl Handle {
 
     /// Hands in reports; the answers come through the worker's outbox.
     pub async fn report(&self, worker: WorkerKey, reports: Vec<WorkerReport>) -> Result<(), Error> {
-        self.tell(Request::Report { worker, reports }).await
+        self.hand_in(Request::Report { worker, reports }).await
     }
 
     /// Renews a worker's leases and takes its news.
@@ -70,7 +70,7 @@ impl Handle {
         worker: WorkerKey,
         progress: Vec<ProgressUpdate>,
     ) -> Result<(), Error> {
-        self.tell(Request::Heartbeat { worker, progress }).await
+        self.hand_in(Request::Heartbeat { worker, progress }).await
     }
 
     /// Takes data that running attempts saved.
@@ -79,7 +79,7 @@ impl Handle {
         worker: WorkerKey,
         saved: Vec<(TaskId, Token, Payload)>,
     ) -> Result<(), Error> {
-        self.tell(Request::Checkpoint { worker, saved }).await
+        self.hand_in(Request::Checkpoint { worker, saved }).await
     }
 
     /// Uses these settings from now on; refused whole if one makes no sense.
@@ -117,12 +117,17 @@ impl Handle {
 
     /// A worker takes no more tasks.
     pub async fn stopping(&self, worker: WorkerKey) -> Result<(), Error> {
-        self.tell(Request::Stopping { worker }).await
+        self.hand_in(Request::Stopping { worker }).await
     }
 
-    /// A worker's connection ended.
+    /// A worker said goodbye.
     pub async fn disconnect(&self, worker: WorkerKey) -> Result<(), Error> {
-        self.tell(Request::Disconnect { worker }).await
+        self.hand_in(Request::Disconnect { worker }).await
+    }
+
+    /// A worker's connection broke.
+    pub async fn cut(&self, worker: WorkerKey) -> Result<(), Error> {
+        self.hand_in(Request::Cut { worker }).await
     }
 
     /// Stops a task or keeps it from running.
@@ -219,6 +224,12 @@ impl Handle {
         let (reply, answer) = oneshot::channel();
         self.tell(request(reply)).await?;
         answer.await.map_err(|_| Error::Stopping)?
+    }
+
+    /// Hands in what a worker says, however long the loop is busy. A worker that is turned away would lose its
+    /// connection and come back with more to say; one that waits is held up by its connection.
+    async fn hand_in(&self, request: Request) -> Result<(), Error> {
+        self.requests.send(request).await.map_err(|_| Error::Stopping)
     }
 
     async fn tell(&self, request: Request) -> Result<(), Error> {

@@ -12,6 +12,7 @@ use crate::group::Outlet;
 use crate::request::{Error, Request};
 use crate::runner::Options;
 use crate::stats::Stats;
+use crate::worker_requests::may_be_refused;
 
 /// A core, its store and its outlet, driven by hand.
 pub struct InlineEngine {
@@ -73,10 +74,10 @@ impl InlineEngine {
             }
             if !group.facts.is_empty() {
                 self.store.commit(&group.facts, &mut self.verdicts)?;
-                if let Some(at) =
-                    self.verdicts.iter().position(|verdict| *verdict != Verdict::Applied)
-                {
-                    let (fact, verdict) = (&group.facts[at], self.verdicts[at]);
+                let refused = group.facts.iter().zip(&self.verdicts).find(|(fact, verdict)| {
+                    **verdict != Verdict::Applied && !may_be_refused(fact, **verdict)
+                });
+                if let Some((fact, verdict)) = refused {
                     return Err(Error::Store(format!(
                         "the store refused a fact as {verdict:?}: {fact:?}"
                     )));

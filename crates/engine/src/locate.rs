@@ -147,8 +147,9 @@ impl Core {
     ) -> Result<Result<Vec<Vec<Parent>>, Option<SpecError>>, Error> {
         let mut parents: Vec<Vec<Parent>> = Vec::new();
         if specs.iter().any(|spec| !spec.after.is_empty()) {
+            let mut ended = HashMap::default();
             for index in new {
-                match self.parents(&specs[*index], numbers, claims)? {
+                match self.parents(&specs[*index], numbers, claims, &mut ended)? {
                     Ok(found) => parents.push(found),
                     Err(problem) => return Ok(Err(problem)),
                 }
@@ -277,6 +278,11 @@ impl Core {
         self.resolve_batch(spawned, Some(parent), Deadlines::Ignore)
     }
 
+    /// Whether a dependency is between memory and store, so that what it means for its dependents is not known yet.
+    pub(crate) fn has_departing_parent(&self, spec: &TaskSpec) -> bool {
+        spec.after.iter().any(|edge| self.is_departing(edge.task))
+    }
+
     /// The dependencies of a task that comes from the store, where they were known once.
     pub(crate) fn parents_of_stored(&mut self, spec: &TaskSpec) -> Result<Vec<Parent>, Error> {
         let mut parents = Vec::with_capacity(spec.after.len());
@@ -292,20 +298,27 @@ impl Core {
         Ok(parents)
     }
 
-    /// `Err(None)`: a dependency is between memory and store.
+    /// `Err(None)`: a dependency is between memory and store. Each that has ended is read once for a batch, and noted in
+    /// `ended`.
     fn parents(
         &mut self,
         spec: &TaskSpec,
         batch: &HashMap<TaskId, Seq, BuildHasherDefault<IdHasher>>,
         claims: &Claims,
+        ended: &mut HashMap<TaskId, (Seq, ParentState), BuildHasherDefault<IdHasher>>,
     ) -> Result<Result<Vec<Parent>, Option<SpecError>>, Error> {
         let mut parents = Vec::with_capacity(spec.after.len());
         for edge in &spec.after {
-            let (seq, state) = match batch.get(&edge.task) {
-                Some(seq) => (*seq, ParentState::Open),
+            let in_batch = batch.get(&edge.task).map(|seq| (*seq, ParentState::Open));
+            let (seq, state) = match in_batch.or_else(|| ended.get(&edge.task).copied()) {
+                Some(found) => found,
                 None => match self.locate(edge.task)? {
                     Located::Open(seq) => (seq, ParentState::Open),
-                    Located::Stored(record) => (record.seq, self.settled_state(&record)?),
+                    Located::Stored(record) => {
+                        let found = (record.seq, self.settled_state(&record)?);
+                        ended.insert(edge.task, found);
+                        found
+                    }
                     Located::Departing => return Ok(Err(None)),
                     Located::Unknown => {
                         let (task, missing) = (spec.id, edge.task);

@@ -37,6 +37,7 @@ impl Core {
             epoch: store.epoch(),
             seed: now.0 ^ store.epoch(),
             lease_ms: options.lease_ms,
+            away_grace_ms: options.away_grace_ms,
             window_tasks: options.window_tasks,
             window_bytes: options.window_bytes,
             open_bytes: options.open_bytes,

@@ -63,8 +63,13 @@ pub enum Request {
         /// Who.
         worker: WorkerKey,
     },
-    /// A worker's connection ended.
+    /// A worker said goodbye.
     Disconnect {
+        /// Who.
+        worker: WorkerKey,
+    },
+    /// A worker's connection broke; it may come back to what it holds.
+    Cut {
         /// Who.
         worker: WorkerKey,
     },

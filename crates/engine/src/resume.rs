@@ -4,6 +4,7 @@
 //! cancelled only if it is asked for. They wait for their dependencies as before; what is done stays done, and its
 //! result is handed on. A member whose required dependency stays failed stays so too, since it could not run. A
 //! finished task whose failed child is put back is settling again, so that whoever joins on it waits for the child.
+//! A task whose unique key another one has stays failed, and of several that share a key the oldest is put back.
 //! Tasks that were cancelled because the workflow failed wait for its end again; one that has run is not run again.
 //!
 //! Everything is recorded in one step, and so in one commit: after a crash all of it is put back, or nothing.
@@ -38,6 +39,7 @@ struct Candidate {
     after_groups: Vec<GroupDependency>,
     spawned_by: Option<Seq>,
     dead: bool,
+    unique_key: Option<Name>,
 }
 
 /// The failed tasks of a workflow.
@@ -47,6 +49,8 @@ struct Failed {
     callbacks: BTreeMap<TaskId, Candidate>,
     /// Failed members of each group, those included that stay so.
     groups: BTreeMap<Name, Vec<TaskId>>,
+    /// Those whose unique key another task has now.
+    keyless: Vec<TaskId>,
     /// Failed members in all.
     count: u64,
     departing: bool,
@@ -61,7 +65,7 @@ impl Core {
     ) -> Result<(), Error> {
         let mut failed = self.failed_tasks(id, include_cancelled)?;
         if failed.count == 0 && failed.callbacks.is_empty() && !self.is_workflow(id)? {
-            let _ = reply.send(Err(Error::NoSuchWorkflow(id.to_string().into())));
+            self.park(reply, Err(Error::NoSuchWorkflow(id.to_string().into())));
             return Ok(());
         }
         keep_oldest(&mut failed.members, RESUME_MAX);
@@ -104,13 +108,16 @@ impl Core {
 
     fn failed_tasks(&mut self, id: WorkflowId, all: bool) -> Result<Failed, Error> {
         let mut failed = Failed::default();
-        let Self { reader, ids, .. } = self;
+        let Self { reader, ids, keys, now, .. } = self;
         reader.members(id, Members::Failed, &mut |record| {
             match ids.get(&record.spec.id) {
                 // It was put back a moment ago.
                 Some(known) if !known.departing => return true,
                 Some(_) => failed.departing = true,
                 None => {}
+            }
+            if keys.is_taken_from(*now, record.spec.id, &record.spec) {
+                failed.keyless.push(record.spec.id);
             }
             failed.add(record, all);
             true
@@ -122,10 +129,13 @@ impl Core {
     fn drop_hopeless(&mut self, failed: &mut Failed) -> Result<(), Error> {
         let mut ends: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
         let mut needed_by: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
-        let mut hopeless: Vec<TaskId> = Vec::new();
+        let mut hopeless = std::mem::take(&mut failed.keyless);
+        for task in &hopeless {
+            failed.callbacks.remove(task);
+        }
         let departing = |edge: &Dependency| self.is_departing(edge.task);
-        failed.departing |=
-            failed.callbacks.values().any(|callback| callback.after.iter().any(departing));
+        let mut tasks = failed.members.values().chain(failed.callbacks.values());
+        failed.departing |= tasks.any(|candidate| candidate.after.iter().any(departing));
         for (task, candidate) in &failed.members {
             let required = candidate.after_groups.iter().filter(|edge| !edge.optional);
             for failure in required.filter_map(|edge| failed.groups.get(&edge.group)).flatten() {
@@ -151,11 +161,16 @@ impl Core {
                 }
             }
         }
-        while let Some(task) = hopeless.pop() {
-            if failed.members.remove(&task).is_some() {
-                hopeless.extend(needed_by.remove(&task).into_iter().flatten());
+        let mut leave_out = |failed: &mut Failed, mut hopeless: Vec<TaskId>| {
+            while let Some(task) = hopeless.pop() {
+                if failed.members.remove(&task).is_some() {
+                    hopeless.extend(needed_by.remove(&task).into_iter().flatten());
+                }
             }
-        }
+        };
+        leave_out(failed, hopeless);
+        let second = failed.second_of_their_keys();
+        leave_out(failed, second);
         Ok(())
     }
 
@@ -259,6 +274,24 @@ impl Core {
 }
 
 impl Failed {
+    /// Members whose unique key an older one has; callbacks of that sort are left out at once.
+    fn second_of_their_keys(&mut self) -> Vec<TaskId> {
+        let tasks = self.members.iter().chain(&self.callbacks);
+        let mut keyed: Vec<(Seq, TaskId, Name)> = tasks
+            .filter_map(|(task, candidate)| {
+                Some((candidate.seq, *task, candidate.unique_key.clone()?))
+            })
+            .collect();
+        keyed.sort_unstable();
+        let mut taken = BTreeSet::new();
+        keyed.retain(|(_, _, key)| !taken.insert(key.clone()));
+        let second: Vec<TaskId> = keyed.into_iter().map(|(_, task, _)| task).collect();
+        for task in &second {
+            self.callbacks.remove(task);
+        }
+        second
+    }
+
     fn add(&mut self, record: MemberRecord, all: bool) {
         let Some(end) = record.end else { return };
         let dead = end.state == TaskState::Dead;
@@ -267,7 +300,8 @@ impl Failed {
         let id = spec.id;
         let member = spec.member();
         let (after, after_groups) = (spec.after.clone(), spec.after_groups.clone());
-        let candidate = Candidate { seq, after, after_groups, spawned_by, dead };
+        let unique_key = spec.unique.as_ref().map(|unique| unique.key.clone());
+        let candidate = Candidate { seq, after, after_groups, spawned_by, dead, unique_key };
         if let Some(member) = member {
             self.count += 1;
             if let Some(group) = member.group {

@@ -32,6 +32,8 @@ const SLEEP_MAX: Duration = Duration::from_secs(60);
 pub struct Options {
     /// Silence for this long loses a worker's leases, in milliseconds.
     pub lease_ms: u64,
+    /// A worker whose connection broke keeps its leases for this long, or for `lease_ms` if that is less.
+    pub away_grace_ms: u64,
     /// Ready tasks kept in memory; more wait in the store.
     pub window_tasks: usize,
     /// Payload of ready tasks kept in memory, in bytes.
@@ -53,6 +55,7 @@ impl Default for Options {
         let scheduler = divvy_scheduler::Options::default();
         Self {
             lease_ms: scheduler.lease_ms,
+            away_grace_ms: scheduler.away_grace_ms,
             window_tasks: scheduler.window_tasks,
             window_bytes: scheduler.window_bytes,
             open_bytes: scheduler.open_bytes,

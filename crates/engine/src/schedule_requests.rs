@@ -9,12 +9,10 @@ use divvy_types::limits::SCHEDULES_MAX;
 use divvy_types::schedule::{Overlap, Schedule, ScheduleView};
 use divvy_types::{Fact, Name, SpecError, TaskId, Timestamp};
 
-use tokio::sync::oneshot;
-
 use crate::core::{Core, Unresolved};
 use crate::handle::Handle;
 use crate::locate::{Deadlines, Located};
-use crate::request::{Error, Reply, Request, SubmitOptions};
+use crate::request::{Error, Reply, Request};
 use crate::schedules::{self, schedule_key, tick_id, tick_key};
 
 /// How long a tick waits when there is no room on the disk for its task.
@@ -75,7 +73,7 @@ impl Core {
                 } else if self.schedules.get(&name).is_none()
                     && self.schedules.len() >= SCHEDULES_MAX
                 {
-                    let _ = reply.send(Err(Error::TooManySchedules));
+                    self.park(reply, Err(Error::TooManySchedules));
                 } else {
                     self.schedules.set(self.now, &name, *schedule, *calendar);
                     self.record_schedule(&name);
@@ -89,7 +87,7 @@ impl Core {
                     }
                     self.park(reply, Ok(()));
                 } else {
-                    let _ = reply.send(Err(Error::NoSuchSchedule(name.into())));
+                    self.park(reply, Err(Error::NoSuchSchedule(name.into())));
                 }
             }
             ScheduleRequest::Pause { name, paused, reply } => {
@@ -97,7 +95,7 @@ impl Core {
                     self.record_schedule(&name);
                     self.park(reply, Ok(()));
                 } else {
-                    let _ = reply.send(Err(Error::NoSuchSchedule(name.into())));
+                    self.park(reply, Err(Error::NoSuchSchedule(name.into())));
                 }
             }
             ScheduleRequest::Trigger { name, reply } => self.trigger(&name, reply)?,
@@ -150,7 +148,7 @@ impl Core {
 
     fn trigger(&mut self, name: &Name, reply: Reply<TaskId>) -> Result<(), Error> {
         let Some(entry) = self.schedules.get(name) else {
-            let _ = reply.send(Err(Error::NoSuchSchedule(name.to_string())));
+            self.park(reply, Err(Error::NoSuchSchedule(name.to_string())));
             return Ok(());
         };
         if self.stats.is_disk_full() {
@@ -186,14 +184,9 @@ impl Core {
                 }
                 self.cancel_replaced(batch.replaced)?;
             }
-            // Something that it names is between memory and store: the same once more, in a moment.
-            Err(Unresolved::Departing(specs)) => {
-                let (reply, _) = oneshot::channel();
-                let options = SubmitOptions::default();
-                self.deferred.push(Request::Submit { specs, options, reply });
-            }
-            // The tick has fired before, with another template.
-            Err(Unresolved::Refused(SpecError::IdTaken { .. })) => {}
+            // The tick has fired before, with another template, or its task is just leaving memory: a template names no
+            // other task.
+            Err(Unresolved::Departing(_) | Unresolved::Refused(SpecError::IdTaken { .. })) => {}
             Err(Unresolved::Refused(error)) => return Ok(Some(error)),
         }
         self.schedules.submitted(name, id);

@@ -52,7 +52,7 @@ impl Core {
                 self.park(reply, Ok(submitted));
             }
             Err(Unresolved::Refused(error)) => {
-                let _ = reply.send(Err(error.into()));
+                self.park(reply, Err(error.into()));
             }
             Err(Unresolved::Departing(specs)) => {
                 self.deferred.push(Request::Submit { specs, options, reply })
@@ -86,12 +86,11 @@ impl Core {
                 self.park(reply, Ok(state));
             }
             Located::Open(_) => {
-                let _ = reply.send(Err(conflict(id, TaskState::Done, "nothing is left to cancel")));
+                self.park(reply, Err(conflict(id, TaskState::Done, "nothing is left to cancel")));
             }
             Located::Stored(record) => match &record.outcome {
                 Some(outcome) => {
-                    let _ =
-                        reply.send(Err(conflict(id, outcome.state, "nothing is left to cancel")));
+                    self.park(reply, Err(conflict(id, outcome.state, "nothing is left to cancel")));
                 }
                 None => {
                     // It waits in the store: nothing but the record and its dependents has to know.
@@ -100,7 +99,7 @@ impl Core {
                 }
             },
             Located::Unknown => {
-                let _ = reply.send(Err(Error::NotFound(id.to_string())));
+                self.park(reply, Err(Error::NotFound(id.to_string())));
             }
         }
         Ok(())
@@ -117,8 +116,7 @@ impl Core {
                 }
                 state => {
                     let problem = "only a dead, cancelled or scheduled task can be retried";
-                    let _ =
-                        reply.send(Err(conflict(id, state.unwrap_or(TaskState::Done), problem)));
+                    self.park(reply, Err(conflict(id, state.unwrap_or(TaskState::Done), problem)));
                 }
             },
             Located::Stored(record) => {
@@ -126,7 +124,7 @@ impl Core {
                 self.put_back(*record, Replay::default(), problem, reply)?;
             }
             Located::Unknown => {
-                let _ = reply.send(Err(Error::NotFound(id.to_string())));
+                self.park(reply, Err(Error::NotFound(id.to_string())));
             }
         }
         Ok(())
@@ -145,11 +143,11 @@ impl Core {
             }
             Located::Open(seq) => {
                 let state = self.scheduler.state(seq).unwrap_or(TaskState::Done);
-                let _ = reply.send(Err(conflict(id, state, PROBLEM)));
+                self.park(reply, Err(conflict(id, state, PROBLEM)));
             }
             Located::Stored(record) => self.put_back(*record, replay, PROBLEM, reply)?,
             Located::Unknown => {
-                let _ = reply.send(Err(Error::NotFound(id.to_string())));
+                self.park(reply, Err(Error::NotFound(id.to_string())));
             }
         }
         Ok(())
@@ -168,13 +166,17 @@ impl Core {
         let ended = match outcome.map(|end| end.state) {
             Some(state @ (TaskState::Dead | TaskState::Cancelled)) => state,
             state => {
-                let _ = reply.send(Err(conflict(id, state.unwrap_or(TaskState::Ready), problem)));
+                self.park(reply, Err(conflict(id, state.unwrap_or(TaskState::Ready), problem)));
                 return Ok(());
             }
         };
         if self.keys.is_taken_from(self.now, id, &spec) {
             let problem = "another task has its unique key now; wait for that or cancel it";
-            let _ = reply.send(Err(conflict(id, ended, problem)));
+            self.park(reply, Err(conflict(id, ended, problem)));
+            return Ok(());
+        }
+        if replay.keep_edges && self.has_departing_parent(&spec) {
+            self.deferred.push(Request::Replay { id, replay: Box::new(replay), reply });
             return Ok(());
         }
         let checkpointed = replay.payload.is_none() && self.reader.checkpoint(seq)?.is_some();
@@ -216,7 +218,7 @@ impl Core {
                 self.park(reply, Ok(TaskState::Cancelled));
             }
             Located::Unknown => {
-                let _ = reply.send(Err(Error::NotFound(id.to_string())));
+                self.park(reply, Err(Error::NotFound(id.to_string())));
             }
             located => {
                 let state = match located {
@@ -224,11 +226,10 @@ impl Core {
                     Located::Stored(record) => record.outcome.map(|o| o.state),
                     Located::Departing | Located::Unknown => None,
                 };
-                let _ = reply.send(Err(conflict(
-                    id,
-                    state.unwrap_or(TaskState::Ready),
-                    "it is not a dead letter",
-                )));
+                self.park(
+                    reply,
+                    Err(conflict(id, state.unwrap_or(TaskState::Ready), "it is not a dead letter")),
+                );
             }
         }
         Ok(())

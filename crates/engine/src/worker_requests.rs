@@ -3,13 +3,18 @@
 use divvy_scheduler::input::{AttemptEnd, AttemptEnded};
 use divvy_scheduler::{Input, ReportAnswer};
 use divvy_types::{
-    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, Seq, TaskError, TaskId,
-    Token, WorkerHello, WorkerKey,
+    AttemptOutcome, ErrorClass, Fact, Failure, FailureVerdict, Name, Payload, Seq, TaskError,
+    TaskId, Token, Verdict, WorkerHello, WorkerKey,
 };
 
 use crate::core::{Core, Unresolved};
 use crate::locate::Located;
 use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, WorkerReport};
+
+/// Whether a fact may be refused without harm: what a checkpoint saves too late is of no use to anyone.
+pub(crate) fn may_be_refused(fact: &Fact, verdict: Verdict) -> bool {
+    matches!((fact, verdict), (Fact::Checkpoint { .. }, Verdict::Stale))
+}
 
 impl Core {
     pub(crate) fn connect(
@@ -23,21 +28,37 @@ impl Core {
         self.group.connects.push((worker, outbox));
         let mut held = Vec::new();
         for &(task, token) in &hello.held {
-            match self.locate(task)? {
-                Located::Open(seq) => held.push((seq, token)),
+            match self.ids.get(&task).filter(|known| !known.departing) {
+                Some(known) => held.push((known.seq, token)),
                 // It is final, or the server never had it: whatever runs there has no meaning any more.
-                Located::Departing | Located::Stored(_) | Located::Unknown => {
-                    self.group.stops.push((
-                        worker,
-                        task,
-                        token,
-                        Name::const_new("no longer yours"),
-                    ));
+                None => {
+                    let reason = Name::const_new("no longer yours");
+                    self.group.stops.push((worker, task, token, reason));
                 }
             }
         }
         self.park(reply, Ok(worker));
+        let name = hello.name.clone();
         self.feed(Input::WorkerJoined(worker, hello.holding(held)));
+        if self.scheduler.is_draining(worker) {
+            // It was asked over a connection that broke, and may not have heard it.
+            self.group.drains.push(worker);
+        }
+        let namesakes = self.scheduler.connected_as(&name);
+        if namesakes > 1 {
+            tracing::warn!(
+                %name,
+                "{namesakes} workers are called `{name}`: they are drained together and judged as one; \
+                 give each a name of its own"
+            );
+        }
+        Ok(())
+    }
+
+    /// The connection of a worker is no more; how it ended is said.
+    pub(crate) fn end_connection(&mut self, worker: WorkerKey, how: Input) -> Result<(), Error> {
+        self.feed(how);
+        self.group.disconnects.push(worker);
         Ok(())
     }
 
@@ -113,11 +134,12 @@ impl Core {
         self.cancel_replaced(replaced)
     }
 
-    pub(crate) fn take_news(&mut self, progress: Vec<ProgressUpdate>) {
+    /// Only the holder of a lease may say how far it is, under its token; anything else is not heard.
+    pub(crate) fn take_news(&mut self, worker: WorkerKey, progress: Vec<ProgressUpdate>) {
         for update in progress {
             let Some(seq) = self.seq_of(update.task) else { continue };
-            let current = self.scheduler.lease_token(seq);
-            if current == Some(update.token) {
+            let holds = self.scheduler.holder(seq) == Some(worker);
+            if holds && self.scheduler.lease_token(seq) == Some(update.token) {
                 self.live.update(seq, update.token, update.progress, &update.log);
             }
         }
@@ -145,8 +167,7 @@ impl Core {
             .map(|w| WorkerKey(w.key))
             .collect();
         if workers.is_empty() {
-            let _ = reply.send(Err(Error::NoSuchWorker(name.to_owned())));
-            return;
+            return self.park(reply, Err(Error::NoSuchWorker(name.to_owned())));
         }
         for worker in &workers {
             self.feed(Input::WorkerDraining { worker: *worker });

@@ -11,10 +11,11 @@ use divvy_scheduler::Input;
 use divvy_scheduler::input::{FailedMember, Submission};
 use divvy_store::{Members, OpenTask, TaskRecord};
 use divvy_types::{Lane, Member, Name, Seq, TaskId, TaskSpec, TaskState, WorkflowId};
+use tokio::sync::oneshot;
 
 use crate::core::{Core, Known};
 use crate::locate::Located;
-use crate::request::{Error, Reply};
+use crate::request::{Error, Reply, Request};
 
 /// Failed members that are looked up for one workflow.
 const FAILED_LOOK_MAX: usize = 100_000;
@@ -149,7 +150,8 @@ impl Core {
         self.depart(record.spec.id, record.seq);
     }
 
-    /// Cancels a slice of tasks. One that is just ending has nothing left to cancel.
+    /// Cancels a slice of tasks. One that is between memory and store is looked at again when it is in the store, and not
+    /// counted: it has just ended, or it just went there to wait.
     pub(crate) fn cancel_members(
         &mut self,
         ids: Vec<TaskId>,
@@ -167,7 +169,11 @@ impl Core {
                     self.cancel_spilled(&record, reason.clone());
                     count += 1;
                 }
-                _ => {}
+                Located::Departing => {
+                    let (reply, _) = oneshot::channel();
+                    self.deferred.push(Request::Cancel { id, reason: reason.clone(), reply });
+                }
+                Located::Open(_) | Located::Stored(_) | Located::Unknown => {}
             }
         }
         self.park(reply, Ok(count));

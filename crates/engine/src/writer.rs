@@ -22,6 +22,7 @@ use crate::group::{Group, Outlet, Released};
 use crate::request::Error;
 use crate::runner::wall_clock;
 use crate::stats::Stats;
+use crate::worker_requests::may_be_refused;
 
 /// How long the writer is idle before it does a slice of background work.
 const REST: Duration = Duration::from_secs(1);
@@ -136,7 +137,7 @@ impl Desk {
         self.look_at_room();
         for (fact, verdict) in group.facts.iter().zip(&self.verdicts) {
             // The core decided each fact on its own state, which mirrors the store: a refusal means that they differ.
-            if *verdict != Verdict::Applied {
+            if *verdict != Verdict::Applied && !may_be_refused(fact, *verdict) {
                 return Err(Error::Store(format!(
                     "the store refused a fact as {verdict:?}: {fact:?}"
                 )));

@@ -210,7 +210,7 @@ pub struct Hello {
     /// Tasks that it takes at once. A report gives its place back.
     #[prost(uint32, tag = "5")]
     pub credit: u32,
-    /// Attempts that it still runs from an earlier connection.
+    /// Attempts that it still has from an earlier connection: waiting, running, or ended and not answered.
     #[prost(message, repeated, tag = "6")]
     pub held: ::prost::alloc::vec::Vec<Lease>,
     #[prost(string, tag = "7")]
@@ -221,6 +221,10 @@ pub struct Hello {
     /// How credit and slots are divided among the kinds, each of which is in one tier. None: all kinds share them.
     #[prost(message, repeated, tag = "9")]
     pub tiers: ::prost::alloc::vec::Vec<Tier>,
+    /// Made up by the process at its start and the same on all its connections: who says it keeps all attempts when a
+    /// connection breaks and comes back within the grace. Empty: each attempt is taken over for itself.
+    #[prost(string, tag = "10")]
+    pub instance: ::prost::alloc::string::String,
 }
 /// Kinds of a worker that share slots.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -8,7 +8,11 @@ use crate::convert::{
 };
 use crate::convert_terms::unknown;
 use crate::v1;
+use prost::{Message as _, length_delimiter_len};
 use v1::report::End;
+
+/// Bytes of the tag before each child in a finish.
+const CHILD_TAG_BYTES: usize = 1;
 
 /// Reads the end of an attempt. A report without one is malformed.
 pub fn outcome_from_wire(end: Option<End>) -> Result<AttemptOutcome, WireError> {
@@ -47,6 +51,20 @@ pub fn outcome_to_wire(outcome: &AttemptOutcome) -> End {
             spawned: spawned.iter().map(spec_to_wire).collect(),
         }),
     }
+}
+
+/// Bytes that the end of an attempt takes on the wire.
+pub fn outcome_bytes(outcome: &AttemptOutcome) -> usize {
+    // Child by child, so that a large fan-out is not copied whole only to be measured.
+    let AttemptOutcome::Finished { result, spawned } = outcome else {
+        return outcome_to_wire(outcome).encoded_len();
+    };
+    let alone = AttemptOutcome::Finished { result: result.clone(), spawned: Vec::new() };
+    let children = spawned.iter().map(|child| {
+        let bytes = spec_to_wire(child).encoded_len();
+        CHILD_TAG_BYTES + length_delimiter_len(bytes) + bytes
+    });
+    outcome_to_wire(&alone).encoded_len() + children.sum::<usize>()
 }
 
 fn failure_from_wire(wire: v1::Failed) -> Result<Failure, WireError> {

@@ -80,6 +80,7 @@ impl Scheduler {
             return self.released(now, row);
         }
         self.end_lease(row);
+        self.tasks[row].given_back = true;
         self.schedule(row, now, now.plus_ms(self.options.give_up_pause_ms));
     }
 
@@ -88,16 +89,18 @@ impl Scheduler {
         if self.tasks[row].stopping {
             return self.cancel_stopped(now, row);
         }
-        let lost = self.tasks[row].lost.saturating_add(1);
-        self.tasks[row].lost = lost;
-        if u32::from(lost) >= self.settings.poison_after.0 {
-            return self.poison(now, row, worker);
+        let lost = &mut self.tasks[row].links().lost_workers;
+        // A worker that went away twice may just be restarted often; it says no more about the task than once.
+        if !lost.contains(worker) {
+            lost.push(worker.clone());
+        }
+        if lost.len() as u64 >= u64::from(self.settings.poison_after.0) {
+            return self.poison(now, row);
         }
         let error = TaskError::new(
             ErrorClass::WorkerLost,
             format!("worker `{worker}` went away while it held the task"),
         );
-        self.tasks[row].links().lost_workers.push(worker.clone());
         // Its turn had come, so it waits only if a rule for such errors says so.
         let rule = self.tasks[row].spec.retry.rule_for(&error);
         let next = match rule.and_then(|rule| rule.base_ms) {
@@ -108,17 +111,12 @@ impl Scheduler {
     }
 
     /// A task has lost so many workers that it is believed to take them down.
-    fn poison(&mut self, now: Timestamp, row: Row, worker: &Name) {
+    fn poison(&mut self, now: Timestamp, row: Row) {
         let task = &mut self.tasks[row];
         task.attempts += 1;
-        let lost = task.lost;
-        let mut names = std::mem::take(&mut task.links().lost_workers);
-        names.push(worker.clone());
-        let before = usize::from(lost).saturating_sub(names.len());
-        let mut text = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-        if before > 0 {
-            text.push_str(&format!(", and {before} before the last server start"));
-        }
+        let names = std::mem::take(&mut task.links().lost_workers);
+        let lost = names.len();
+        let text = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         let message = format!(
             "{lost} workers went away while they held the task ({text}); it may take them down, so \
              it is not tried again by itself"
@@ -196,6 +194,7 @@ impl Scheduler {
         }
         let task = &mut self.tasks[row];
         task.retried = true;
+        task.given_back = false;
         let (seq, token, spec) = (task.seq, task.token, task.spec.clone());
         let ready_at = task.ready_at;
         let retry_at = match next {

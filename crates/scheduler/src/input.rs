@@ -91,7 +91,13 @@ pub enum Input {
         /// Which.
         worker: WorkerKey,
     },
-    /// A worker's connection ended. What it ran counts as a failed attempt (`ErrorClass::WorkerLost`); what waited there
+    /// A worker's connection broke without a goodbye. It keeps what it holds for a while: the process may live on and
+    /// come back with [`Input::WorkerJoined`]. If it does not, it has left.
+    WorkerCut {
+        /// Which.
+        worker: WorkerKey,
+    },
+    /// A worker said goodbye, or is known to be gone. What it ran counts as a failed attempt (`ErrorClass::WorkerLost`); what waited there
     /// for a slot is given back uncounted.
     WorkerLeft {
         /// Which.

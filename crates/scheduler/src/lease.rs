@@ -2,7 +2,13 @@
 //! attempts are recorded as held.
 //!
 //! A lease is renewed by any sign of life of its worker and needs no message of its own. A worker without leases may
-//! be silent for as long as its connection lasts. Timers are per worker, so short attempts cost none.
+//! be silent for as long as its connection lasts; what a broken connection means is decided in `away`. Timers are per
+//! worker, so short attempts cost none.
+//!
+//! Of all attempts of a task that workers may still have after a crash of the server, only the last can be gone on
+//! with. A first grant is not recorded; any grant that follows one of which no fact tells is recorded as held at once,
+//! and so is an attempt that is adopted. So an attempt without a record is the first of its server start, and only
+//! attempts of the start before this one are adopted.
 //!
 //! When a worker is lost, what it has presumably begun counts as an attempt; what waited there for a slot is given back
 //! uncounted.
@@ -27,19 +33,19 @@ impl Scheduler {
         hello: WorkerHello<Seq>,
     ) {
         self.worker_left(now, worker);
-        if hello.tiers.is_empty() {
-            let (kinds, credit) = (hello.kinds.clone(), hello.credit);
-            let slots = if hello.slots == 0 { credit } else { hello.slots };
-            let whole = WorkerTier { kinds, credit, slots };
-            self.tier_joined(now, TierKey { worker, tier: 0 }, &hello, &whole);
-        }
-        for (number, tier) in (0..).zip(&hello.tiers) {
-            self.tier_joined(now, TierKey { worker, tier: number }, &hello, tier);
+        let tiers = tiers_of(&hello);
+        if !self.came_back(now, worker, &hello, &tiers) {
+            for (number, tier) in (0..).zip(&tiers) {
+                self.tier_joined(now, TierKey { worker, tier: number }, &hello, tier);
+            }
         }
         for (seq, token) in hello.held {
             if !self.take_over(now, seq, token, worker) {
-                let task = self.tasks.find(seq).map_or(TaskId(0), |task| task.spec.id);
-                let reason = Name::const_new("no longer yours");
+                let task = self.tasks.find(seq);
+                let cancel = task.filter(|task| task.stopping && task.token == token);
+                let cancel = cancel.and_then(|task| task.links.as_ref()?.cancel.clone());
+                let reason = cancel.unwrap_or(Name::const_new("no longer yours"));
+                let task = task.map_or(TaskId(0), |task| task.spec.id);
                 self.actions.push_back(Action::StopAttempt { worker, seq, task, token, reason });
             }
         }
@@ -56,7 +62,8 @@ impl Scheduler {
         if new {
             self.group_added(group);
         }
-        let mut worker = Worker::new(key, hello.name.clone(), group, now);
+        let identity = (hello.name.clone(), hello.instance.clone());
+        let mut worker = Worker::new(key, identity, group, now);
         worker.credit = tier.credit;
         worker.slots = tier.slots;
         worker.known = self.learning.meet(&worker.name);
@@ -77,11 +84,15 @@ impl Scheduler {
                 self.adopt_unclaimed(now, row, index);
                 true
             }
-            // The same process on a new connection, before the end of the old one was noticed.
+            // The same process on a new connection, which took everything that it held with it, or must move each.
             TaskState::Leased if task.token == token => {
-                let same = self.workers.get(task.worker).name == self.workers.get(index).name;
+                let (holder, joined) = (self.workers.get(task.worker), self.workers.get(index));
+                let same = holder.name == joined.name && holder.instance == joined.instance;
                 if !same || task.stopping {
                     return false;
+                }
+                if holder.key.worker == worker {
+                    return true;
                 }
                 let (held, begun) = (task.held, task.begun);
                 self.end_lease(row);
@@ -105,17 +116,17 @@ impl Scheduler {
         self.began_before(row, QUEUED);
     }
 
-    /// Adopts an attempt that had run too shortly before a restart to be recorded. Its token must be from before this
-    /// start, and no attempt may be known to have failed: it could have been this one.
+    /// Adopts an attempt that had run too shortly before a restart to be recorded. Its token must be from the start
+    /// before this one, and no attempt may be known to have failed: it could have been this one.
     fn adopt_waiting(&mut self, now: Timestamp, row: Row, token: Token, index: u32) -> bool {
         let task = &mut self.tasks[row];
         let untouched =
             task.recovered && task.token == Token::default() && task.attempts == 0 && !task.retried;
-        if !untouched || token.epoch() >= self.options.epoch {
+        if !untouched || token.epoch() + 1 != self.options.epoch {
             return false;
         }
         let (state, due, seq) = (task.state, task.ready_at, task.seq);
-        self.lease(now, row, index, token);
+        self.lease_held(now, row, index, token);
         self.began_before(row, QUEUED);
         if state == TaskState::Ready {
             self.unqueue(row, now);
@@ -132,6 +143,7 @@ impl Scheduler {
 
     pub(crate) fn worker_draining(&mut self, key: WorkerKey) {
         for index in self.tiers_of(key) {
+            self.workers.get_mut(index).draining = true;
             self.stop_offering(index);
         }
     }
@@ -143,21 +155,16 @@ impl Scheduler {
         }
     }
 
-    fn tiers_of(&self, key: WorkerKey) -> Vec<u32> {
+    pub(crate) fn tiers_of(&self, key: WorkerKey) -> Vec<u32> {
         self.workers.tiers_of(key).collect()
     }
 
     fn tier_left(&mut self, now: Timestamp, index: u32) {
-        let worker = self.workers.get_mut(index);
-        let name = worker.name.clone();
-        let mut notes = std::mem::take(&mut worker.old);
-        notes.extend(std::mem::take(&mut worker.young));
-        // Each goes to the front of its lane, so the last one granted goes first.
-        notes.sort_unstable_by_key(|note| std::cmp::Reverse(note.token));
+        let name = self.workers.get(index).name.clone();
         // Told apart before the first one ends, because then the next in line would seem to begin.
-        let leases: Vec<(Row, bool)> = notes
+        let leases: Vec<(Row, bool)> = self
+            .leases_of(index)
             .iter()
-            .filter(|note| self.runs(note, index))
             .map(|note| (note.row, self.is_queued(note, index)))
             .collect();
         for (row, queued) in leases {
@@ -176,9 +183,18 @@ impl Scheduler {
         }
     }
 
+    /// What a worker holds. Each that is given back goes to the front of its lane, so the last one granted comes first.
+    pub(crate) fn leases_of(&self, index: u32) -> Vec<Note> {
+        let worker = self.workers.get(index);
+        let notes = worker.old.iter().chain(&worker.young);
+        let mut notes: Vec<Note> = notes.filter(|note| self.runs(note, index)).copied().collect();
+        notes.sort_unstable_by_key(|note| std::cmp::Reverse(note.token));
+        notes
+    }
+
     /// Offers a worker no more tasks.
-    fn stop_offering(&mut self, index: u32) {
-        self.workers.drain(index);
+    pub(crate) fn stop_offering(&mut self, index: u32) {
+        self.workers.deactivate(index);
         let group = self.workers.get(index).group;
         if self.workers.group(group).active.is_empty() {
             self.activity_ended(group);
@@ -190,6 +206,7 @@ impl Scheduler {
     pub(crate) fn give_back(&mut self, now: Timestamp, row: Row) {
         let ready_at = self.tasks[row].ready_at;
         self.end_lease(row);
+        self.tasks[row].given_back = true;
         self.make_ready(row, now, ready_at, End::Front);
     }
 
@@ -263,6 +280,14 @@ impl Scheduler {
         self.record(Fact::Held { seq: note.seq, token: note.token, at: now, worker });
     }
 
+    /// Puts a task into a worker's hands, and records that at once.
+    pub(crate) fn lease_held(&mut self, now: Timestamp, row: Row, index: u32, token: Token) {
+        self.tasks[row].held = true;
+        self.lease(now, row, index, token);
+        let (seq, worker) = (self.tasks[row].seq, self.workers.get(index).name.clone());
+        self.record(Fact::Held { seq, token, at: now, worker });
+    }
+
     pub(crate) fn server_stopping(&mut self, now: Timestamp) {
         self.stopping = true;
         for index in self.workers.indices() {
@@ -281,7 +306,7 @@ impl Scheduler {
         let Some(index) = self.workers.index_of(key) else { return };
         let worker = self.workers.get_mut(index);
         worker.lease_timer = false;
-        if worker.leased == 0 {
+        if worker.leased == 0 || worker.away_until.is_some() {
             return;
         }
         let expires_at = worker.seen_at.max(worker.holding_since).plus_ms(self.options.lease_ms);
@@ -318,4 +343,14 @@ impl Scheduler {
         self.actions.push_back(Action::StopAttempt { worker, seq, task: id, token, reason });
         self.timed_out(now, row);
     }
+}
+
+/// The tiers of a worker; one that has none is a whole.
+fn tiers_of(hello: &WorkerHello<Seq>) -> Vec<WorkerTier> {
+    if !hello.tiers.is_empty() {
+        return hello.tiers.clone();
+    }
+    let (kinds, credit) = (hello.kinds.clone(), hello.credit);
+    let slots = if hello.slots == 0 { credit } else { hello.slots };
+    vec![WorkerTier { kinds, credit, slots }]
 }

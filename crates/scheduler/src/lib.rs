@@ -28,6 +28,7 @@ pub mod input;
 pub mod options;
 pub mod view;
 
+mod away;
 mod bands;
 mod bench;
 mod bits;

@@ -9,6 +9,8 @@ pub struct Options {
     pub seed: u64,
     /// A worker that holds tasks and is silent for this long is given up.
     pub lease_ms: u64,
+    /// A worker whose connection broke keeps what it holds for this long, or for a lease time if that is shorter.
+    pub away_grace_ms: u64,
     /// An attempt that has run for this long is recorded as held, so that a restart leaves it alone.
     pub held_after_ms: u64,
     /// How long a worker has to stop an attempt after it was told to.
@@ -37,6 +39,7 @@ impl Default for Options {
             epoch: 1,
             seed: 0,
             lease_ms: 30_000,
+            away_grace_ms: 10_000,
             held_after_ms: 2_000,
             stop_grace_ms: 10_000,
             give_up_pause_ms: 1_000,

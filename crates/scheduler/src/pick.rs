@@ -135,7 +135,11 @@ impl Scheduler {
         self.charge(row, id.key);
         self.grants += 1;
         let token = Token::new(self.options.epoch, self.grants);
-        self.lease(now, row, worker, token);
+        if std::mem::replace(&mut self.tasks[row].given_back, false) {
+            self.lease_held(now, row, worker, token);
+        } else {
+            self.lease(now, row, worker, token);
+        }
         let waited_us = self.note_grant(now, row, worker, by);
         self.relist(index, now);
         self.left_stream(row);

@@ -183,6 +183,9 @@ impl Scheduler {
         let (mut longest, mut shortest) = (0, u32::MAX);
         for index in self.workers.indices() {
             let worker = self.workers.get(index);
+            if worker.away_until.is_some() {
+                continue;
+            }
             let queue = worker.queue().saturating_sub(worker.recalled);
             let amount = if scales.predictive {
                 self.work_us(now, index)

@@ -159,14 +159,17 @@ impl Scheduler {
             worker: NOBODY,
             charged_ms: 0,
             attempts,
-            lost: u16::try_from(open.lost).unwrap_or(u16::MAX),
             checkpointed: open.checkpointed,
             state,
             retried: retry_at.is_some(),
+            given_back: false,
             held: held.is_some(),
             stopping: false,
             recovered: true,
         };
+        if !open.lost.is_empty() {
+            taken.links().lost_workers = open.lost;
+        }
         if let Some(held) = held {
             self.leave_leased(now, &mut taken, held);
         }

@@ -86,7 +86,7 @@ impl Scheduler {
             return;
         }
         open.attempts = 0;
-        open.lost = 0;
+        open.lost.clear();
         open.retry_at = replay.due;
         open.held = None;
         open.spawned_by = open.spawned_by.filter(|spawner| self.settling.contains_key(spawner));

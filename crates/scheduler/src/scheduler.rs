@@ -234,6 +234,7 @@ impl Scheduler {
                 Timer::Limit(limit) => self.limits.timer_fired(limit),
                 Timer::Held(worker) => self.note_held(now, worker),
                 Timer::Lease(worker) => self.check_lease(now, worker),
+                Timer::Away(worker) => self.stayed_away(now, worker),
                 Timer::BenchOver(known, kind) => self.bench_over(known, kind),
                 Timer::Look => self.look(now),
                 Timer::Lines => self.look_at_lines(),
@@ -273,6 +274,7 @@ impl Machine for Scheduler {
             }
             Input::WorkerJoined(worker, hello) => self.worker_joined(now, worker, hello),
             Input::WorkerDraining { worker } => self.worker_draining(worker),
+            Input::WorkerCut { worker } => self.worker_cut(now, worker),
             Input::WorkerLeft { worker } => self.worker_left(now, worker),
             Input::CancelRequested { seq, reason } => self.cancel_requested(now, seq, reason),
             Input::RunNowRequested { seq } => self.run_now_requested(now, seq),

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use divvy_types::{Seq, TaskState, Timestamp, Token};
+use divvy_types::{Seq, TaskState, Timestamp, Token, WorkerKey};
 
 use crate::table::{Row, Task, band_of};
 use crate::workers::{Note, TierKey};
@@ -150,6 +150,10 @@ impl Scheduler {
         let worker = self.workers.get(victim);
         let recent = stealing.prefer_recent_tasks;
         let mut loot = Vec::new();
+        if worker.away_until.is_some() {
+            // It cannot be asked.
+            return loot;
+        }
         for line in &worker.lines[..self.bands_to_steal()] {
             let valid = |note: &&Note| self.is_queued(note, victim) && self.is_free(note);
             let take = |note: &Note| Loot { row: note.row, token: note.token, begun: false };
@@ -229,6 +233,17 @@ impl Scheduler {
             }
             None => true,
         });
+    }
+
+    /// A worker speaks over another connection from now on.
+    pub(crate) fn recalls_follow(&mut self, old: WorkerKey, new: WorkerKey) {
+        for recall in self.recalls.open.values_mut() {
+            for key in [&mut recall.from, &mut recall.to] {
+                if key.worker == old {
+                    key.worker = new;
+                }
+            }
+        }
     }
 
     /// A worker gave a task back, perhaps because it was asked to.

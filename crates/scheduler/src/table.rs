@@ -42,11 +42,11 @@ pub(crate) struct Task {
     pub(crate) attempts: u32,
     /// What its fair key was charged for the run time of this attempt.
     pub(crate) charged_ms: u32,
-    /// Attempts whose worker went away.
-    pub(crate) lost: u16,
     pub(crate) state: TaskState,
     /// Whether an attempt has failed or was put off.
     pub(crate) retried: bool,
+    /// Whether its last attempt ended without a fact: the worker gave it back, or never got it.
+    pub(crate) given_back: bool,
     /// Whether its present attempt is recorded as held.
     pub(crate) held: bool,
     /// Whether its worker was told to stop it because of a cancel.
@@ -84,7 +84,7 @@ pub(crate) struct Links {
     pub(crate) over_budget: bool,
     /// Until when it is kept from the worker that it failed on, while it is ready; zero if it is not.
     pub(crate) kept_until: Timestamp,
-    /// Workers that went away while they held it, since this server start.
+    /// Workers that went away while they held it, each name once.
     pub(crate) lost_workers: Vec<Name>,
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use divvy_types::{Seq, Timestamp};
+use divvy_types::{Seq, Timestamp, WorkerKey};
 
 use crate::workers::TierKey;
 
@@ -26,6 +26,8 @@ pub(crate) enum Timer {
     Held(TierKey),
     /// A worker that holds leases may have been silent for too long.
     Lease(TierKey),
+    /// A worker whose connection broke has been away for too long.
+    Away(WorkerKey),
     /// A worker, by the number of its name, has rested long enough from a kind.
     BenchOver(u32, u32),
     /// The load of the workers is to be looked at.

@@ -160,6 +160,7 @@ impl Scheduler {
                 credit: sum(|tier| tier.credit),
                 leased: sum(|tier| tier.leased),
                 draining: worker.draining,
+                away_until: worker.away_until,
                 connected_at: worker.connected_at,
                 seen_at: worker.seen_at,
                 finished: tiers.iter().map(|tier| tier.finished).sum(),
@@ -201,11 +202,26 @@ impl Scheduler {
 
     /// The latest connection of a worker of this name.
     pub fn worker_by_name(&self, name: &str) -> Option<WorkerKey> {
-        self.workers
-            .iter()
-            .filter(|worker| worker.name == name)
-            .map(|worker| worker.key.worker)
-            .last()
+        self.workers.named(&Name::from(name)).next_back()
+    }
+
+    /// How many workers of this name have a connection.
+    pub fn connected_as(&self, name: &Name) -> usize {
+        let connected = |key: &WorkerKey| {
+            self.workers.tiers_of(*key).all(|index| self.workers.get(index).away_until.is_none())
+        };
+        self.workers.named(name).filter(connected).count()
+    }
+
+    /// Whether a connected worker takes no more tasks.
+    pub fn is_draining(&self, worker: WorkerKey) -> bool {
+        self.workers.tiers_of(worker).any(|index| self.workers.get(index).draining)
+    }
+
+    /// Who holds a task.
+    pub fn holder(&self, seq: Seq) -> Option<WorkerKey> {
+        let task = self.tasks.find(seq).filter(|task| task.worker != NOBODY)?;
+        Some(self.workers.get(task.worker).key.worker)
     }
 
     /// Whether no task is open, in memory or in the store.

@@ -40,6 +40,8 @@ impl TierKey {
 pub(crate) struct Worker {
     pub(crate) key: TierKey,
     pub(crate) name: Name,
+    /// Which process of this name it is; empty if it does not say.
+    pub(crate) instance: Name,
     /// The number of its name in what is learnt.
     pub(crate) known: u32,
     pub(crate) group: u32,
@@ -59,6 +61,8 @@ pub(crate) struct Worker {
     /// Before this it does not look at short lines again.
     pub(crate) look_after: Timestamp,
     pub(crate) draining: bool,
+    /// Its connection broke; see `away`.
+    pub(crate) away_until: Option<Timestamp>,
     pub(crate) connected_at: Timestamp,
     pub(crate) seen_at: Timestamp,
     /// When it got its first lease after it had none: silence before that does not count.
@@ -96,10 +100,16 @@ pub(crate) struct Note {
 }
 
 impl Worker {
-    pub(crate) fn new(key: TierKey, name: Name, group: u32, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        key: TierKey,
+        (name, instance): (Name, Name),
+        group: u32,
+        now: Timestamp,
+    ) -> Self {
         Self {
             key,
             name,
+            instance,
             known: 0,
             group,
             credit: 0,
@@ -112,6 +122,7 @@ impl Worker {
             pull_after: Timestamp(0),
             look_after: Timestamp(0),
             draining: false,
+            away_until: None,
             connected_at: now,
             seen_at: now,
             holding_since: now,
@@ -128,8 +139,13 @@ impl Worker {
         }
     }
 
+    /// Whether it is offered nothing, however much it could take.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.draining || self.away_until.is_some()
+    }
+
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.draining && self.leased < self.credit
+        !self.is_resting() && self.leased < self.credit
     }
 
     /// Whether it could begin a task at once.
@@ -164,7 +180,7 @@ pub(crate) struct Group {
     pub(crate) rates: Rates,
     /// Classes that they serve.
     pub(crate) classes: Bits,
-    /// Members that are not draining.
+    /// Members that are offered tasks: neither draining nor away.
     pub(crate) active: BTreeSet<u32>,
     size: u32,
     waiting: BTreeSet<Order>,
@@ -176,6 +192,7 @@ pub(crate) struct Workers {
     list: Vec<Option<Worker>>,
     free: Vec<u32>,
     by_key: BTreeMap<TierKey, u32>,
+    by_name: BTreeSet<(Name, WorkerKey)>,
     count: usize,
     groups: Vec<Option<Group>>,
     free_groups: Vec<u32>,
@@ -214,6 +231,27 @@ impl Workers {
         self.by_key.range(TierKey::all_of(worker)).map(|(_, index)| *index)
     }
 
+    /// The workers of a name, in the order in which they connected.
+    pub(crate) fn named(
+        &self,
+        name: &Name,
+    ) -> impl DoubleEndedIterator<Item = WorkerKey> + use<'_> {
+        let range = (name.clone(), WorkerKey(0))..=(name.clone(), WorkerKey(u64::MAX));
+        self.by_name.range(range).map(|(_, worker)| *worker)
+    }
+
+    /// The same worker speaks over another connection from now on.
+    pub(crate) fn rename_key(&mut self, index: u32, key: TierKey) {
+        let worker = self.list[index as usize].as_mut().expect("a worker in use");
+        let before = std::mem::replace(&mut worker.key, key);
+        if key.tier == 0 {
+            self.by_name.remove(&(worker.name.clone(), before.worker));
+            self.by_name.insert((worker.name.clone(), key.worker));
+        }
+        self.by_key.remove(&before);
+        self.by_key.insert(key, index);
+    }
+
     /// The tier of a worker that runs a kind; the first if none does.
     pub(crate) fn tier_for(&self, worker: WorkerKey, kind: &Name) -> Option<u32> {
         let runs = |index: &u32| self.group(self.get(*index).group).profile.has_kind(kind);
@@ -240,10 +278,6 @@ impl Workers {
     /// The worker with an index that was noted earlier, if there is one now.
     pub(crate) fn at_mut(&mut self, index: u32) -> Option<&mut Worker> {
         self.list.get_mut(index as usize)?.as_mut()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Worker> {
-        self.by_key.values().map(|index| self.get(*index))
     }
 
     pub(crate) fn indices(&self) -> Vec<u32> {
@@ -291,7 +325,10 @@ impl Workers {
             self.list.push(None);
             self.list.len() as u32 - 1
         });
-        self.count += usize::from(worker.key.tier == 0);
+        if worker.key.tier == 0 {
+            self.count += 1;
+            self.by_name.insert((worker.name.clone(), worker.key.worker));
+        }
         self.by_key.insert(worker.key, index);
         let group = worker.group;
         self.list[index as usize] = Some(worker);
@@ -307,7 +344,10 @@ impl Workers {
         self.get_mut(index).draining = true;
         self.load_changed(index);
         let worker = self.list[index as usize].take().expect("a worker in use");
-        self.count -= usize::from(worker.key.tier == 0);
+        if worker.key.tier == 0 {
+            self.count -= 1;
+            self.by_name.remove(&(worker.name.clone(), worker.key.worker));
+        }
         self.by_key.remove(&worker.key);
         self.free.push(index);
         let group = self.group_mut(worker.group);
@@ -324,11 +364,17 @@ impl Workers {
         (worker, group)
     }
 
-    pub(crate) fn drain(&mut self, index: u32) {
-        let worker = self.get_mut(index);
-        worker.draining = true;
-        let group = worker.group;
+    /// Takes a worker that rests from those that are offered tasks.
+    pub(crate) fn deactivate(&mut self, index: u32) {
+        let group = self.get(index).group;
         self.group_mut(group).active.remove(&index);
+        self.load_changed(index);
+    }
+
+    /// Puts a worker that does not rest any more among those that are offered tasks.
+    pub(crate) fn activate(&mut self, index: u32) {
+        let group = self.get(index).group;
+        self.group_mut(group).active.insert(index);
         self.load_changed(index);
     }
 
@@ -339,7 +385,7 @@ impl Workers {
         self.changes += 1;
         let changes = self.changes;
         let worker = self.list[index as usize].as_mut().expect("a worker in use");
-        if worker.dirty && worker.order.is_none() && !worker.draining {
+        if worker.dirty && worker.order.is_none() && !worker.is_resting() {
             return;
         }
         let load = (u64::from(worker.leased) << 16) / u64::from(worker.credit.max(1));

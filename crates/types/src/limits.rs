@@ -67,6 +67,8 @@ pub const ERROR_BYTES_MAX: usize = 8 << 10;
 pub const LOG_BYTES_MAX: usize = 64 << 10;
 /// Children that one finish may spawn.
 pub const SPAWNED_MAX: usize = BATCH_TASKS_MAX;
+/// Bytes of a finish with its result and children: it travels in one message, beside its log.
+pub const FINISH_BYTES_MAX: usize = MESSAGE_BYTES_MAX / 2;
 /// Results of dependencies that travel with one grant; a grant that would carry more says that it was cut.
 pub const UPSTREAM_ROWS_MAX: usize = 10_000;
 /// Bytes of those results together.

@@ -17,8 +17,8 @@ pub struct OpenTask {
     pub spawned_by: Option<Seq>,
     /// Attempts that count against the retry limit.
     pub attempts: u32,
-    /// Attempts whose worker went away, since it was last put back.
-    pub lost: u32,
+    /// Workers that went away while they ran it, since it was last put back; each name once.
+    pub lost: Vec<Name>,
     /// Whether an attempt saved data for a later one.
     pub checkpointed: bool,
     /// When the next attempt is due, if one failed.
@@ -40,7 +40,7 @@ impl OpenTask {
             spec,
             spawned_by: None,
             attempts: 0,
-            lost: 0,
+            lost: Vec::new(),
             checkpointed: false,
             retry_at: None,
             held: None,

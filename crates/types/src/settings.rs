@@ -41,7 +41,7 @@ pub struct Settings {
         schemars(with = "BTreeMap<crate::schema::Label<KIND_LEN_MAX>, KindSettings>")
     )]
     pub kinds: BTreeMap<Name, KindSettings>,
-    /// A task whose worker went away while it ran so many times is a dead letter, whatever its retries.
+    /// A task that was lost with so many different workers while it ran is a dead letter, whatever its retries.
     pub poison_after: PoisonAfter,
 }
 

@@ -161,6 +161,9 @@ pub struct WorkerView {
     pub leased: u32,
     /// Whether it takes no more.
     pub draining: bool,
+    /// Its connection broke; until then it keeps what it holds, and may come back to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away_until: Option<Timestamp>,
     /// When it connected.
     pub connected_at: Timestamp,
     /// When it was last heard of.

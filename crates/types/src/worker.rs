@@ -7,6 +7,9 @@ use crate::{Name, TaskId, Token};
 pub struct WorkerHello<Task = TaskId> {
     /// What people call it.
     pub name: Name,
+    /// Made up by the process at its start, so that another process of the same name is told from the same process on a
+    /// new connection; empty if it does not say.
+    pub instance: Name,
     /// Queues that it serves; none means all.
     pub queues: Vec<Name>,
     /// Kinds that it can run.
@@ -19,8 +22,8 @@ pub struct WorkerHello<Task = TaskId> {
     pub slots: u32,
     /// How these are divided among the kinds, each of which is in one of them; empty if all kinds share them.
     pub tiers: Vec<WorkerTier>,
-    /// Attempts that it still runs from an earlier connection. The token is the proof: a lease with that very token
-    /// moves to this connection even if another connection still seems to hold it.
+    /// Attempts that it still has from an earlier connection. The token is the proof: a lease with that very token
+    /// moves to this connection even if an earlier one of the same worker still seems to hold it.
     pub held: Vec<(Task, Token)>,
 }
 
@@ -39,6 +42,7 @@ impl<Task> Default for WorkerHello<Task> {
     fn default() -> Self {
         Self {
             name: Name::default(),
+            instance: Name::default(),
             queues: Vec::new(),
             kinds: Vec::new(),
             capabilities: Vec::new(),
@@ -53,7 +57,8 @@ impl<Task> Default for WorkerHello<Task> {
 impl<Task> WorkerHello<Task> {
     /// The same worker, with its attempts named otherwise.
     pub fn holding<Other>(self, held: Vec<(Other, Token)>) -> WorkerHello<Other> {
-        let Self { name, queues, kinds, capabilities, credit, slots, tiers, held: _ } = self;
-        WorkerHello { name, queues, kinds, capabilities, credit, slots, tiers, held }
+        let Self { name, instance, queues, kinds, capabilities, credit, slots, tiers, held: _ } =
+            self;
+        WorkerHello { name, instance, queues, kinds, capabilities, credit, slots, tiers, held }
     }
 }

@@ -14,7 +14,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use divvy_pool::{self as pool, Pool};
-use divvy_types::limits::{RESULT_BYTES_MAX, SPAWNED_MAX};
+use divvy_proto::outcome_bytes;
+use divvy_types::limits::{FINISH_BYTES_MAX, RESULT_BYTES_MAX, SPAWNED_MAX};
 use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict, Payload};
 use futures_util::FutureExt as _;
 use tokio::runtime::Handle;
@@ -237,5 +238,42 @@ fn seal(outcome: AttemptOutcome) -> AttemptOutcome {
             return dead(format!("spawned task {}: payload {problem}", child.id));
         }
     }
+    let bytes = if spawned.is_empty() { 0 } else { outcome_bytes(&outcome) };
+    if bytes > FINISH_BYTES_MAX {
+        return dead(format!(
+            "the finish with its {} spawned tasks is {bytes} bytes, at most {FINISH_BYTES_MAX}; spawn fewer, which \
+             spawn the rest, or store their payloads elsewhere and spawn them with its address",
+            spawned.len()
+        ));
+    }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use divvy_types::{TaskId, TaskSpec};
+
+    use super::*;
+
+    fn fan_out(children: u128, bytes: usize) -> AttemptOutcome {
+        let payload = Payload::new("application/octet-stream", vec![7; bytes]).unwrap();
+        let child = |id| TaskSpec { payload: payload.clone(), ..TaskSpec::new(TaskId(id), "noop") };
+        AttemptOutcome::Finished {
+            result: Payload::null(),
+            spawned: (1..=children).map(child).collect(),
+        }
+    }
+
+    #[test]
+    fn a_fan_out_that_no_message_can_carry_is_a_dead_letter_that_says_so() {
+        let fits = fan_out(1_900, 8 << 10);
+        assert_eq!(seal(fits.clone()), fits);
+        let AttemptOutcome::Failed(failure) = seal(fan_out(5_000, 8 << 10)) else {
+            panic!("it would be sent for ever")
+        };
+        assert_eq!(failure.verdict, FailureVerdict::Dead);
+        let text = failure.error.message;
+        assert!(text.contains("5000 spawned tasks is 41"), "{text}");
+        assert!(text.contains("at most 16777216; spawn fewer"), "{text}");
+    }
 }

@@ -4,6 +4,7 @@
 //! mark is the server's word, the rest is a proxy's and passes. Does not decide when to try again; that is
 //! [`crate::worker`]'s. How the server is reached is decided in `divvy-client`.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -60,6 +61,7 @@ impl Connector {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             slots: sum(|tier| tier.slots),
             tiers,
+            instance: instance(),
         };
         Ok(Self { channel: channel(options)?, hello, no_upstream: Arc::default() })
     }
@@ -242,6 +244,13 @@ impl Connector {
         };
         Some((entry.tier, Waiting { attempt, code: entry.code.clone() }))
     }
+}
+
+/// What tells this worker from all others of its name, and is the same on all its connections.
+fn instance() -> String {
+    // Its keys are made from the chance of the operating system, and no two of one process are alike.
+    let chance = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}", chance(), chance())
 }
 
 /// The tiers that have kinds, with what they take; all together at most what a server allows.

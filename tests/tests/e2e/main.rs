@@ -5,6 +5,7 @@
 mod a_damaged_store_is_refused;
 mod a_full_disk_refuses_tasks_but_loses_none;
 mod a_video_survives_what_goes_wrong;
+mod connections_break_and_nobody_notices;
 mod nothing_is_lost_when_processes_are_killed;
 mod people_use_the_pages;
 mod scenarios_of_load;

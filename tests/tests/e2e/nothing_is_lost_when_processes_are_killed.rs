@@ -9,10 +9,11 @@ use anyhow::{Context as _, Result, ensure};
 use divvy_e2e::api::Api;
 use divvy_e2e::process::{Process, free_port, serve};
 use divvy_e2e::random::Random;
-use divvy_e2e::{journal, process};
+use divvy_e2e::{journal, process, random};
 use serde_json::{Value, json};
 
-const KILLS: usize = 24;
+/// How often something is killed; `DIVVY_TEST_KILLS` says otherwise.
+const KILLS: u64 = 24;
 const WORKERS: usize = 3;
 const BATCHES: usize = 60;
 const BATCH: usize = 50;
@@ -62,7 +63,7 @@ async fn every_acknowledged_task_is_done_exactly_once_and_in_order() -> Result<(
         (0..WORKERS).map(|n| recorder(&api, n, &journal_file)).collect::<Result<_>>()?;
     let submitter = tokio::spawn(submit_all(api.clone(), plan.clone()));
     let mut server_kills = 0;
-    for kill in 0..KILLS {
+    for kill in 0..random::from_environment("DIVVY_TEST_KILLS", KILLS) {
         tokio::time::sleep(Duration::from_millis(40 + random.below(260))).await;
         // Every third kill hits the server, the others a worker.
         if kill % 3 == 0 {

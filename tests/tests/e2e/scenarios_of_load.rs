@@ -49,7 +49,8 @@ impl Cluster {
             .arg("serve")
             .arg("--data")
             .arg(folder.path().join("data"))
-            .args(["--listen", &format!("127.0.0.1:{port}"), "--lease", "3s", "--json"]);
+            .args(["--listen", &format!("127.0.0.1:{port}"), "--json"])
+            .args(["--lease", "3s", "--grace", "500ms"]);
         let server = serve_with(&mut command)?;
         Ok(Self { api: Api::on(port), folder, _server: server })
     }

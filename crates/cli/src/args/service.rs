@@ -97,6 +97,9 @@ pub(crate) struct ServerFlags {
     /// Silence of a worker that loses its tasks [default: 30s]
     #[arg(long, value_name = "SPAN", env = "DIVVY_LEASE", hide_env_values = true)]
     pub(crate) lease: Option<Span>,
+    /// Time to come back after a broken connection, at most the lease [default: 10s]
+    #[arg(long, value_name = "SPAN", env = "DIVVY_GRACE", hide_env_values = true)]
+    pub(crate) grace: Option<Span>,
     /// Days that finished tasks are kept [default: 7]
     #[arg(long, value_name = "DAYS", env = "DIVVY_RETENTION_DAYS", hide_env_values = true)]
     pub(crate) retention_days: Option<u32>,

@@ -1,5 +1,6 @@
 //! `divvy worker`: lists, shows, judges and drains connected workers.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -69,6 +70,11 @@ async fn list(context: &Context) -> Result<Code> {
     if workers.is_empty() {
         output.note("no worker is connected; start one with `divvy work`");
     }
+    for (name, count) in namesakes(&workers) {
+        output.note(format_args!(
+            "{count} workers are called `{name}`: they are drained together and judged as one; give each its own --name"
+        ));
+    }
     Ok(Code::Done)
 }
 
@@ -85,11 +91,21 @@ fn few(names: &[Name]) -> String {
     }
 }
 
+/// Names that more than one connected worker has, and how many do.
+fn namesakes(workers: &[WorkerView]) -> Vec<(&str, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for worker in workers.iter().filter(|worker| worker.away_until.is_none()) {
+        *counts.entry(worker.name.as_str()).or_default() += 1;
+    }
+    counts.into_iter().filter(|(_, count)| *count > 1).collect()
+}
+
 fn state(worker: &WorkerView) -> Cell {
-    match (worker.draining, worker.leased) {
-        (true, _) => Cell::colored("draining", "33"),
-        (false, 0) => "idle".into(),
-        (false, _) => Cell::colored("busy", "34"),
+    match (worker.away_until, worker.draining, worker.leased) {
+        (Some(_), ..) => Cell::colored("away", "33"),
+        (None, true, _) => Cell::colored("draining", "33"),
+        (None, false, 0) => "idle".into(),
+        (None, false, _) => Cell::colored("busy", "34"),
     }
 }
 
@@ -110,7 +126,7 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
             if worker.queues.is_empty() { "all".to_owned() } else { worker.queues.join(", ") };
         let facts = [
             ("name", worker.name.to_string()),
-            ("state", if worker.draining { "draining" } else { "connected" }.to_owned()),
+            ("state", standing(&worker, now)),
             ("runs", words::count(running(&worker).into(), "task")),
             ("queued", format!("{} there for a free slot", worker.queue_length)),
             ("takes", format!("up to {} at once: its slots, and some ahead", worker.credit)),
@@ -127,6 +143,16 @@ async fn show(named: &Named, context: &Context) -> Result<Code> {
         }
     }
     Ok(Code::Done)
+}
+
+fn standing(worker: &WorkerView, now: Timestamp) -> String {
+    match worker.away_until {
+        Some(until) => {
+            format!("away: its connection broke; it is given up {}", words::relative(until, now))
+        }
+        None if worker.draining => "draining".to_owned(),
+        None => "connected".to_owned(),
+    }
 }
 
 /// Kinds that share slots, and how many of these are busy.

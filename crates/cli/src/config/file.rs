@@ -82,6 +82,8 @@ pub(crate) struct Serve {
     pub(crate) tls_key: Option<PathBuf>,
     /// Silence of a worker for this long loses its tasks. Default `30s`.
     pub(crate) lease: Option<Span>,
+    /// A worker whose connection broke keeps its tasks for this long, at most for the lease. Default `10s`.
+    pub(crate) grace: Option<Span>,
     /// Days that finished tasks are kept. Default 7.
     pub(crate) retention_days: Option<u32>,
 }

@@ -41,6 +41,8 @@ const BEGINNING: &str = "\
 #  tls_key: server-key.pem
 # Silence of a worker for this long loses its tasks.
 #  lease: 30s
+# A worker whose connection broke keeps its tasks for this long, at most for the lease.
+#  grace: 10s
 # Days that finished tasks are kept.
 #  retention_days: 7
 

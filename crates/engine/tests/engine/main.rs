@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
 
 mod a_backlog_larger_than_the_window_is_worked_off_in_order;
+mod a_busy_engine_keeps_its_workers;
 mod a_group_of_twenty_thousand_tasks;
 mod a_repeated_submit_is_the_same_task;
 mod a_report_under_an_old_token_changes_nothing;
@@ -17,6 +18,7 @@ mod late_tasks_are_told_or_refused;
 mod lists_leave_no_task_out;
 mod only_one_task_with_a_unique_key;
 mod readers_come_back_when_callers_leave;
+mod requests_meet_a_group_in_flight;
 mod support;
 mod what_was_set_or_saved_survives_a_restart;
 mod workflows_are_resumed_in_one_commit;

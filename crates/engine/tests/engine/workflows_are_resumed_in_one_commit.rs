@@ -4,8 +4,8 @@ use crate::support::{TestWorker, World, after, done, failed, task};
 use divvy_engine::{Error, GrantedTask, Request};
 use divvy_types::view::ResumedWorkflow;
 use divvy_types::{
-    AttemptOutcome, FailureVerdict, Payload, TaskId, TaskSpec, TaskState, Workflow, WorkflowId,
-    WorkflowRole,
+    AttemptOutcome, FailureVerdict, OnConflict, Payload, TaskId, TaskSpec, TaskState, Unique,
+    Workflow, WorkflowId, WorkflowRole,
 };
 
 const FLOW: WorkflowId = WorkflowId(7);
@@ -244,4 +244,26 @@ fn a_join_stays_failed_while_a_child_does() {
     assert_eq!(run_all(&mut world, &mut worker, &[]), []);
     assert_eq!(counts(resume(&mut world, true).unwrap()), (2, 0, 0));
     assert_eq!(run_all(&mut world, &mut worker, &[]), [(4, 1), (9, 4)]);
+}
+
+#[test]
+fn a_unique_key_that_another_task_has_is_left_to_it() {
+    let keyed = |mut spec: TaskSpec| {
+        let on_conflict = OnConflict::Refuse;
+        spec.unique = Some(Unique { key: "k".into(), window_ms: None, on_conflict });
+        spec
+    };
+    let mut world = World::new();
+    let mut worker = world.join("w", 4, vec![]);
+    // Two members fail one after the other that had the same key.
+    for id in [1, 2] {
+        world.submit(vec![keyed(member(id, &[])), member(10 + id, &[id])]).unwrap();
+        assert_eq!(run_all(&mut world, &mut worker, &[id]), [(id, 0)]);
+    }
+    world.submit(vec![keyed(task(50))]).unwrap();
+    assert_eq!(counts(resume(&mut world, false).unwrap()), (0, 0, 4), "task 50 has the key");
+    assert_eq!(run_all(&mut world, &mut worker, &[]), [(50, 0)]);
+    assert_eq!(counts(resume(&mut world, false).unwrap()), (2, 0, 2), "the older one gets it");
+    assert_eq!(run_all(&mut world, &mut worker, &[]), [(1, 0), (11, 1)]);
+    assert_eq!(counts(resume(&mut world, false).unwrap()), (2, 0, 0));
 }

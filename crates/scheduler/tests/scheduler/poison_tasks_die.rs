@@ -63,16 +63,30 @@ fn failures_of_another_sort_do_not_count_and_a_lost_worker_counts_as_an_attempt_
 }
 
 #[test]
+fn a_worker_that_is_lost_again_and_again_counts_once() {
+    let mut world = world(2);
+    let mut task = recovered(patient());
+    (task.open.attempts, task.open.lost) = (1, vec!["worker-1".into()]);
+    world.feed(Input::TaskReplayed(task, divvy_types::fact::Replay::default()));
+    for _ in 0..20 {
+        crash(&mut world, 1);
+        assert_eq!(world.fact_names(), ["AttemptFailed 1"]);
+    }
+    crash(&mut world, 2);
+    assert_eq!(world.fact_names(), ["Dead 1"]);
+}
+
+#[test]
 fn workers_that_were_lost_before_a_restart_count() {
     let mut world = World::recovering(divvy_scheduler::Options::default());
     let mut task = recovered(patient());
-    (task.open.attempts, task.open.lost) = (2, 2);
+    (task.open.attempts, task.open.lost) = (2, vec!["a".into(), "b".into()]);
     world.feed(Input::TaskRecovered(task));
     world.feed(Input::RecoveryEnded);
     crash(&mut world, 1);
     let Fact::Dead { error, .. } = world.facts()[0] else { panic!("no dead letter") };
     assert!(
-        error.message.contains("(`worker-1`, and 2 before the last server start)"),
+        error.message.contains("3 workers") && error.message.contains("(`a`, `b`, `worker-1`)"),
         "{}",
         error.message
     );
@@ -85,7 +99,7 @@ fn a_poison_task_that_is_put_back_starts_anew() {
     crash(&mut world, 1);
     assert_eq!(world.fact_names(), ["Dead 1"]);
     let mut task = recovered(patient());
-    task.open.lost = 1;
+    task.open.lost = vec!["worker-1".into()];
     world.feed(Input::SettingsChanged(Box::default()));
     world.feed(Input::TaskReplayed(task, divvy_types::fact::Replay::default()));
     crash(&mut world, 2);

@@ -5,109 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::support::excuses::is_excused;
+use crate::support::operations::{End, Op, Shape, op};
 use crate::support::thefts::Thefts;
 use divvy_scheduler::*;
 use divvy_types::fact::Replay;
 use divvy_types::{
-    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Lane, Machine, OpenTask,
-    Payload, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerHello, WorkerKey,
+    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, Lane, Machine, OpenTask, Payload, Seq,
+    TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerHello, WorkerKey,
 };
 use proptest::prelude::*;
 
 const QUEUES: [&str; 2] = ["default", "mail"];
-
-#[derive(Clone, Debug)]
-enum Op {
-    Submit(Vec<Shape>),
-    Join { credit: u32, slots: u32, queue: u8 },
-    AnswerRecall { which: usize, give: bool },
-    Stealing { strategy: u8, busy: u32, begun_too: bool, predictive: bool },
-    Rebalance,
-    Rejoin(usize),
-    Leave(usize),
-    Drain(usize),
-    Report { which: usize, end: End },
-    StaleReport { which: usize, worker: usize },
-    Cancel(usize),
-    Replay(usize),
-    RunNow(usize),
-    Pause { queue: u8, paused: bool },
-    Load,
-    Time(u64),
-    Restart { graceful: bool },
-}
-
-#[derive(Clone, Debug)]
-struct Shape {
-    queue: u8,
-    priority: u8,
-    limit: u32,
-    delay_ms: Option<u64>,
-    timeout_ms: Option<u64>,
-    /// How far back the parents are, and whether they are optional.
-    parents: Vec<(u64, bool)>,
-}
-
-#[derive(Clone, Debug)]
-enum End {
-    Finish(Vec<Shape>),
-    Fail(FailureVerdict),
-    Release,
-}
-
-fn shape() -> impl Strategy<Value = Shape> {
-    let parents = prop::collection::vec((1u64..12, any::<bool>()), 0..3);
-    let delay = prop::option::weighted(0.2, 1u64..5_000);
-    let timeout = prop::option::weighted(0.2, 1u64..5_000);
-    (0u8..2, 1u8..=5, 0u32..3, delay, timeout, parents).prop_map(
-        |(queue, priority, limit, delay_ms, timeout_ms, parents)| Shape {
-            queue,
-            priority,
-            limit,
-            delay_ms,
-            timeout_ms,
-            parents,
-        },
-    )
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    let shapes = || prop::collection::vec(shape(), 1..8);
-    let verdict = prop_oneof![
-        3 => Just(FailureVerdict::Retry),
-        1 => Just(FailureVerdict::RetryAfterMs(500)),
-        1 => Just(FailureVerdict::SnoozeMs(300)),
-        1 => Just(FailureVerdict::Dead),
-        1 => Just(FailureVerdict::Cancelled),
-    ];
-    let end = prop_oneof![
-        5 => Just(End::Finish(Vec::new())),
-        2 => prop::collection::vec(shape(), 1..4).prop_map(End::Finish),
-        4 => verdict.prop_map(End::Fail),
-        1 => Just(End::Release),
-    ];
-    prop_oneof![
-        6 => shapes().prop_map(Op::Submit),
-        3 => (1u32..9, 1u32..4, 0u8..3).prop_map(|(credit, slots, queue)| Op::Join { credit, slots, queue }),
-        5 => (any::<usize>(), any::<bool>()).prop_map(|(which, give)| Op::AnswerRecall { which, give }),
-        1 => (0u8..4, 0u32..4, any::<bool>(), any::<bool>()).prop_map(
-            |(strategy, busy, begun_too, predictive)| Op::Stealing { strategy, busy, begun_too, predictive }
-        ),
-        1 => Just(Op::Rebalance),
-        2 => any::<usize>().prop_map(Op::Rejoin),
-        1 => any::<usize>().prop_map(Op::Leave),
-        1 => any::<usize>().prop_map(Op::Drain),
-        12 => (any::<usize>(), end).prop_map(|(which, end)| Op::Report { which, end }),
-        2 => (any::<usize>(), any::<usize>()).prop_map(|(which, worker)| Op::StaleReport { which, worker }),
-        3 => any::<usize>().prop_map(Op::Cancel),
-        1 => any::<usize>().prop_map(Op::Replay),
-        1 => any::<usize>().prop_map(Op::RunNow),
-        1 => (0u8..2, any::<bool>()).prop_map(|(queue, paused)| Op::Pause { queue, paused }),
-        3 => Just(Op::Load),
-        4 => (1u64..20_000).prop_map(Op::Time),
-        1 => any::<bool>().prop_map(|graceful| Op::Restart { graceful }),
-    ]
-}
 
 /// A task as the facts have it.
 struct Stored {
@@ -129,6 +37,10 @@ struct Stored {
 /// A worker process: it outlives connections.
 struct Process {
     key: Option<WorkerKey>,
+    /// How many processes had its name before.
+    life: u32,
+    /// Whether the server may still believe in its last connection.
+    away: bool,
     queues: Vec<divvy_types::Name>,
     credit: u32,
     slots: u32,
@@ -198,11 +110,18 @@ impl Model {
             Action::Grant(grant) => self.granted(&grant),
             Action::StopAttempt { worker, token, .. } => {
                 let process = self.processes.iter_mut().find(|process| process.key == Some(worker));
-                process.expect("a connected worker").running.retain(|_, running| *running != token);
+                if let Some(process) = process {
+                    process.running.retain(|_, running| *running != token);
+                } else {
+                    assert!(self.processes.iter().any(|process| process.away), "nobody is told");
+                }
             }
             Action::DropWorker { worker } => {
                 let process = self.processes.iter_mut().find(|process| process.key == Some(worker));
-                process.expect("a connected worker").key = None;
+                // Nothing is left of a connection that was replaced by another.
+                if let Some(process) = process {
+                    process.key = None;
+                }
             }
             Action::LoadSpilled { lane, after, rows } => self.loads.push((lane, after, rows)),
             Action::AnswerReport { worker, seq, token, .. } => {
@@ -235,11 +154,6 @@ impl Model {
     }
 
     fn record(&mut self, fact: Fact) {
-        let fenced = |tasks: &mut BTreeMap<Seq, Stored>, seq: Seq, token: Token| {
-            let task = tasks.get_mut(&seq).expect("a known task");
-            assert_eq!(task.outcome, None, "a fact about task {seq:?}, which has ended");
-            assert!(task.ended_tokens.insert(token), "two ends of one attempt");
-        };
         match fact {
             Fact::Submitted { seq, at, spec, spawned_by, spilled } => {
                 let task = Stored {
@@ -261,7 +175,7 @@ impl Model {
                 }
             }
             Fact::AttemptFailed { seq, token, retry_at, counted, worker, .. } => {
-                fenced(&mut self.tasks, seq, token);
+                self.fence(seq, token);
                 let task = self.tasks.get_mut(&seq).expect("a known task");
                 task.attempts += u32::from(counted);
                 assert!(task.attempts <= task.spec.retry.limit, "a task lives on over its limit");
@@ -270,11 +184,11 @@ impl Model {
                 task.failed_on = counted.then_some(worker).or_else(|| task.failed_on.take());
             }
             Fact::Finished { seq, token, .. } => {
-                fenced(&mut self.tasks, seq, token);
+                self.fence(seq, token);
                 self.ended(seq, TaskState::Done);
             }
             Fact::Dead { seq, token, .. } => {
-                fenced(&mut self.tasks, seq, token);
+                self.fence(seq, token);
                 self.ended(seq, TaskState::Dead);
             }
             Fact::Cancelled { seq, spilled, .. } => {
@@ -301,6 +215,15 @@ impl Model {
             }
             Fact::QueuePaused { .. } | Fact::Dropped { .. } => {}
         }
+    }
+
+    /// An attempt may end once, while its task is open, and only if no later one was granted.
+    fn fence(&mut self, seq: Seq, token: Token) {
+        let task = self.tasks.get_mut(&seq).expect("a known task");
+        assert_eq!(task.outcome, None, "a fact about task {seq:?}, which has ended");
+        assert!(task.ended_tokens.insert(token), "two ends of one attempt");
+        let newer = self.tokens.iter().find(|(of, granted)| *of == seq && *granted > token);
+        assert_eq!(newer, None, "an attempt under {token:?} is believed over a newer one");
     }
 
     /// Marks who has settled with the end of a task.
@@ -441,11 +364,15 @@ impl Model {
     fn connect(&mut self, at: usize) {
         self.last_key += 1;
         let key = WorkerKey(self.last_key);
+        let name = divvy_types::Name::from(format!("process-{at}"));
+        let drains = self.scheduler.workers().iter().any(|old| old.name == name && old.draining);
         let process = &mut self.processes[at];
+        process.draining &= drains;
         process.key = Some(key);
-        process.draining = false;
+        process.away = false;
         let hello = WorkerHello {
-            name: format!("process-{at}").into(),
+            name,
+            instance: process.life.to_string().into(),
             queues: process.queues.clone(),
             kinds: vec!["noop".into()],
             credit: process.credit,
@@ -473,6 +400,8 @@ impl Model {
                     QUEUES.get(usize::from(queue)).map(|name| (*name).into()).into_iter().collect();
                 self.processes.push(Process {
                     key: None,
+                    life: 0,
+                    away: false,
                     queues,
                     credit,
                     slots,
@@ -481,20 +410,8 @@ impl Model {
                 });
                 self.connect(self.processes.len() - 1);
             }
-            Op::Rejoin(which) => {
-                let gone: Vec<usize> = (0..self.processes.len())
-                    .filter(|at| self.processes[*at].key.is_none())
-                    .collect();
-                if !gone.is_empty() {
-                    self.connect(gone[which % gone.len()]);
-                }
-            }
-            Op::Leave(which) => {
-                if let Some(at) = self.connected(which)
-                    && let Some(worker) = self.processes[at].key.take()
-                {
-                    self.feed(Input::WorkerLeft { worker });
-                }
+            Op::Rejoin(_) | Op::Leave(_) | Op::Cut(_) | Op::Reconnect(_) | Op::Replace(_) => {
+                self.change_connection(op);
             }
             Op::Drain(which) => {
                 if let Some(at) = self.connected(which)
@@ -516,6 +433,58 @@ impl Model {
                 self.feed(Input::TimePassed);
             }
             Op::Restart { graceful } => self.restart(graceful),
+        }
+    }
+
+    /// A process connects, loses its connection, says goodbye, or makes room for another.
+    fn change_connection(&mut self, op: Op) {
+        match op {
+            Op::Leave(which) => {
+                if let Some(at) = self.connected(which)
+                    && let Some(worker) = self.processes[at].key.take()
+                {
+                    self.processes[at].draining = false;
+                    self.feed(Input::WorkerLeft { worker });
+                }
+            }
+            Op::Cut(which) => {
+                if let Some(at) = self.connected(which)
+                    && let Some(worker) = self.processes[at].key.take()
+                {
+                    self.processes[at].away = true;
+                    self.feed(Input::WorkerCut { worker });
+                    self.kept_all(at);
+                }
+            }
+            Op::Reconnect(which) => {
+                if let Some(at) = self.connected(which) {
+                    self.connect(at);
+                    self.kept_all(at);
+                }
+            }
+            Op::Rejoin(which) | Op::Replace(which) => {
+                let gone = (0..self.processes.len()).filter(|at| self.processes[*at].key.is_none());
+                let gone: Vec<usize> = gone.collect();
+                if gone.is_empty() {
+                    return;
+                }
+                let at = gone[which % gone.len()];
+                if matches!(op, Op::Replace(_)) {
+                    let process = &mut self.processes[at];
+                    process.life += 1;
+                    process.draining = false;
+                    process.running.clear();
+                }
+                self.connect(at);
+            }
+            _ => {}
+        }
+    }
+
+    /// What a process has that was here a moment ago is still its own.
+    fn kept_all(&self, at: usize) {
+        for (seq, token) in &self.processes[at].running {
+            assert_eq!(self.scheduler.lease_token(*seq), Some(*token), "{seq:?} was taken away");
         }
     }
 
@@ -647,7 +616,9 @@ impl Model {
         self.loads.clear();
         self.thefts.forget();
         self.scheduler = Scheduler::new(Self::options(self.epoch));
-        self.processes.iter_mut().for_each(|process| process.key = None);
+        for process in &mut self.processes {
+            (process.key, process.away, process.draining) = (None, false, false);
+        }
         self.feed(Input::SettingsChanged(Box::new(self.thefts.settings.clone())));
         for name in self.paused.clone() {
             self.feed(Input::QueuePaused { queue: name.into(), paused: true });
@@ -707,7 +678,9 @@ impl Model {
             if state == TaskState::Ready && !self.paused.contains(spec.queue.as_str()) {
                 for worker in self.scheduler.workers() {
                     let serves = worker.queues.is_empty() || worker.queues.contains(&spec.queue);
-                    let waits = !worker.draining && worker.leased < worker.credit;
+                    let waits = !worker.draining
+                        && worker.away_until.is_none()
+                        && worker.leased < worker.credit;
                     let failed_on = self.tasks[&seq].failed_on.as_ref();
                     let idle = serves
                         && waits

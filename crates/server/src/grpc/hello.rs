@@ -12,6 +12,8 @@ use divvy_types::{Name, SpecError, Token};
 
 use crate::grpc::status::as_engine_error;
 
+/// Characters of what tells a process from others of its name.
+const INSTANCE_LEN_MAX: usize = 64;
 /// Kinds, queues or capabilities that one worker may list.
 const NAMES_MAX: usize = 1_024;
 /// Attempts that a worker may announce: more than it can have been granted at once, since a report that was not
@@ -21,6 +23,9 @@ const HELD_MAX: usize = 4 * CREDIT_MAX as usize;
 /// Reads a hello; the error names the field.
 pub(crate) fn read(hello: v1::Hello) -> Result<WorkerHello, Error> {
     check_name("hello.name", &hello.name, WORKER_NAME_LEN_MAX)?;
+    if !hello.instance.is_empty() {
+        check_name("hello.instance", &hello.instance, INSTANCE_LEN_MAX)?;
+    }
     let kinds = names("hello.kinds", hello.kinds, KIND_LEN_MAX)?;
     if kinds.is_empty() {
         return Err(SpecError::field(
@@ -52,6 +57,7 @@ pub(crate) fn read(hello: v1::Hello) -> Result<WorkerHello, Error> {
     Ok(WorkerHello {
         slots: hello.slots,
         name: hello.name.into(),
+        instance: hello.instance.into(),
         queues: names("hello.queues", hello.queues, QUEUE_LEN_MAX)?,
         kinds,
         capabilities: names("hello.capabilities", hello.capabilities, CAPABILITY_LEN_MAX)?,
@@ -168,6 +174,7 @@ mod tests {
                 "hello.capabilities lists 2000",
                 v1::Hello { capabilities: vec!["c".into(); 2_000], ..hello() },
             ),
+            ("hello.instance", v1::Hello { instance: "i".repeat(65), ..hello() }),
             ("hello.credit is 0", v1::Hello { credit: 0, ..hello() }),
             (
                 "hello.slots is 5, expected 1 to hello.credit, which is 4",

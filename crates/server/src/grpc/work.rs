@@ -4,6 +4,9 @@
 //! engine, and is the only one that tells the engine when the worker has gone. The *writer* is the answer's body: it
 //! takes what the engine put into the outbox. Whichever ends first ends the other.
 //!
+//! A worker that closes its half says goodbye and has left. A stream that ends in any other way tells nothing about the
+//! process at the other end: the engine hears that the connection broke, and waits for it to come back.
+//!
 //! When the server stops, the engine is *not* told that its workers left: their leases must be recorded as held, not
 //! counted as lost. The outbox is kept open until the engine closes it, or it would notice by itself.
 
@@ -93,6 +96,15 @@ fn welcome(lease_ms: u64) -> v1::ToWorker {
     v1::ToWorker { message: Some(v1::to_worker::Message::Welcome(welcome)) }
 }
 
+/// How a stream ended without a complaint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// The worker closed its half.
+    Goodbye,
+    /// The connection broke.
+    Cut,
+}
+
 /// Takes what a worker says.
 struct Reader {
     app: App,
@@ -122,27 +134,34 @@ impl Reader {
         };
         let _ = connected.send(Ok(()));
         tracing::debug!(%name, worker = worker.0, "worker connected");
-        match self.read(worker).await {
-            Ok(()) => drop(end),
+        let ended = self.read(worker).await;
+        tracing::debug!(%name, worker = worker.0, ?ended, "worker gone");
+        let goodbye = matches!(ended, Ok(Ended::Goodbye));
+        match ended {
+            Ok(_) => drop(end),
             // The writer may have gone first.
             Err(reason) => drop(end.send(reason)),
         }
-        tracing::debug!(%name, worker = worker.0, "worker gone");
-        if !self.app.shutdown.is_cancelled() {
-            // A stopped engine has signed off all its workers.
-            let _ = self.app.handle.disconnect(worker).await;
+        if self.app.shutdown.is_cancelled() {
+            return;
+        }
+        let handle = &self.app.handle;
+        let told = if goodbye { handle.disconnect(worker).await } else { handle.cut(worker).await };
+        if let Err(error) = told {
+            // Only a stopped engine does not hear it, and that has signed off all its workers.
+            tracing::debug!(%name, worker = worker.0, %error, "nobody hears that a worker is gone");
         }
     }
 
-    async fn read(&mut self, worker: WorkerKey) -> Result<(), Status> {
+    async fn read(&mut self, worker: WorkerKey) -> Result<Ended, Status> {
         loop {
             let message = tokio::select! {
                 biased;
                 () = self.app.shutdown.cancelled() => return Err(status(&Error::Stopping)),
-                () = self.gone.cancelled() => return Ok(()),
+                () = self.gone.cancelled() => return Ok(Ended::Cut),
                 message = self.inbound.message() => message?,
             };
-            let Some(message) = message else { return Ok(()) };
+            let Some(message) = message else { return Ok(Ended::Goodbye) };
             self.take(worker, message).await?;
         }
     }

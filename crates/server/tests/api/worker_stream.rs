@@ -186,8 +186,8 @@ async fn a_worker_that_closes_its_half_still_gets_its_answers() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_gives_its_tasks_back() {
-    let world = World::start().await;
+async fn a_lost_connection_gives_its_tasks_back_when_its_grace_runs_out() {
+    let world = with_grace(50).await;
     let policy = json!({"limit": 3, "base_ms": 0, "cap_ms": 0});
     world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop", "retry": policy})).await.ok();
     let mut lost = world.worker(hello("lost", &["noop"])).await.unwrap();
@@ -195,6 +195,77 @@ async fn a_lost_connection_gives_its_tasks_back() {
     drop(lost);
     let mut next = world.worker(hello("next", &["noop"])).await.unwrap();
     let second = next.granted().await;
+    assert!(second.token > first.token);
+    assert_eq!(second.attempt, 2);
+}
+
+async fn with_grace(away_grace_ms: u64) -> World {
+    World::with(|_| {}, divvy_engine::Options { away_grace_ms, ..Default::default() }).await
+}
+
+/// Breaks the stream of a worker without a goodbye, and waits until the server has noticed.
+async fn cut(world: &World, worker: Worker, name: &str) {
+    let Worker { say, heard } = worker;
+    drop(heard);
+    soon("the worker to be away", async {
+        loop {
+            let workers = world.get("/api/v1/workers").await.ok();
+            let items = workers["items"].as_array().unwrap();
+            if items.iter().any(|worker| worker["name"] == name && !worker["away_until"].is_null())
+            {
+                return;
+            }
+        }
+    })
+    .await;
+    drop(say);
+}
+
+#[tokio::test]
+async fn a_process_takes_its_tasks_over_to_its_next_stream() {
+    let world = with_grace(3_600_000).await;
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
+    let named = |held| v1::Hello { instance: "one".into(), held, ..hello("w", &["noop"]) };
+    let mut worker = world.worker(named(vec![])).await.unwrap();
+    let grant = worker.granted().await;
+    let task = grant.task.unwrap().id;
+    let mut other = world.worker(hello("other", &["noop"])).await.unwrap();
+    assert!(matches!(other.hear().await, Ok(Some(Heard::Welcome(_)))));
+    for _ in 0..4 {
+        cut(&world, worker, "w").await;
+        let held = vec![v1::Lease { task: task.clone(), token: grant.token }];
+        worker = world.worker(named(held)).await.unwrap();
+        assert!(matches!(worker.hear().await, Ok(Some(Heard::Welcome(_)))));
+    }
+    worker.report(task, grant.token, finished("1")).await;
+    assert!(worker.answered().await);
+    let shown = world.task(&id(1)).await;
+    assert_eq!((&shown["state"], &shown["attempts"]), (&json!("done"), &json!(1)));
+    assert!(other.heard.message().now_or_never().is_none(), "nothing went to another");
+}
+
+#[tokio::test]
+async fn a_goodbye_has_no_grace() {
+    let world = with_grace(3_600_000).await;
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
+    let leaving = v1::Hello { instance: "one".into(), ..hello("leaving", &["noop"]) };
+    let mut leaving = world.worker(leaving).await.unwrap();
+    leaving.granted().await;
+    leaving.say = None;
+    let mut next = world.worker(hello("next", &["noop"])).await.unwrap();
+    assert_eq!(next.granted().await.attempt, 2);
+}
+
+#[tokio::test]
+async fn a_new_process_of_the_name_ends_the_grace_of_the_old_one() {
+    let world = with_grace(3_600_000).await;
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
+    let named = |instance: &str| v1::Hello { instance: instance.into(), ..hello("w", &["noop"]) };
+    let mut killed = world.worker(named("one")).await.unwrap();
+    let first = killed.granted().await;
+    cut(&world, killed, "w").await;
+    let mut anew = world.worker(named("two")).await.unwrap();
+    let second = anew.granted().await;
     assert!(second.token > first.token);
     assert_eq!(second.attempt, 2);
 }

@@ -19,7 +19,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("a unique key is forgotten when it is free", unique_keys_go),
     ("a replay may have a new payload", replayed_with_payload),
     ("a replay may be due later and keep its edges", replayed_later),
-    ("lost workers are counted since the last replay", lost_workers),
+    ("lost workers are known by name since the last replay", lost_workers),
 ];
 
 use Verdict::{Applied, Stale};
@@ -214,26 +214,28 @@ fn replayed_later(bench: &mut Bench) {
 }
 
 fn lost_workers(bench: &mut Bench) {
-    let lost = |n, token| {
+    let lost = |n, token, name: &str| {
         let mut fact = failed(n, token, 60);
-        if let Fact::AttemptFailed { error, .. } = &mut fact {
+        if let Fact::AttemptFailed { error, worker, .. } = &mut fact {
             *error = TaskError::new(ErrorClass::WorkerLost, "gone");
+            *worker = name.into();
         }
         fact
     };
-    bench.apply(&[submitted(1), lost(1, 1), failed(1, 2, 60), lost(1, 3), submitted(2)]);
+    bench.apply(&[submitted(1), lost(1, 1, "a"), failed(1, 2, 60), lost(1, 3, "b")]);
+    bench.apply(&[lost(1, 4, "a"), submitted(2)]);
     bench.between();
-    let count = |bench: &mut Bench| -> Vec<u32> {
-        open_tasks(bench).iter().map(|task| task.lost).collect()
+    let names = |bench: &mut Bench| -> Vec<String> {
+        open_tasks(bench).iter().map(|task| task.lost.join(" ")).collect()
     };
-    let found = count(bench);
-    bench.same(&found, &vec![2, 0], "lost workers");
-    bench.apply(&[dead(1, 4), replay(1, Replay::default())]);
+    let found = names(bench);
+    bench.same(&found, &vec!["a b".to_owned(), String::new()], "lost workers, each once");
+    bench.apply(&[dead(1, 5), replay(1, Replay::default())]);
     bench.between();
-    let found = count(bench);
-    bench.same(&found, &vec![0, 0], "lost workers after a replay");
-    bench.apply(&[lost(1, 5)]);
+    let found = names(bench);
+    bench.same(&found, &vec![String::new(); 2], "lost workers after a replay");
+    bench.apply(&[lost(1, 6, "a")]);
     bench.between();
-    let found = count(bench);
-    bench.same(&found, &vec![1, 0], "lost workers since then");
+    let found = names(bench);
+    bench.same(&found, &vec!["a".to_owned(), String::new()], "lost workers since then");
 }

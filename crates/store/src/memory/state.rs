@@ -41,7 +41,7 @@ pub(super) struct Task {
     pub(super) spawned_by: Option<Seq>,
     pub(super) attempts: Vec<AttemptRecord>,
     pub(super) retry_at: Option<Timestamp>,
-    pub(super) lost: u32,
+    pub(super) lost: Vec<Name>,
     pub(super) checkpoint: Option<(Token, Payload)>,
     pub(super) held: Option<(Token, Name)>,
     pub(super) replayed: bool,
@@ -60,7 +60,7 @@ impl Task {
             spec: Arc::clone(&self.spec),
             spawned_by: self.spawned_by,
             attempts: counted(&self.attempts, None),
-            lost: self.lost,
+            lost: self.lost.clone(),
             checkpointed: self.checkpoint.is_some(),
             retry_at: self.retry_at,
             held: self.held.clone().filter(|(token, _)| Some(*token) > self.last_failed()),
@@ -99,7 +99,9 @@ impl Task {
         if self.outcome.is_some() || Some(attempt.token) <= self.last_failed() {
             return Verdict::Stale;
         }
-        self.lost += u32::from(attempt.error.class == ErrorClass::WorkerLost);
+        if attempt.error.class == ErrorClass::WorkerLost && !self.lost.contains(&attempt.worker) {
+            self.lost.push(attempt.worker.clone());
+        }
         self.attempts.push(attempt);
         self.retry_at = Some(retry_at);
         Verdict::Applied
@@ -138,7 +140,7 @@ impl Task {
         self.keep(end);
         self.attempts.iter_mut().for_each(|attempt| attempt.counted = false);
         self.retry_at = replay.due;
-        self.lost = 0;
+        self.lost.clear();
         self.held = None;
         self.replayed = !replay.keep_edges;
         if let Some(payload) = &replay.payload {
@@ -325,7 +327,7 @@ impl State {
                 spawned_by,
                 attempts,
                 retry_at: None,
-                lost: 0,
+                lost: Vec::new(),
                 checkpoint: None,
                 held: None,
                 replayed: false,

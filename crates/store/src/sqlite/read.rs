@@ -82,18 +82,18 @@ struct Tried {
     attempts: Vec<AttemptRecord>,
     /// When the next one is due.
     retry_at: Option<Timestamp>,
-    /// How many lost their worker, since the task was last put back.
-    lost: u32,
+    /// Workers that went away, since the task was last put back; each name once.
+    lost: Vec<Name>,
 }
 
 fn tried(conn: &Connection, seq: Seq) -> Outcome<Tried> {
     let sql = format!("SELECT {ATTEMPT} FROM attempt WHERE seq = ?1 ORDER BY token");
     let mut statement = conn.prepare_cached(&sql)?;
     let mut rows = statement.query([seq.0 as i64])?;
-    let mut tried = Tried { attempts: Vec::new(), retry_at: None, lost: 0 };
+    let mut tried = Tried { attempts: Vec::new(), retry_at: None, lost: Vec::new() };
     while let Some(row) = rows.next()? {
         let attempt = row::read_attempt(row)?;
-        tried.lost += u32::from(attempt.lost_worker());
+        attempt.note_lost_worker(&mut tried.lost);
         tried.attempts.push(attempt.record);
         tried.retry_at = attempt.retry_at;
     }

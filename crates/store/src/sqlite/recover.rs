@@ -166,7 +166,7 @@ impl Spilled {
 #[derive(Default)]
 struct Made {
     counted: u32,
-    lost: u32,
+    lost: Vec<Name>,
     retry_at: Option<Timestamp>,
     last: Option<Token>,
 }
@@ -175,7 +175,7 @@ fn made(attempts: &mut Stream<'_, StoredAttempt>, seq: i64) -> Outcome<Made> {
     let mut made = Made::default();
     while let Some(attempt) = attempts.take(seq)? {
         made.counted += u32::from(attempt.record.counted);
-        made.lost += u32::from(attempt.lost_worker());
+        attempt.note_lost_worker(&mut made.lost);
         made.retry_at = attempt.retry_at;
         made.last = Some(attempt.record.token);
     }

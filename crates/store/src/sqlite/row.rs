@@ -279,10 +279,13 @@ pub(super) struct StoredAttempt {
 }
 
 impl StoredAttempt {
-    /// Whether its worker went away, and the task was not put back since: a replay takes the time of the next attempt
-    /// away from all earlier ones.
-    pub(super) fn lost_worker(&self) -> bool {
-        self.record.error.class == ErrorClass::WorkerLost && self.retry_at.is_some()
+    /// Notes its worker, once, if that went away and the task was not put back since: a replay takes the time of the
+    /// next attempt away from all earlier ones.
+    pub(super) fn note_lost_worker(&self, lost: &mut Vec<Name>) {
+        let gone = self.record.error.class == ErrorClass::WorkerLost && self.retry_at.is_some();
+        if gone && !lost.contains(&self.record.worker) {
+            lost.push(self.record.worker.clone());
+        }
     }
 }
 

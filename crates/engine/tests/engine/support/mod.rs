@@ -1,5 +1,7 @@
 //! A hand-driven engine with workers that the test speaks for.
 
+pub(crate) mod pipeline;
+
 use divvy_engine::request::Reply;
 use divvy_engine::runner::Options;
 use divvy_engine::{
@@ -36,7 +38,6 @@ impl World {
     }
 
     fn open(disk: MemoryStore, options: Options, now: Timestamp) -> Self {
-        let disk = disk.reopen();
         let engine = InlineEngine::start(Box::new(disk.reopen()), &options, now).expect("recovers");
         Self { engine, now, options, disk: disk.reopen() }
     }

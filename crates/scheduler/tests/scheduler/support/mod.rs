@@ -1,6 +1,7 @@
 //! A small world around the scheduler: a clock, workers by number, and what was done.
 
 pub(crate) mod excuses;
+pub(crate) mod operations;
 pub(crate) mod thefts;
 
 use std::sync::Arc;
@@ -205,6 +206,10 @@ impl World {
 
     pub(crate) fn leave(&mut self, worker: u64) -> &[Action] {
         self.feed(Input::WorkerLeft { worker: WorkerKey(worker) })
+    }
+
+    pub(crate) fn cut(&mut self, worker: u64) -> &[Action] {
+        self.feed(Input::WorkerCut { worker: WorkerKey(worker) })
     }
 
     /// Who holds a task.
