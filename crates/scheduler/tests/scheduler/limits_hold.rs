@@ -376,13 +376,9 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     prop::collection::vec(arrival, 1..30)
 }
 
-/// In no window more starts than a burst and what the rate gives in it, and none before the bucket has filled.
+/// In no window more starts than a burst and what the rate gives in it.
 fn check_windows(starts: &[u64], interval_us: u64, burst: u64) -> Result<(), TestCaseError> {
     for (first, from) in starts.iter().enumerate() {
-        prop_assert!(
-            (first as u64) < from / interval_us,
-            "{starts:?} since the start of the server"
-        );
         for (count, to) in starts[first..].iter().zip(1u64..).map(|(to, count)| (count, to)) {
             let most = burst + (to - from) / interval_us;
             prop_assert!(count <= most, "{count} of {most} between {from} and {to}");
@@ -446,8 +442,9 @@ proptest! {
     ) {
         let play = |with_limited: bool| {
             let mut timeline = Timeline::new(|seq| seq % 5 * 150_000 + 1);
+            // Nothing comes through in the time of this test: what it had was used before.
+            timeline.world.scheduler.recover_limit("limit-level/never", "now");
             timeline.set(|settings| {
-                // Nothing comes through in the time of this test.
                 let rate = Some(Rate { count: 1, per_ms: 86_400_000 });
                 settings.limits.insert("never".into(), Limit { rate, ..Limit::default() });
                 settings.ordering.ageing_sec = 1.0;
