@@ -10,6 +10,7 @@
 //! it is durable. Groups are committed one after another; while one is being synced the loop fills the next.
 
 pub mod bulk;
+pub mod clock;
 pub mod core;
 mod explain;
 pub mod group;
@@ -18,6 +19,7 @@ pub mod inline;
 pub mod live;
 mod locate;
 pub mod query;
+mod reads;
 mod reconfigure;
 mod recover;
 mod refusal;
@@ -30,6 +32,7 @@ mod settings;
 pub mod stats;
 mod task_requests;
 mod unique;
+mod verdicts;
 mod worker_requests;
 mod workflow_query;
 mod workflows;

@@ -6,7 +6,7 @@ use crate::Error;
 
 impl Error {
     /// All codes that such an error may have, besides those of a spec.
-    pub const CODES: [&str; 15] = [
+    pub const CODES: [&str; 16] = [
         "invalid_setting",
         "set_by_file",
         "no_such_setting",
@@ -19,6 +19,7 @@ impl Error {
         "conflict",
         "overloaded",
         "disk_full",
+        "store_unavailable",
         "stopping",
         "store_failed",
         "bad_cursor",
@@ -44,7 +45,7 @@ impl Refusal for Error {
             | Self::TooManySchedules
             | Self::SettingOwned { .. } => 409,
             Self::Overloaded { .. } => 429,
-            Self::Stopping => 503,
+            Self::Stopping | Self::StoreUnavailable(_) => 503,
             Self::DiskFull => 507,
             Self::Store(_) => 500,
         }
@@ -101,6 +102,7 @@ mod tests {
             (conflict, 409),
             (Error::Overloaded { retry_after_ms: 1_500 }, 429),
             (Error::Stopping, 503),
+            (Error::StoreUnavailable("the folder is gone".into()), 503),
             (Error::DiskFull, 507),
             (Error::Store("broken".into()), 500),
         ];

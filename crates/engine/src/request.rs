@@ -304,6 +304,9 @@ pub enum Error {
     /// No room for new tasks.
     #[error("the disk of the server is nearly full: no new tasks are taken; free some space")]
     DiskFull,
+    /// The store waits for something that a person has to do.
+    #[error("{0}; nothing is recorded until then, so ask again with the same ids")]
+    StoreUnavailable(String),
     /// The engine stops.
     #[error("the server is stopping; try again when it is back")]
     Stopping,
@@ -332,6 +335,7 @@ impl Error {
             Self::Conflict { .. } => "conflict",
             Self::Overloaded { .. } => "overloaded",
             Self::DiskFull => "disk_full",
+            Self::StoreUnavailable(_) => "store_unavailable",
             Self::Stopping => "stopping",
             Self::Store(_) => "store_failed",
             Self::BadCursor(_) => "bad_cursor",

@@ -3,12 +3,12 @@
 use divvy_scheduler::input::{AttemptEnd, AttemptEnded};
 use divvy_scheduler::{Input, ReportAnswer};
 use divvy_types::{
-    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, Seq, TaskError, TaskId,
-    Token, WorkerHello, WorkerKey,
+    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, Seq, SpecError, TaskError,
+    TaskId, TaskSpec, Token, WorkerHello, WorkerKey,
 };
 
 use crate::core::{Core, Unresolved};
-use crate::locate::Located;
+use crate::locate::{Located, Resolved};
 use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, WorkerReport};
 
 impl Core {
@@ -23,7 +23,8 @@ impl Core {
         self.group.connects.push((worker, outbox));
         let mut held = Vec::new();
         for &(task, token) in &hello.held {
-            match self.locate(task)? {
+            // What cannot be read is not open.
+            match self.locate(task).unwrap_or(Located::Unknown) {
                 Located::Open(seq) => held.push((seq, token)),
                 // It is final, or the server never had it: whatever runs there has no meaning any more.
                 Located::Departing | Located::Stored(_) | Located::Unknown => {
@@ -41,20 +42,20 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn report(&mut self, worker: WorkerKey, report: WorkerReport) -> Result<(), Error> {
+    pub(crate) fn report(&mut self, worker: WorkerKey, report: WorkerReport) {
         let WorkerReport { task, token, .. } = report;
-        match self.locate(task)? {
+        match self.locate(task).unwrap_or(Located::Unknown) {
             Located::Departing => {
                 self.deferred.push(Request::Report { worker, reports: vec![report] });
             }
             Located::Open(seq) if self.scheduler.spec(seq).is_some() => {
-                self.end_attempt(worker, seq, report)?
+                self.end_attempt(worker, seq, report);
             }
             located => {
                 // Final, settling or unknown. A worker that missed the answer to its report sends it again.
                 let record = match located {
                     Located::Stored(record) => Some(*record),
-                    Located::Open(seq) => self.reader.get(seq)?,
+                    Located::Open(seq) => self.reader.get(seq).unwrap_or_default(),
                     Located::Departing | Located::Unknown => None,
                 };
                 let recorded = record.and_then(|r| r.outcome).is_some_and(|o| o.token == token);
@@ -62,15 +63,9 @@ impl Core {
                 self.answer(worker, task, token, answer);
             }
         }
-        Ok(())
     }
 
-    fn end_attempt(
-        &mut self,
-        worker: WorkerKey,
-        seq: Seq,
-        report: WorkerReport,
-    ) -> Result<(), Error> {
+    fn end_attempt(&mut self, worker: WorkerKey, seq: Seq, report: WorkerReport) {
         let WorkerReport { task, token, outcome, log } = report;
         let mut replaced = Vec::new();
         let end = match outcome {
@@ -81,9 +76,8 @@ impl Core {
                 AttemptEnd::Finished { result, spawned: Vec::new() }
             }
             AttemptOutcome::Finished { result, spawned } => {
-                match self.resolve_spawned(seq, spawned)? {
+                match self.resolve_children(seq, spawned) {
                     Ok(children) => {
-                        self.look_up_workflows(&children.tasks, true)?;
                         replaced = children.replaced;
                         AttemptEnd::Finished { result, spawned: children.tasks }
                     }
@@ -91,7 +85,7 @@ impl Core {
                         let outcome = AttemptOutcome::Finished { result, spawned };
                         let report = WorkerReport { task, token, outcome, log };
                         self.deferred.push(Request::Report { worker, reports: vec![report] });
-                        return Ok(());
+                        return;
                     }
                     Err(Unresolved::Refused(error)) => {
                         let error = TaskError::new(
@@ -110,7 +104,27 @@ impl Core {
         self.reporting = Some(task);
         self.feed(Input::AttemptEnded(AttemptEnded { worker, seq, token, end, log }));
         self.reporting = None;
-        self.cancel_replaced(replaced)
+        // One that cannot be read has ended and needs no cancel.
+        let _ = self.cancel_replaced(replaced);
+    }
+
+    /// The children of a finish; refused if what they refer to cannot be read.
+    fn resolve_children(
+        &mut self,
+        parent: Seq,
+        spawned: Vec<TaskSpec>,
+    ) -> Result<Resolved, Unresolved> {
+        let last_seq = self.last_seq;
+        let resolved = self.resolve_spawned(parent, spawned).and_then(|children| {
+            if let Ok(children) = &children {
+                self.look_up_workflows(&children.tasks, true)?;
+            }
+            Ok(children)
+        });
+        resolved.unwrap_or_else(|error| {
+            self.forget_unborn(last_seq);
+            Err(Unresolved::Refused(SpecError::field("spawned", error.to_string())))
+        })
     }
 
     pub(crate) fn take_news(&mut self, progress: Vec<ProgressUpdate>) {

@@ -113,7 +113,7 @@ fn pages() -> Vec<Route<App>> {
             .gives_media(HTML)
             .refuses([400, 413]),
         post("/sign-out", sign_in::leave).summary("End the session of this browser").answers([303]),
-        get("/healthz", health::alive).summary("Whether the process lives"),
+        get("/healthz", health::alive).summary("Whether the process lives and can record"),
         get("/readyz", health::ready).summary("Whether the engine takes requests"),
         get("/metrics", metrics::show)
             .summary("Figures in the OpenMetrics text format, which Prometheus reads")
