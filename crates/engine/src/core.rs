@@ -15,12 +15,16 @@ use divvy_scheduler::input::RecoveredTask;
 use divvy_scheduler::{Action, Input, ReportAnswer, Scheduler};
 use divvy_store::{OpenTask, Reader};
 use divvy_types::view::{QueueView, WorkerView};
-use divvy_types::{Machine, Seq, TaskId, Timestamp, Token, WorkerKey, WorkflowId};
+use divvy_types::{
+    AttemptOutcome, ErrorClass, Fact, Failure, FailureVerdict, Machine, Seq, TaskError, TaskId,
+    Timestamp, Token, WorkerKey, WorkflowId,
+};
 
 use crate::group::{Group, Load, Released};
 use crate::live::Live;
 use crate::locate::IdHasher;
-use crate::request::{Error, Reply, Request};
+use crate::reads::Counted;
+use crate::request::{Error, Reply, Request, WorkerReport};
 use crate::schedules::Schedules;
 use crate::stats::Stats;
 use crate::unique::Keys;
@@ -46,6 +50,8 @@ pub struct Core {
     pub(crate) group: Group,
     pub(crate) deferred: Vec<Request>,
     pub(crate) last_worker: u64,
+    /// When a schedule was last triggered by hand.
+    pub(crate) last_trigger: Timestamp,
     pub(crate) now: Timestamp,
     /// The task whose report is being handled, for its answer.
     pub(crate) reporting: Option<TaskId>,
@@ -57,7 +63,7 @@ impl Core {
             scheduler,
             ids: HashMap::default(),
             departing_workflows: BTreeMap::new(),
-            reader,
+            reader: Box::new(Counted::new(reader, Arc::clone(&stats))),
             last_ordered_id: TaskId(0),
             last_seq: Seq(0),
             keys: Keys::default(),
@@ -67,20 +73,31 @@ impl Core {
             group: Group::default(),
             deferred: Vec::new(),
             last_worker: 0,
+            last_trigger: Timestamp(0),
             now: Timestamp(0),
             reporting: None,
         }
     }
 
-    /// Takes one request. An error is a failed read of the store, and fatal.
+    /// Takes one request. A failed read of the store concerns that request only: it changes nothing, and whoever
+    /// asked is told; see [`crate::reads`].
     pub fn step(&mut self, now: Timestamp, request: Request) -> Result<(), Error> {
         self.set_now(now);
+        let last_seq = self.last_seq;
+        if self.take(request).is_err() {
+            self.forget_unborn(last_seq);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, request: Request) -> Result<(), Error> {
         match request {
             Request::Submit { specs, options, reply } => self.submit(specs, options, reply),
             Request::Connect { hello, outbox, reply } => self.connect(hello, outbox, reply),
             Request::Report { worker, reports } => {
                 self.feed(Input::WorkerSeen { worker });
-                reports.into_iter().try_for_each(|report| self.report(worker, report))
+                reports.into_iter().for_each(|report| self.report(worker, report));
+                Ok(())
             }
             Request::Heartbeat { worker, progress } => {
                 self.feed(Input::WorkerSeen { worker });
@@ -149,6 +166,12 @@ impl Core {
         self.fire_due()
     }
 
+    /// The clock was set forward by `by_us` microseconds, and `now` is what it says.
+    pub fn clock_stepped(&mut self, now: Timestamp, by_us: u64) {
+        self.set_now(now);
+        self.feed(Input::ClockStepped { by_us });
+    }
+
     /// The server stops: what runs is recorded as held.
     pub fn stop(&mut self, now: Timestamp) -> Result<(), Error> {
         self.set_now(now);
@@ -187,6 +210,14 @@ impl Core {
             let tasks =
                 tasks.into_iter().map(|task| self.admit_stored(task)).collect::<Result<_, _>>()?;
             self.feed(Input::SpilledLoaded { lane, tasks, exhausted });
+        }
+        for (worker, task, token, problem) in released.ungranted {
+            self.stats.count_failed_read(&problem);
+            let message = format!("its inputs cannot be read: {problem}");
+            let error = TaskError::new(ErrorClass::Failed, message);
+            let failed = Failure { verdict: FailureVerdict::Retry, error };
+            let outcome = AttemptOutcome::Failed(failed);
+            self.report(worker, WorkerReport { task, token, outcome, log: None });
         }
         for worker in released.unreachable {
             tracing::debug!(worker = worker.0, "a worker does not take its messages; dropping it");
@@ -239,7 +270,7 @@ impl Core {
     }
 
     pub(crate) fn set_now(&mut self, now: Timestamp) {
-        // The wall clock may be set back; the machines must not see that.
+        // The machines must not see time go back, whatever drives the core.
         self.now = self.now.max(now);
     }
 
@@ -255,7 +286,12 @@ impl Core {
             Action::Record(fact) => {
                 self.stats.count_fact(&fact);
                 self.keys.follow(self.now, &fact);
-                self.group.facts.push(fact);
+                if let Fact::Replayed { seq, .. } = &fact
+                    && let Some(spec) = self.scheduler.spec(*seq)
+                {
+                    self.group.put_back.push((*seq, Arc::clone(spec)));
+                }
+                self.group.add(fact);
             }
             Action::Grant(grant) => {
                 self.stats.count_grant(grant.waited_us);
@@ -309,10 +345,27 @@ impl Core {
 
     /// Sends a reply when everything recorded so far is durable.
     pub(crate) fn park<T: Send + 'static>(&mut self, reply: Reply<T>, answer: Result<T, Error>) {
-        self.group.replies.push(Box::new(move || {
+        self.group.replies.push(Box::new(move |durable| {
             // The asker may have gone.
-            let _ = reply.send(answer);
+            let _ = reply.send(durable.and(answer));
         }));
+    }
+
+    /// Tells whoever waits for the current group that it cannot be recorded at present, if that is so.
+    pub(crate) fn refuse_parked(&mut self) {
+        if let Some(problem) = self.stats.problem() {
+            for reply in std::mem::take(&mut self.group.replies) {
+                reply(Err(Error::StoreUnavailable(problem.clone())));
+            }
+        }
+    }
+
+    /// Forgets the ids of tasks that a request numbered after `last` and then did not bring to life.
+    pub(crate) fn forget_unborn(&mut self, last: Seq) {
+        let Self { ids, scheduler, .. } = self;
+        ids.retain(|_, known| {
+            known.seq <= last || known.departing || scheduler.state(known.seq).is_some()
+        });
     }
 
     /// Makes a task from the store known again.

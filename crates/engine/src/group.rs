@@ -3,13 +3,14 @@
 //! [`Outlet::release`] lets the effects of a durable group out: it is the only place from which anything leaves.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use divvy_scheduler::Grant;
 use divvy_store::{Family, OpenTask, Reader};
 use divvy_types::limits::{UPSTREAM_BYTES_MAX, UPSTREAM_ROWS_MAX};
 use divvy_types::view::TaskChange;
-use divvy_types::{Fact, Lane, Name, Seq, TaskId, Token, WorkerKey, WorkflowId};
+use divvy_types::{Fact, Lane, Name, Seq, TaskId, TaskSpec, Token, WorkerKey, WorkflowId};
 use tokio::sync::broadcast;
 
 use crate::request::{Error, GrantedTask, Outbox, ToWorker};
@@ -29,12 +30,19 @@ pub struct Group {
     pub(crate) recalls: Vec<(WorkerKey, TaskId, Token, bool)>,
     pub(crate) drains: Vec<WorkerKey>,
     pub(crate) disconnects: Vec<WorkerKey>,
-    pub(crate) replies: Vec<Box<dyn FnOnce() + Send>>,
+    pub(crate) replies: Vec<Parked>,
     pub(crate) changes: Vec<TaskChange>,
     pub(crate) loads: Vec<Load>,
     pub(crate) forgotten: Vec<(TaskId, Seq)>,
     pub(crate) workflows: Vec<WorkflowId>,
+    /// Where the checkpoints among the facts are.
+    pub(crate) checkpoints: BTreeMap<(Seq, Token), usize>,
+    /// Tasks that are put back by facts of this group, in case the store has just dropped one.
+    pub(crate) put_back: Vec<(Seq, Arc<TaskSpec>)>,
 }
+
+/// An answer that waits for the facts that it rests on, or for what became of them instead.
+pub(crate) type Parked = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// A wish for tasks that wait in the store.
 pub(crate) struct Load {
@@ -44,6 +52,21 @@ pub(crate) struct Load {
 }
 
 impl Group {
+    /// Adds a fact. A checkpoint takes the place of an earlier one of the same attempt, so that a group that waits for
+    /// room on the disk does not grow with each of them.
+    pub(crate) fn add(&mut self, fact: Fact) {
+        if let Fact::Checkpoint { seq, token, .. } = &fact {
+            match self.checkpoints.entry((*seq, *token)) {
+                Entry::Occupied(earlier) => {
+                    self.facts[*earlier.get()] = fact;
+                    return;
+                }
+                Entry::Vacant(first) => drop(first.insert(self.facts.len())),
+            }
+        }
+        self.facts.push(fact);
+    }
+
     /// Whether there is neither anything to write nor anything to let out.
     pub fn is_empty(&self) -> bool {
         self.facts.is_empty()
@@ -73,6 +96,8 @@ pub struct Released {
     pub(crate) loaded: Vec<(Lane, Vec<OpenTask>, bool)>,
     /// Workers whose outbox is full or closed.
     pub(crate) unreachable: Vec<WorkerKey>,
+    /// Grants that did not leave, because what the task needs could not be read, and why.
+    pub(crate) ungranted: Vec<(WorkerKey, TaskId, Token, String)>,
 }
 
 /// Lets effects out.
@@ -107,8 +132,14 @@ impl Outlet {
             messages.of(worker).recalls.push((task, token, begun_too));
         }
         for grant in group.grants {
-            let granted = self.granted(&grant)?;
-            messages.of(grant.worker).grants.push(granted);
+            match self.granted(&grant) {
+                Ok(granted) => messages.of(grant.worker).grants.push(granted),
+                Err(error) => {
+                    let Grant { worker, token, spec, .. } = grant;
+                    tracing::error!(task = %spec.id, %error, "what a task needs cannot be read");
+                    released.ungranted.push((worker, spec.id, token, error.to_string()));
+                }
+            }
         }
         for worker in group.drains {
             messages.of(worker).drain = true;
@@ -121,7 +152,7 @@ impl Outlet {
         // After the grants: whoever is woken first may keep this thread from waking the next, and a task that starts
         // matters more than an answer.
         for reply in group.replies {
-            reply();
+            reply(Ok(()));
         }
         for worker in group.disconnects {
             self.outboxes.remove(&worker);
@@ -203,5 +234,26 @@ struct Messages(BTreeMap<WorkerKey, Message>);
 impl Messages {
     fn of(&mut self, worker: WorkerKey) -> &mut Message {
         self.0.entry(worker).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use divvy_types::{Payload, Timestamp};
+
+    #[test]
+    fn a_checkpoint_takes_the_place_of_the_one_before() {
+        let mut group = Group::default();
+        for (seq, token, text) in [(1, 1, "1"), (2, 2, "2"), (1, 1, "3"), (1, 4, "4")] {
+            let data = Payload::json(text).unwrap();
+            let (seq, token) = (Seq(seq), Token(token));
+            group.add(Fact::Checkpoint { seq, token, at: Timestamp(0), data });
+        }
+        let saved = group.facts.iter().map(|fact| match fact {
+            Fact::Checkpoint { data, .. } => data.json_text().unwrap().to_owned(),
+            _ => unreachable!("only checkpoints were added"),
+        });
+        assert_eq!(saved.collect::<Vec<_>>(), ["3", "2", "4"]);
     }
 }

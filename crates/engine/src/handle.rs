@@ -197,6 +197,11 @@ impl Handle {
         self.stats.register(registry);
     }
 
+    /// Why nothing can be recorded at present, if that is so.
+    pub fn store_problem(&self) -> Option<Error> {
+        self.stats.problem().map(Error::StoreUnavailable)
+    }
+
     /// Whether the engine still takes requests.
     pub fn is_running(&self) -> bool {
         !self.requests.is_closed()
@@ -222,8 +227,13 @@ impl Handle {
         request: impl FnOnce(Reply<T>) -> Request,
     ) -> Result<T, Error> {
         let (reply, answer) = oneshot::channel();
+        let failed = self.stats.failed_reads();
         self.tell(request(reply)).await?;
-        answer.await.map_err(|_| Error::Stopping)?
+        answer.await.unwrap_or_else(|_| {
+            // A reply that is dropped means that the engine stops, or that something could not be read.
+            let unread = self.is_running() && self.stats.failed_reads() > failed;
+            Err(if unread { Error::Store(self.stats.failed_read()) } else { Error::Stopping })
+        })
     }
 
     /// Hands in what a worker says, however long the loop is busy. A worker that is turned away would lose its

@@ -12,7 +12,7 @@ use crate::group::Outlet;
 use crate::request::{Error, Request};
 use crate::runner::Options;
 use crate::stats::Stats;
-use crate::worker_requests::may_be_refused;
+use crate::verdicts;
 
 /// A core, its store and its outlet, driven by hand.
 pub struct InlineEngine {
@@ -49,6 +49,12 @@ impl InlineEngine {
         self.settle(now)
     }
 
+    /// Tells the machines that the clock was set forward, and sees through what follows.
+    pub fn clock_stepped(&mut self, now: Timestamp, by_us: u64) -> Result<(), Error> {
+        self.core.clock_stepped(now, by_us);
+        self.settle(now)
+    }
+
     /// When the machines want to be told that time passed.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.core.next_deadline()
@@ -74,14 +80,7 @@ impl InlineEngine {
             }
             if !group.facts.is_empty() {
                 self.store.commit(&group.facts, &mut self.verdicts)?;
-                let refused = group.facts.iter().zip(&self.verdicts).find(|(fact, verdict)| {
-                    **verdict != Verdict::Applied && !may_be_refused(fact, **verdict)
-                });
-                if let Some((fact, verdict)) = refused {
-                    return Err(Error::Store(format!(
-                        "the store refused a fact as {verdict:?}: {fact:?}"
-                    )));
-                }
+                verdicts::settle(self.store.as_mut(), &group, &mut self.verdicts, now)?;
             }
             let released = self.outlet.release(group)?;
             self.core.released(now, released)?;

@@ -10,6 +10,7 @@
 //! it is durable. Groups are committed one after another; while one is being synced the loop fills the next.
 
 pub mod bulk;
+pub mod clock;
 pub mod core;
 mod explain;
 pub mod group;
@@ -19,6 +20,7 @@ mod list;
 pub mod live;
 mod locate;
 pub mod query;
+mod reads;
 mod reconfigure;
 mod recover;
 mod refusal;
@@ -32,6 +34,7 @@ pub mod stats;
 mod task_log;
 mod task_requests;
 mod unique;
+mod verdicts;
 mod worker_requests;
 mod workflow_query;
 mod workflows;

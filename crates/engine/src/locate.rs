@@ -18,6 +18,9 @@ use crate::unique::{Claims, Turn};
 /// Children and grandchildren that are looked at to know whether a finished dependency really is settled well.
 pub(crate) const SETTLED_LOOK_MAX: usize = 10_000;
 
+/// Stands for a dependency that retention has dropped: no task has this number.
+const DROPPED: Seq = Seq(0);
+
 /// Where a task is.
 pub(crate) enum Located {
     /// The scheduler has it (perhaps only as a finished task whose children are open).
@@ -290,8 +293,9 @@ impl Core {
             let (seq, state) = match self.locate(edge.task)? {
                 Located::Open(seq) => (seq, ParentState::Open),
                 Located::Stored(record) => (record.seq, self.settled_state(&record)?),
-                // A dependency that retention has dropped was final long ago.
-                Located::Departing | Located::Unknown => continue,
+                Located::Departing => continue,
+                // A dependency that retention has dropped was final long ago; its result is missing.
+                Located::Unknown => (DROPPED, ParentState::Done),
             };
             parents.push(Parent { seq, optional: edge.optional, state });
         }

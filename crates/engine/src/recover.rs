@@ -113,7 +113,7 @@ impl Core {
             self.feed(Input::LaneRecovered { lane, count, sample });
         }
         self.feed(Input::RecoveryEnded);
-        self.schedules.recovered();
+        self.schedules.recovered(self.now);
         Ok(())
     }
 

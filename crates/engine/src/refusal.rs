@@ -23,6 +23,7 @@ impl Error {
         "overloaded",
         "disk_full",
         "memory_full",
+        "store_unavailable",
         "stopping",
         "store_failed",
         "bad_cursor",
@@ -48,7 +49,7 @@ impl Refusal for Error {
             | Self::TooManySchedules
             | Self::SettingOwned { .. } => 409,
             Self::Overloaded { .. } | Self::MemoryFull => 429,
-            Self::Stopping => 503,
+            Self::Stopping | Self::StoreUnavailable(_) => 503,
             Self::DiskFull => 507,
             Self::Store(_) => 500,
         }
@@ -106,6 +107,7 @@ mod tests {
             (conflict, 409),
             (Error::Overloaded { retry_after_ms: 1_500 }, 429),
             (Error::Stopping, 503),
+            (Error::StoreUnavailable("the folder is gone".into()), 503),
             (Error::DiskFull, 507),
             (Error::Store("broken".into()), 500),
         ];

@@ -315,6 +315,9 @@ pub enum Error {
          taken until some have ended; submit them later, or without run_at, deadline and after"
     )]
     MemoryFull,
+    /// The store waits for something that a person has to do.
+    #[error("{0}; nothing is recorded until then, so ask again with the same ids")]
+    StoreUnavailable(String),
     /// The engine stops.
     #[error("the server is stopping; try again when it is back")]
     Stopping,
@@ -344,6 +347,7 @@ impl Error {
             Self::Overloaded { .. } => "overloaded",
             Self::DiskFull => "disk_full",
             Self::MemoryFull => "memory_full",
+            Self::StoreUnavailable(_) => "store_unavailable",
             Self::Stopping => "stopping",
             Self::Store(_) => "store_failed",
             Self::BadCursor(_) => "bad_cursor",

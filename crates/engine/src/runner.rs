@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use divvy_store::Store;
 use divvy_types::view::TaskChange;
@@ -12,19 +12,19 @@ use divvy_types::{Settings, Timestamp};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Shared;
 use crate::core::Core;
 use crate::group::Outlet;
 use crate::handle::Handle;
 use crate::query::Readers;
 use crate::request::{Error, Request};
 use crate::stats::Stats;
-use crate::writer::{Done, Writer, lock};
+use crate::writer::{Desk, Done, Writer, lock};
 
 /// Requests taken from the channel at once.
 const REQUESTS_AT_ONCE: usize = 256;
 
-/// How long the loop sleeps at most while it waits for a time. Its sleep is measured by a clock that stops with the
-/// machine and is never set, so without this it would oversleep a time of the wall clock.
+/// How long the loop sleeps at most while it waits for a time, so that it notices when the clock of the machine is set.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 /// How an engine runs.
@@ -88,7 +88,8 @@ impl Engine {
     /// Recovers what is open in the store and starts to work.
     pub fn start(mut store: Box<dyn Store>, options: Options) -> Result<(Handle, Self), Error> {
         let stats = Arc::new(Stats::default());
-        let core = Core::recover(store.as_mut(), &options, Arc::clone(&stats), wall_clock())?;
+        let clock = Shared::start(store.last_used());
+        let core = Core::recover(store.as_mut(), &options, Arc::clone(&stats), clock.now())?;
         let (changes, _) = broadcast::channel(options.changes);
         let (requests, intake) = mpsc::channel(options.channel);
         let readers =
@@ -96,11 +97,19 @@ impl Engine {
         let outlet = Arc::new(Mutex::new(Outlet::new(store.reader()?, changes.clone())));
         let (done, finished) = mpsc::unbounded_channel();
         let start_failed = |e: std::io::Error| Error::Store(format!("cannot start a thread: {e}"));
-        let writer = Writer::start(store, Arc::clone(&outlet), Arc::clone(&stats), done)
-            .map_err(start_failed)?;
         let stop = CancellationToken::new();
+        let desk = Desk::new(
+            store,
+            Arc::clone(&outlet),
+            Arc::clone(&stats),
+            done,
+            clock.clone(),
+            stop.clone(),
+        );
+        let writer = Writer::start(desk).map_err(start_failed)?;
         let (end, ended) = oneshot::channel();
         let runner = Runner {
+            clock,
             core,
             intake,
             finished,
@@ -140,6 +149,7 @@ impl Engine {
 }
 
 struct Runner {
+    clock: Shared,
     core: Core,
     intake: mpsc::Receiver<Request>,
     finished: mpsc::UnboundedReceiver<Done>,
@@ -180,20 +190,32 @@ impl Runner {
                     }
                     self.look_for_watchers();
                     for request in batch.drain(..) {
-                        self.core.step(wall_clock(), request)?;
+                        let now = self.now();
+                        self.core.step(now, request)?;
                     }
                 }
-                () = sleep_until(deadline) => {
+                () = sleep_until(&self.clock, deadline) => {
                     self.look_for_watchers();
-                    self.core.pass_time(wall_clock())?;
+                    let now = self.now();
+                    self.core.pass_time(now)?;
                 }
             }
         }
     }
 
+    /// The time, of whose steps the machines have been told.
+    fn now(&mut self) -> Timestamp {
+        let (now, by_us) = self.clock.now_and_step();
+        if by_us > 0 {
+            self.core.clock_stepped(now, by_us);
+        }
+        now
+    }
+
     /// Gives the current group to the writer if that is free.
     fn hand_over(&mut self) -> Result<(), Error> {
         if self.writer_busy {
+            self.core.refuse_parked();
             return Ok(());
         }
         let group = self.core.take_group();
@@ -223,16 +245,19 @@ impl Runner {
                 outlet.release(*group)?
             }
         };
-        self.core.released(wall_clock(), released)
+        let now = self.now();
+        self.core.released(now, released)
     }
 
     /// Records what is held, and sees everything through the writer.
     async fn wind_down(&mut self) -> Result<(), Error> {
         self.intake.close();
         while let Some(request) = self.intake.recv().await {
-            self.core.step(wall_clock(), request)?;
+            let now = self.now();
+            self.core.step(now, request)?;
         }
-        self.core.stop(wall_clock())?;
+        let now = self.now();
+        self.core.stop(now)?;
         loop {
             self.hand_over()?;
             if !self.writer_busy {
@@ -246,15 +271,9 @@ impl Runner {
     }
 }
 
-/// The time that people agree on. Leases compare it with itself only, and it is kept from going back by the core.
-pub(crate) fn wall_clock() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    Timestamp(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
-}
-
-async fn sleep_until(deadline: Option<Timestamp>) {
+async fn sleep_until(clock: &Shared, deadline: Option<Timestamp>) {
     match deadline {
-        Some(deadline) => tokio::time::sleep(deadline.since(wall_clock()).min(SLEEP_MAX)).await,
+        Some(deadline) => tokio::time::sleep(deadline.since(clock.now()).min(SLEEP_MAX)).await,
         None => std::future::pending().await,
     }
 }

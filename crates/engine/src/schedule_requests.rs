@@ -17,6 +17,8 @@ use crate::schedules::{self, schedule_key, tick_id, tick_key};
 
 /// How long a tick waits when there is no room on the disk for its task.
 const FULL_RETRY_MS: u64 = 5_000;
+/// How long it waits when something that its task names cannot be read.
+const UNREAD_RETRY_MS: u64 = 60_000;
 
 /// Something asked about a schedule.
 pub enum ScheduleRequest {
@@ -68,8 +70,8 @@ impl Core {
         self.fire_due()?;
         match request {
             ScheduleRequest::Set { name, schedule, calendar, reply } => {
-                if self.stats.is_disk_full() {
-                    let _ = reply.send(Err(Error::DiskFull));
+                if let Some(error) = self.stats.refusal() {
+                    let _ = reply.send(Err(error));
                 } else if self.schedules.get(&name).is_none()
                     && self.schedules.len() >= SCHEDULES_MAX
                 {
@@ -106,7 +108,7 @@ impl Core {
     /// Submits the tasks of all ticks that are due.
     pub(crate) fn fire_due(&mut self) -> Result<(), Error> {
         while let Some(name) = self.schedules.first_due(self.now) {
-            if self.stats.is_disk_full() {
+            if self.stats.refusal().is_some() {
                 self.schedules.put_off(&name, self.now.plus_ms(FULL_RETRY_MS));
                 continue;
             }
@@ -119,8 +121,10 @@ impl Core {
             if plan.missed {
                 tracing::warn!(schedule = %name, %upto, "ticks were missed and are not made up for");
             }
-            for tick in plan.fire {
-                self.fire(&name, tick)?;
+            if plan.fire.iter().any(|tick| self.fire(&name, *tick).is_err()) {
+                // Something that its task names cannot be read: perhaps later.
+                self.schedules.put_off(&name, self.now.plus_ms(UNREAD_RETRY_MS));
+                continue;
             }
             self.schedules.advance(&name, upto);
             self.record_position(&name);
@@ -151,12 +155,14 @@ impl Core {
             self.park(reply, Err(Error::NoSuchSchedule(name.to_string())));
             return Ok(());
         };
-        if self.stats.is_disk_full() {
-            let _ = reply.send(Err(Error::DiskFull));
+        if let Some(error) = self.stats.refusal() {
+            let _ = reply.send(Err(error));
             return Ok(());
         }
         let schedule = entry.schedule.clone();
-        let id = TaskId::from_key(&format!("divvy/trigger\0{name}\0{}", self.now.0));
+        // One a microsecond at most, so that two at one moment have ids of their own.
+        self.last_trigger = Timestamp(self.last_trigger.0.saturating_add(1)).max(self.now);
+        let id = TaskId::from_key(&format!("divvy/trigger\0{name}\0{}", self.last_trigger.0));
         if let Some(error) = self.submit_scheduled(name, &schedule, id, self.now)? {
             self.park(reply, Err(error.into()));
             return Ok(());
@@ -254,7 +260,7 @@ impl Handle {
         let (Some(entry), now) = found else {
             return Err(Error::NoSuchSchedule(name.into()));
         };
-        Ok(entry.view(&name, now.max(crate::runner::wall_clock())))
+        Ok(entry.view(&name, now))
     }
 
     /// All schedules, by name.
@@ -265,7 +271,6 @@ impl Handle {
                 (all.collect::<Vec<_>>(), core.now())
             })
             .await?;
-        let now = now.max(crate::runner::wall_clock());
         // Ticks are worked out here and not in the loop, which has better things to do.
         Ok(entries.iter().map(|(name, entry)| entry.view(name, now)).collect())
     }

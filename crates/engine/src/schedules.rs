@@ -6,7 +6,8 @@
 //!
 //! **Missed ticks.** A tick is missed if another one is due by the time it is looked at, or if it is looked at more than
 //! [`LATE_MS_MAX`] late: the server was down, or its clock was set forward. [`CatchUp`] says what becomes of it. A clock
-//! that is set back fires nothing again: `upto` stays where it is.
+//! that is set back fires nothing again: `upto` stays where it is. Only at a start is an `upto` that lies further ahead
+//! than [`AHEAD_MS_MAX`], left by a clock that was wrong, brought back, so that the schedule is not silent until then.
 //!
 //! **Once per tick.** A tick's task has an id made of the schedule's name and the tick, and is written in one commit
 //! with the new `upto`. If that were lost, the id would be known all the same.
@@ -24,6 +25,8 @@ use serde::{Deserialize, Serialize};
 
 /// A tick that is looked at later than this is missed.
 pub const LATE_MS_MAX: u64 = 60_000;
+/// A schedule that has come further ahead than this did so by a clock that was wrong.
+pub const AHEAD_MS_MAX: u64 = 86_400_000;
 /// Ticks whose distances a jitter is compared with.
 const DISTANCES: usize = 16;
 /// Where those are looked for: any time will do.
@@ -284,8 +287,12 @@ impl Schedules {
     }
 
     /// Everything of the store has been seen: the clocks may run.
-    pub(crate) fn recovered(&mut self) {
-        for (name, position) in std::mem::take(&mut self.recovered) {
+    pub(crate) fn recovered(&mut self, now: Timestamp) {
+        for (name, mut position) in std::mem::take(&mut self.recovered) {
+            if position.upto > now.plus_ms(AHEAD_MS_MAX) {
+                tracing::warn!(schedule = %name, upto = %position.upto, "its last tick lies ahead, so a clock was wrong; it goes on from now");
+                position.upto = now;
+            }
             if let Some(entry) = self.entries.get_mut(&name) {
                 entry.position = position;
             }

@@ -1,7 +1,8 @@
 //! The figures of the engine since its start: counters and histograms that the loop and the writer add to, and anyone
 //! may read or register for a monitor. A figure for monitors costs its field and its line in `Stats::register`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use divvy_types::Fact;
@@ -11,6 +12,7 @@ use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 
 use crate::core::Core;
+use crate::request::Error;
 
 /// The bounds of all histograms, in seconds: from a fast sync to a long video.
 const BOUNDS: [f64; 20] = [
@@ -36,6 +38,13 @@ pub struct Stats {
     commit_us_total: AtomicU64,
     commit_us_max: AtomicU64,
     disk_full: AtomicBool,
+    unavailable: AtomicBool,
+    /// Why the store is not available, and what the last read that failed said.
+    problem: Mutex<String>,
+    unread: Mutex<String>,
+    failed_reads: AtomicU64,
+    clock_away_us: AtomicI64,
+    retention_behind_us: AtomicU64,
 }
 
 impl Default for Stats {
@@ -57,6 +66,12 @@ impl Default for Stats {
             commit_us_total: AtomicU64::default(),
             commit_us_max: AtomicU64::default(),
             disk_full: AtomicBool::default(),
+            unavailable: AtomicBool::default(),
+            problem: Mutex::default(),
+            unread: Mutex::default(),
+            failed_reads: AtomicU64::default(),
+            clock_away_us: AtomicI64::default(),
+            retention_behind_us: AtomicU64::default(),
         }
     }
 }
@@ -89,6 +104,16 @@ pub struct Snapshot {
     pub commit_us_max: u64,
     /// 1 while new tasks are refused because the disk is nearly full.
     pub disk_full: u64,
+    /// Why nothing is recorded at present, if that is so.
+    pub store_problem: Option<String>,
+    /// Requests that could not be answered because what they asked for could not be read.
+    pub failed_reads: u64,
+    /// What the last of these met.
+    pub failed_read: Option<String>,
+    /// How far the machine's clock was set away from the time that tasks go by, in milliseconds; 0 if they agree.
+    pub clock_away_ms: i64,
+    /// How far the time by which old tasks are deleted is behind that, in milliseconds.
+    pub retention_behind_ms: u64,
     /// Tasks that wait for dependencies.
     pub blocked: u64,
     /// Tasks that wait for a time.
@@ -173,6 +198,45 @@ impl Stats {
         self.disk_full.load(Relaxed)
     }
 
+    /// Says why nothing can be recorded, or that it can be again.
+    pub(crate) fn set_problem(&self, problem: Option<&str>) {
+        *lock(&self.problem) = problem.unwrap_or_default().to_owned();
+        self.unavailable.store(problem.is_some(), Relaxed);
+    }
+
+    /// Why nothing can be recorded, if that is so.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.unavailable.load(Relaxed).then(|| lock(&self.problem).clone())
+    }
+
+    /// Why no new task can be taken, if that is so.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        let full = || self.is_disk_full().then_some(Error::DiskFull);
+        self.problem().map(Error::StoreUnavailable).or_else(full)
+    }
+
+    /// A read that a request needed has failed.
+    pub(crate) fn count_failed_read(&self, error: &str) {
+        error.clone_into(&mut lock(&self.unread));
+        self.failed_reads.fetch_add(1, Relaxed);
+    }
+
+    /// How many reads have failed.
+    pub(crate) fn failed_reads(&self) -> u64 {
+        self.failed_reads.load(Relaxed)
+    }
+
+    /// What the last read that failed met.
+    pub(crate) fn failed_read(&self) -> String {
+        lock(&self.unread).clone()
+    }
+
+    /// How far the wall clock is away, and how far the time of retention is behind, in microseconds.
+    pub(crate) fn set_clock(&self, away_us: i64, retention_behind_us: u64) {
+        self.clock_away_us.store(away_us, Relaxed);
+        self.retention_behind_us.store(retention_behind_us, Relaxed);
+    }
+
     pub(crate) fn snapshot(&self, core: &Core) -> Snapshot {
         let counts = core.scheduler().counts();
         Snapshot {
@@ -188,6 +252,11 @@ impl Stats {
             commit_us_total: self.commit_us_total.load(Relaxed),
             commit_us_max: self.commit_us_max.load(Relaxed),
             disk_full: self.disk_full.load(Relaxed).into(),
+            store_problem: self.problem(),
+            failed_reads: self.failed_reads(),
+            failed_read: (self.failed_reads() > 0).then(|| self.failed_read()),
+            clock_away_ms: self.clock_away_us.load(Relaxed) / 1_000,
+            retention_behind_ms: self.retention_behind_us.load(Relaxed) / 1_000,
             blocked: counts.blocked,
             scheduled: counts.scheduled,
             ready: counts.ready + counts.spilled,
@@ -196,6 +265,10 @@ impl Stats {
             workers: core.worker_count(),
         }
     }
+}
+
+fn lock(text: &Mutex<String>) -> std::sync::MutexGuard<'_, String> {
+    text.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn seconds(micros: u64) -> f64 {

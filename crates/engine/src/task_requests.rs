@@ -25,8 +25,8 @@ impl Core {
         options: SubmitOptions,
         reply: Reply<Submitted>,
     ) -> Result<(), Error> {
-        if self.stats.is_disk_full() {
-            let _ = reply.send(Err(Error::DiskFull));
+        if let Some(error) = self.stats.refusal() {
+            let _ = reply.send(Err(error));
             return Ok(());
         }
         if !self.has_room_for(&specs)? {

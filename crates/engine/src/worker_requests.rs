@@ -3,18 +3,13 @@
 use divvy_scheduler::input::{AttemptEnd, AttemptEnded};
 use divvy_scheduler::{Input, ReportAnswer};
 use divvy_types::{
-    AttemptOutcome, ErrorClass, Fact, Failure, FailureVerdict, Name, Payload, Seq, TaskError,
-    TaskId, Token, Verdict, WorkerHello, WorkerKey,
+    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, Seq, SpecError, TaskError,
+    TaskId, TaskSpec, Token, WorkerHello, WorkerKey,
 };
 
 use crate::core::{Core, Unresolved};
-use crate::locate::Located;
+use crate::locate::{Located, Resolved};
 use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, WorkerReport};
-
-/// Whether a fact may be refused without harm: what a checkpoint saves too late is of no use to anyone.
-pub(crate) fn may_be_refused(fact: &Fact, verdict: Verdict) -> bool {
-    matches!((fact, verdict), (Fact::Checkpoint { .. }, Verdict::Stale))
-}
 
 impl Core {
     pub(crate) fn connect(
@@ -62,20 +57,20 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn report(&mut self, worker: WorkerKey, report: WorkerReport) -> Result<(), Error> {
+    pub(crate) fn report(&mut self, worker: WorkerKey, report: WorkerReport) {
         let WorkerReport { task, token, .. } = report;
-        match self.locate(task)? {
+        match self.locate(task).unwrap_or(Located::Unknown) {
             Located::Departing => {
                 self.deferred.push(Request::Report { worker, reports: vec![report] });
             }
             Located::Open(seq) if self.scheduler.spec(seq).is_some() => {
-                self.end_attempt(worker, seq, report)?
+                self.end_attempt(worker, seq, report);
             }
             located => {
                 // Final, settling or unknown. A worker that missed the answer to its report sends it again.
                 let record = match located {
                     Located::Stored(record) => Some(*record),
-                    Located::Open(seq) => self.reader.get(seq)?,
+                    Located::Open(seq) => self.reader.get(seq).unwrap_or_default(),
                     Located::Departing | Located::Unknown => None,
                 };
                 let recorded = record.and_then(|r| r.outcome).is_some_and(|o| o.token == token);
@@ -83,15 +78,9 @@ impl Core {
                 self.answer(worker, task, token, answer);
             }
         }
-        Ok(())
     }
 
-    fn end_attempt(
-        &mut self,
-        worker: WorkerKey,
-        seq: Seq,
-        report: WorkerReport,
-    ) -> Result<(), Error> {
+    fn end_attempt(&mut self, worker: WorkerKey, seq: Seq, report: WorkerReport) {
         let WorkerReport { task, token, outcome, log } = report;
         let mut replaced = Vec::new();
         let end = match outcome {
@@ -102,9 +91,8 @@ impl Core {
                 AttemptEnd::Finished { result, spawned: Vec::new() }
             }
             AttemptOutcome::Finished { result, spawned } => {
-                match self.resolve_spawned(seq, spawned)? {
+                match self.resolve_children(seq, spawned) {
                     Ok(children) => {
-                        self.look_up_workflows(&children.tasks, true)?;
                         replaced = children.replaced;
                         AttemptEnd::Finished { result, spawned: children.tasks }
                     }
@@ -112,7 +100,7 @@ impl Core {
                         let outcome = AttemptOutcome::Finished { result, spawned };
                         let report = WorkerReport { task, token, outcome, log };
                         self.deferred.push(Request::Report { worker, reports: vec![report] });
-                        return Ok(());
+                        return;
                     }
                     Err(Unresolved::Refused(error)) => {
                         let error = TaskError::new(
@@ -131,7 +119,27 @@ impl Core {
         self.reporting = Some(task);
         self.feed(Input::AttemptEnded(AttemptEnded { worker, seq, token, end, log }));
         self.reporting = None;
-        self.cancel_replaced(replaced)
+        // One that cannot be read has ended and needs no cancel.
+        let _ = self.cancel_replaced(replaced);
+    }
+
+    /// The children of a finish; refused if what they refer to cannot be read.
+    fn resolve_children(
+        &mut self,
+        parent: Seq,
+        spawned: Vec<TaskSpec>,
+    ) -> Result<Resolved, Unresolved> {
+        let last_seq = self.last_seq;
+        let resolved = self.resolve_spawned(parent, spawned).and_then(|children| {
+            if let Ok(children) = &children {
+                self.look_up_workflows(&children.tasks, true)?;
+            }
+            Ok(children)
+        });
+        resolved.unwrap_or_else(|error| {
+            self.forget_unborn(last_seq);
+            Err(Unresolved::Refused(SpecError::field("spawned", error.to_string())))
+        })
     }
 
     /// Only the holder of a lease may say how far it is, under its token; anything else is not heard.

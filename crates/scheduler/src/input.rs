@@ -153,6 +153,11 @@ pub enum Input {
     },
     /// The server stops: record every lease as held, so that the next start leaves the running tasks alone.
     ServerStopping,
+    /// The clock was set forward; what is under way keeps its length.
+    ClockStepped {
+        /// By how much, in microseconds.
+        by_us: u64,
+    },
     /// The deadline was reached.
     TimePassed,
 }

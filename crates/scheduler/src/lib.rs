@@ -37,6 +37,7 @@ mod cancel;
 mod checkpoint;
 mod circles;
 mod classes;
+mod clock;
 mod elsewhere;
 mod explain;
 mod fail;

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use divvy_types::view::TaskChange;
 use divvy_types::{
@@ -286,6 +287,7 @@ impl Machine for Scheduler {
                 self.checkpoint_saved(now, worker, seq, token, data);
             }
             Input::QueuePaused { queue, paused } => self.queue_paused(queue, paused),
+            Input::ClockStepped { by_us } => self.clock_stepped(Duration::from_micros(by_us)),
             Input::ServerStopping => self.server_stopping(now),
         }
         self.settle(now);

@@ -198,6 +198,11 @@ impl Tasks {
         task
     }
 
+    /// All of them, in no particular order.
+    pub(crate) fn all_mut(&mut self) -> impl Iterator<Item = &mut Task> {
+        self.rows.iter_mut().flatten()
+    }
+
     /// Tasks with smaller numbers than `before`, greatest first.
     pub(crate) fn newest_first(&self, before: Option<Seq>) -> impl Iterator<Item = &Task> {
         let end = before.map_or(u64::MAX, |seq| seq.0);

@@ -50,6 +50,11 @@ impl Timers {
         self.set.remove(&(at, timer));
     }
 
+    /// All of them, which are then no longer here.
+    pub(crate) fn take(&mut self) -> BTreeSet<(Timestamp, Timer)> {
+        std::mem::take(&mut self.set)
+    }
+
     pub(crate) fn next(&self) -> Option<Timestamp> {
         self.set.first().map(|(at, _)| *at)
     }

@@ -4,6 +4,8 @@
 //! `divvy doctor --live`. A *fault* is something that keeps work from going on until someone acts; a *warning* is work
 //! that could go better.
 
+use std::time::Duration;
+
 use divvy_engine::Snapshot;
 use divvy_types::need::{offers, spoken};
 use divvy_types::overview::{Alert, Severity, Stranded, WorkerLoad};
@@ -26,6 +28,7 @@ const DEAD_MANY: u64 = 10;
 pub(crate) const DEAD_WITHIN_MS: u64 = 600_000;
 /// Ready tasks that limits may keep before that is worth a word.
 const LIMITED_MANY: u64 = 100;
+const DAY_MS: u64 = 86_400_000;
 /// Names that one text lists.
 const NAMES_MAX: usize = 3;
 
@@ -60,6 +63,9 @@ pub(crate) fn judge(scene: &Scene) -> Vec<Alert> {
         no_worker(scene),
         no_capable_worker(scene),
         disk_full(scene),
+        store_unavailable(scene),
+        store_unreadable(scene),
+        clock(scene),
         settings_reload(scene),
         ticks_refused(scene),
         all_workers_busy(scene),
@@ -142,6 +148,53 @@ fn disk_full(scene: &Scene) -> Alert {
         ))
     };
     rule("disk_full", Severity::Fault, found)
+}
+
+fn store_unavailable(scene: &Scene) -> Alert {
+    let found = match &scene.stats.store_problem {
+        None => Ok("the data folder can be written to".to_owned()),
+        Some(problem) => Err((
+            format!("nothing is recorded: {problem}"),
+            "see to it; the server goes on by itself when it can, and nothing acknowledged is lost by a stop"
+                .to_owned(),
+        )),
+    };
+    rule("store_unavailable", Severity::Fault, found)
+}
+
+fn store_unreadable(scene: &Scene) -> Alert {
+    let found = match &scene.stats.failed_read {
+        None => Ok("everything that was asked for could be read".to_owned()),
+        Some(problem) => Err((
+            format!(
+                "{} of the store failed since the start, the last: {problem}",
+                count(scene.stats.failed_reads, "read")
+            ),
+            "stop the server and run `divvy store check`".to_owned(),
+        )),
+    };
+    rule("store_unreadable", Severity::Fault, found)
+}
+
+fn clock(scene: &Scene) -> Alert {
+    let (away, behind) = (scene.stats.clock_away_ms, scene.stats.retention_behind_ms);
+    let found = if away != 0 {
+        let way = if away > 0 { "forward" } else { "back" };
+        let by = Duration::from_millis(away.unsigned_abs());
+        Err((
+            format!("the clock of the server was set {way} by {by:?}, and is not believed yet"),
+            "set it right; if it is right, wait some minutes, or restart the server".to_owned(),
+        ))
+    } else if behind > DAY_MS {
+        let days = behind / DAY_MS;
+        Err((
+            format!("the clock is {} ahead of what the store has seen", count(days, "day")),
+            "set it right if it is wrong: old tasks are deleted, a day of them an hour".to_owned(),
+        ))
+    } else {
+        Ok("the clock of the server runs evenly".to_owned())
+    };
+    rule("clock", Severity::Warning, found)
 }
 
 fn settings_reload(scene: &Scene) -> Alert {

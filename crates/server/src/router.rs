@@ -139,7 +139,7 @@ fn pages() -> Vec<Route<App>> {
             .summary("End the session of this browser")
             .open()
             .answers([303]),
-        get("/healthz", health::alive).summary("Whether the process lives").open(),
+        get("/healthz", health::alive).summary("Whether the process lives and can record").open(),
         get("/readyz", health::ready).summary("Whether the engine takes requests").open(),
         get("/metrics", metrics::show)
             .summary("Figures in the OpenMetrics text format, which Prometheus reads")

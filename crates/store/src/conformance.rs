@@ -217,7 +217,7 @@ pub fn recovered(store: &mut dyn Store) -> Vec<Recovered> {
 /// Runs the background work to its end.
 pub fn maintain(store: &mut dyn Store, now: Timestamp) {
     for _ in 0..10_000 {
-        if store.maintain(now).expect("background work succeeds") == Maintenance::Rest {
+        if store.maintain(now, now).expect("background work succeeds") == Maintenance::Rest {
             return;
         }
     }

@@ -45,6 +45,10 @@ impl Store for MemoryStore {
         self.epoch
     }
 
+    fn last_used(&self) -> Option<Timestamp> {
+        None
+    }
+
     fn recover(&mut self, visit: &mut dyn FnMut(Recovered)) -> Result<(), Error> {
         lock(&self.state).recover(visit);
         Ok(())
@@ -61,11 +65,15 @@ impl Store for MemoryStore {
         Room::Enough
     }
 
+    fn in_place(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn reader(&self) -> Result<Box<dyn Reader>, Error> {
         Ok(Box::new(read::MemoryReader(Arc::clone(&self.state))))
     }
 
-    fn maintain(&mut self, now: Timestamp) -> Result<Maintenance, Error> {
+    fn maintain(&mut self, now: Timestamp, _: Timestamp) -> Result<Maintenance, Error> {
         lock(&self.state).forget_keys(now);
         Ok(Maintenance::Rest)
     }

@@ -17,6 +17,9 @@ pub trait Store: Send {
     /// How often this store was opened for writing, this time included. Durable, so tokens grow over restarts.
     fn epoch(&self) -> u64;
 
+    /// About when it was last written to before this time, by what is recorded; nothing if that is not known.
+    fn last_used(&self) -> Option<Timestamp>;
+
     /// Shows everything that is still open, once, before the first commit.
     ///
     /// Order: paused queues, then what was set, then unique keys, then open tasks by number, then spilled lanes, then
@@ -24,18 +27,26 @@ pub trait Store: Send {
     fn recover(&mut self, visit: &mut dyn FnMut(Recovered)) -> Result<(), Error>;
 
     /// Writes a group of facts, all or nothing, and returns when they are durable. `verdicts` is cleared and gets
-    /// one answer per fact. After [`Error::Full`] nothing of the group is kept and the same group may be tried
-    /// again; after any other error the process must stop.
+    /// one answer per fact. After [`Error::Full`] and [`Error::Blocked`] nothing of the group is kept and the same
+    /// group may be tried again; after any other error the process must stop.
     fn commit(&mut self, facts: &[Fact], verdicts: &mut Vec<Verdict>) -> Result<(), Error>;
 
     /// Whether there is room for more tasks. Cheap enough to ask before each group.
     fn room(&self) -> Room;
 
+    /// Whether what is written is still found where it is looked for, or [`Error::Away`]. Cheap enough to ask after
+    /// each group: what was written to files that have been deleted or moved must not be acknowledged.
+    fn in_place(&self) -> Result<(), Error>;
+
     /// A view for another thread. It sees what is committed, at each call.
     fn reader(&self) -> Result<Box<dyn Reader>, Error>;
 
-    /// One bounded slice of background work (history, retention, checkpoint); called while nothing else waits.
-    fn maintain(&mut self, now: Timestamp) -> Result<Maintenance, Error>;
+    /// One bounded slice of background work (history, retention, checkpoint). What is older than the retention at
+    /// `expiry` is deleted; that is `now`, or earlier while the clock is in doubt.
+    ///
+    /// [`Error::Full`], [`Error::Blocked`] and [`Error::Damaged`] leave everything as it was before the slice; after
+    /// any other error the process must stop.
+    fn maintain(&mut self, now: Timestamp, expiry: Timestamp) -> Result<Maintenance, Error>;
 }
 
 /// Reads what is committed.
@@ -62,7 +73,7 @@ pub trait Reader: Send {
     ) -> Result<TaskPage, Error>;
 
     /// How these tasks and, recursively, the children that they spawned ended, for a dependent: level by level, by
-    /// number within a level, open ones left out. At most
+    /// number within a level, open ones left out; cut if one of them is not kept any more. At most
     /// `rows`, whose results have at most `bytes` in all; results beyond are left empty, so 0 asks for states only.
     fn upstream(&mut self, tasks: &[Seq], rows: usize, bytes: usize) -> Result<Family, Error>;
 
@@ -112,7 +123,7 @@ pub trait Reader: Send {
 pub struct Family {
     /// Each that ended.
     pub ends: Vec<Upstream>,
-    /// Whether rows or results were left out because there are too many.
+    /// Whether rows or results were left out because there are too many, or because they are not kept any more.
     pub cut: bool,
 }
 
@@ -352,6 +363,24 @@ pub enum Error {
         "data folder {0} is in use by another divvy server; stop that one or give another --data folder"
     )]
     InUse(String),
+    /// Something is in the way for a while, such as the lock of another program. Nothing of the group was kept.
+    #[error("store {path} cannot be used now: {message}")]
+    Blocked {
+        /// The file.
+        path: String,
+        /// What is in the way.
+        message: String,
+    },
+    /// What is found at the path of the data folder is not what is open.
+    #[error(
+        "data folder {path} is not the one that this server opened: {problem}; put it back, or stop the server"
+    )]
+    Away {
+        /// The folder.
+        path: String,
+        /// What is found there.
+        problem: String,
+    },
     /// No room on the disk. Nothing of the group was kept.
     #[error("the disk that holds {0} is full; free some space")]
     Full(String),

@@ -119,6 +119,12 @@ async fn nearly_full_and_quite_full() -> Result<()> {
     ensure!(taken, "with space again, tasks are taken again");
     api.wait_until(&format!("tasks/{slow}"), "a lease", |task| task["state"] == "leased").await?;
 
+    // So much in the log that it is copied as soon as the server is idle, which needs room as well.
+    let heavy = json!({"kind": "nobody", "payload": {"text": "x".repeat(1_000_000)}});
+    for _ in 0..8 {
+        ensure!(api.submit(std::slice::from_ref(&heavy)).await?.0 == 201);
+    }
+
     // Not a byte left: the end of the running task cannot be written until there is.
     let ballast = disk.fill(0)?;
     tokio::time::sleep(Duration::from_millis(2_500)).await;

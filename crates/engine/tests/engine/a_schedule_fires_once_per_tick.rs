@@ -254,6 +254,28 @@ fn a_clock_that_jumps_forward_is_like_a_downtime_and_one_that_goes_back_fires_no
 }
 
 #[test]
+fn a_schedule_that_a_wrong_clock_took_days_ahead_goes_on_after_a_restart() {
+    let mut world = World::new();
+    world.set("h", hourly()).unwrap();
+    world.now = hour(9 * 24);
+    world.engine.pass_time(world.now).unwrap();
+    assert_eq!(world.open(), 1);
+    world.now = hour(3).plus_ms(1);
+    let mut world = world.crash(0);
+    world.at(hour(4));
+    assert_eq!(world.state(tick_id("h", hour(4))), Some(TaskState::Ready));
+    assert_eq!(world.open(), 2);
+}
+
+#[test]
+fn two_triggers_at_one_moment_are_two_tasks() {
+    let mut world = World::new();
+    world.set("h", hourly()).unwrap();
+    let first = world.trigger("h").unwrap();
+    assert_ne!(world.trigger("h").unwrap(), first);
+}
+
+#[test]
 fn a_paused_schedule_rests_over_restarts_and_makes_up_for_nothing() {
     let mut world = World::new();
     let mut schedule = hourly();

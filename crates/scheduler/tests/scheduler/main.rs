@@ -8,6 +8,7 @@ mod bad_workers_are_benched;
 mod best_worker_is_chosen;
 mod cancelled_tasks_stop;
 mod capabilities_are_matched;
+mod clocks_are_set;
 mod connections_break;
 mod dependents_wait_for_parents;
 mod failed_attempts_are_retried;

@@ -69,8 +69,9 @@ fn whole(context: &Context) -> Result<&[view::Upstream], Failure> {
         return Ok(context.upstream());
     }
     Err(Failure::dead(format_args!(
-        "it waited for more than can travel with a grant ({UPSTREAM_ROWS_MAX} results, {UPSTREAM_BYTES_MAX} bytes); \
-         join them through intermediate tasks, or keep large results elsewhere and return their addresses"
+        "results that it waited for are missing: more than can travel with a grant ({UPSTREAM_ROWS_MAX} results, \
+         {UPSTREAM_BYTES_MAX} bytes), or older than the retention; join them through intermediate tasks, keep large \
+         results elsewhere and return their addresses, or keep tasks for longer with --retention-days"
     )))
 }
 

@@ -68,6 +68,21 @@ const FAULTS: &[(Spoil, &str, &str, &str)] = &[
     ),
     (|scene| scene.stats.disk_full = 1, "disk_full", "nearly full", "free"),
     (
+        |scene| scene.stats.store_problem = Some("data folder d is gone".into()),
+        "store_unavailable",
+        "nothing is recorded: data folder d is gone",
+        "goes on by itself",
+    ),
+    (
+        |scene| {
+            scene.stats.failed_reads = 2;
+            scene.stats.failed_read = Some("row 7 is damaged".into());
+        },
+        "store_unreadable",
+        "2 reads of the store failed since the start, the last: row 7 is damaged",
+        "divvy store check",
+    ),
+    (
         |scene| scene.reload_error = Some("divvy.yaml:3:1: no".into()),
         "settings_reload",
         "divvy.yaml:3:1",
@@ -99,6 +114,8 @@ const WARNINGS: &[(Spoil, &str, &str, &str)] = &[
         "variance 16.0",
         "divvy queue rebalance",
     ),
+    (|scene| scene.stats.clock_away_ms = -7_200_000, "clock", "set back by 7200s", "set it right"),
+    (|scene| scene.stats.retention_behind_ms = 9 * 86_400_000, "clock", "9 days ahead", "an hour"),
     (|scene| scene.late = 1, "deadlines_at_risk", "1 task will", "priority"),
     (
         |scene| scene.newly_dead = 10,

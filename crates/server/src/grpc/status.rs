@@ -19,7 +19,7 @@ pub(crate) fn status(error: &Error) -> Status {
         Error::NotFound(_) | Error::NoSuchWorker(_) => Code::NotFound,
         Error::Ambiguous { .. } | Error::Conflict { .. } => Code::FailedPrecondition,
         Error::Overloaded { .. } | Error::DiskFull | Error::MemoryFull => Code::ResourceExhausted,
-        Error::Stopping => Code::Unavailable,
+        Error::Stopping | Error::StoreUnavailable(_) => Code::Unavailable,
         _ => Code::Internal,
     };
     let mut metadata = MetadataMap::new();

@@ -561,17 +561,19 @@ fn upstream(bench: &mut Bench) {
     ]);
     bench.apply(&[dead(4, 4), cancelled(5)]);
     bench.between();
-    let mut ends = |rows: usize, bytes: usize| {
+    let mut of = |tasks: &[Seq], rows: usize, bytes: usize| {
         let reader = bench.store().reader();
-        let family = reader
-            .and_then(|mut r| r.upstream(&[Seq(1), Seq(2), Seq(99)], rows, bytes))
-            .expect("upstream is read");
+        let family =
+            reader.and_then(|mut r| r.upstream(tasks, rows, bytes)).expect("upstream is read");
         let ends = family.ends.into_iter().map(|end| (end.task, end.state, end.spawned));
         (ends.collect::<Vec<_>>(), family.cut)
     };
+    let (_, gone) = of(&[Seq(1), Seq(99)], 100, 1 << 20);
+    let mut ends = |rows: usize, bytes: usize| of(&[Seq(1), Seq(2)], rows, bytes);
     let ((all, whole), (two, cut), (states, bare)) =
         (ends(100, 1 << 20), ends(2, 1 << 20), ends(100, 0));
     bench.same(&(whole, cut, bare), &(false, true, true), "whether something was left out");
+    bench.same(&gone, &true, "whether one is not kept any more");
     let expected = vec![
         (id(1), TaskState::Done, false),
         (id(3), TaskState::Done, true),

@@ -62,7 +62,10 @@ impl Reader for MemoryReader {
             if !seen.insert(seq) {
                 continue;
             }
-            let Some(task) = state.tasks.get(&seq) else { continue };
+            let Some(task) = state.tasks.get(&seq) else {
+                family.cut = true;
+                continue;
+            };
             let Some(end) = &task.outcome else { continue };
             let result =
                 if end.state == TaskState::Done { end.result.clone() } else { Payload::null() };

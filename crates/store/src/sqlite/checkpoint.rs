@@ -11,15 +11,19 @@
 //! | [`REST_PAGES`] | the writer copies the rest, if nobody is in the way |
 //! | [`LIMIT_PAGES`] | the writer waits for the others and starts the log over |
 //!
+//! **When copying fails.** The log keeps everything until it is copied and synced, so a lack of room or a lock in the
+//! way loses nothing and is tried again later. Anything else is fatal, whoever meets it: after a sync of the main file
+//! that failed, the next one may succeed without having written anything, and the log would then be started over.
+//!
 //! The log is a file that is written over and over, and it is long from the start: a sync of a file that does not
 //! grow has no new length to write down, which about halves the time of a lone commit.
 
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -46,6 +50,9 @@ pub(super) struct Checkpointer {
     idle: Arc<AtomicBool>,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// What ended the thread.
+    failed: Arc<Mutex<Option<Error>>>,
+    path: PathBuf,
     log: PathBuf,
 }
 
@@ -64,20 +71,35 @@ impl Checkpointer {
         let own = schema::open_checkpointer(path)?;
         let idle = Arc::new(AtomicBool::new(true));
         let (wake, woken) = sync_channel(1);
-        let at_rest = Arc::clone(&idle);
-        let spawned = std::thread::Builder::new()
-            .name("divvy-checkpoint".into())
-            .spawn(move || run(&own, &woken, &at_rest));
+        let (at_rest, copied) = (Arc::clone(&idle), path.to_owned());
+        let failed = Arc::new(Mutex::new(None));
+        let end = Arc::clone(&failed);
+        let work = move || {
+            let ended = run(&own, &copied, &woken, &at_rest);
+            *end.lock().unwrap_or_else(PoisonError::into_inner) = ended.err();
+        };
+        let spawned = std::thread::Builder::new().name("divvy-checkpoint".into()).spawn(work);
         let thread = spawned.map_err(|error| {
             super::failure::io_error(path, "start the checkpoint thread", &error)
         })?;
         let log = schema::log_of(path);
         lengthen(&log);
-        Ok(Self { pages, copied_at: 0, idle, wake: Some(wake), thread: Some(thread), log })
+        let path = path.to_owned();
+        Ok(Self {
+            pages,
+            copied_at: 0,
+            idle,
+            wake: Some(wake),
+            thread: Some(thread),
+            failed,
+            path,
+            log,
+        })
     }
 
-    /// Looks at the log after a commit.
-    pub(super) fn after_commit(&mut self, writer: &Connection) -> Result<(), rusqlite::Error> {
+    /// Looks at the log after a commit. An error is fatal.
+    pub(super) fn after_commit(&mut self, writer: &Connection) -> Result<(), Error> {
+        self.look_at_thread()?;
         let pages = self.pages.load(Ordering::Relaxed);
         if pages < self.copied_at {
             self.copied_at = 0;
@@ -85,12 +107,12 @@ impl Checkpointer {
         if pages >= LIMIT_PAGES && pages >= self.copied_at + STEP_PAGES {
             // A reader that stays for minutes, such as a backup, must not cost every commit this wait.
             self.copied_at = pages;
-            checkpoint_within(writer, "RESTART", LIMIT_WAIT)?;
+            bear(&self.path, checkpoint_within(writer, "RESTART", LIMIT_WAIT))?;
         } else if (REST_PAGES..LIMIT_PAGES).contains(&pages)
             && self.idle.load(Ordering::Acquire)
             && pages > self.copied_at
         {
-            checkpoint(writer, "PASSIVE")?;
+            bear(&self.path, checkpoint(writer, "PASSIVE"))?;
             self.copied_at = pages;
         } else if pages >= self.copied_at + STEP_PAGES {
             self.copied_at = pages;
@@ -100,20 +122,30 @@ impl Checkpointer {
     }
 
     /// Copies the log while nothing else waits, if it holds enough to be worth it, and cuts one that has become long.
-    pub(super) fn tidy(&mut self, writer: &Connection) -> Result<(), rusqlite::Error> {
+    /// An error is fatal.
+    pub(super) fn tidy(&mut self, writer: &Connection) -> Result<(), Error> {
+        self.look_at_thread()?;
         if self.pages.load(Ordering::Relaxed) < STEP_PAGES / 2 {
             return Ok(());
         }
-        if length(&self.log) <= IDLE_BYTES_MAX {
-            checkpoint(writer, "PASSIVE")?;
+        let copied = if length(&self.log) <= IDLE_BYTES_MAX {
+            bear(&self.path, checkpoint(writer, "PASSIVE"))?
         } else {
             // Not being able to now, because somebody reads, is no error: the answer is a row that says busy.
-            checkpoint_within(writer, "TRUNCATE", Duration::ZERO)?;
+            let copied = bear(&self.path, checkpoint_within(writer, "TRUNCATE", Duration::ZERO))?;
             lengthen(&self.log);
+            copied
+        };
+        if !copied {
+            return Ok(());
         }
         self.pages.store(0, Ordering::Relaxed);
         self.copied_at = 0;
         Ok(())
+    }
+
+    fn look_at_thread(&self) -> Result<(), Error> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
     }
 
     fn wake(&self) {
@@ -136,14 +168,35 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(conn: &Connection, woken: &Receiver<()>, idle: &AtomicBool) {
+fn run(
+    conn: &Connection,
+    path: &Path,
+    woken: &Receiver<()>,
+    idle: &AtomicBool,
+) -> Result<(), Error> {
     while woken.recv().is_ok() {
         idle.store(false, Ordering::Release);
-        if let Err(error) = checkpoint(conn, "PASSIVE") {
-            // The log keeps everything until it is copied, so nothing is lost; the writer will meet the same error.
-            tracing::warn!(%error, "cannot copy the write-ahead log into the main file");
-        }
+        bear(path, checkpoint(conn, "PASSIVE"))?;
         idle.store(true, Ordering::Release);
+    }
+    Ok(())
+}
+
+/// Makes durable in the main file what an earlier process left in the log. It may not be on the disk even if it can be
+/// read: the sync that was to bring it there may be what ended that process.
+pub(super) fn settle(path: &Path, conn: &Connection) -> Result<(), Error> {
+    bear(path, checkpoint(conn, "FULL")).map(drop)
+}
+
+/// Whether the log was copied; what may pass by itself is told and borne.
+fn bear(path: &Path, copied: Result<bool, rusqlite::Error>) -> Result<bool, Error> {
+    match copied.map_err(|error| Failure::from(error).at(path)) {
+        Ok(copied) => Ok(copied),
+        Err(error @ (Error::Full(_) | Error::Blocked { .. })) => {
+            tracing::warn!(%error, "cannot copy the write-ahead log into the main file now");
+            Ok(false)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -167,17 +220,25 @@ fn lengthen(log: &Path) {
     }
 }
 
-fn length(path: &Path) -> u64 {
+/// How long a file is; one that is not there has no length.
+pub(super) fn length(path: &Path) -> u64 {
     path.metadata().map_or(0, |meta| meta.len())
 }
 
-fn checkpoint_within(conn: &Connection, mode: &str, wait: Duration) -> Result<(), rusqlite::Error> {
+fn checkpoint_within(
+    conn: &Connection,
+    mode: &str,
+    wait: Duration,
+) -> Result<bool, rusqlite::Error> {
     conn.busy_timeout(wait)?;
     let result = checkpoint(conn, mode);
     conn.busy_timeout(schema::BUSY)?;
     result
 }
 
-fn checkpoint(conn: &Connection, mode: &str) -> Result<(), rusqlite::Error> {
-    conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()))
+/// Copies the log; returns whether nobody was in the way.
+fn checkpoint(conn: &Connection, mode: &str) -> Result<bool, rusqlite::Error> {
+    conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| {
+        row.get::<_, i64>(0).map(|busy| busy == 0)
+    })
 }

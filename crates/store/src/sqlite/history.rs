@@ -14,6 +14,7 @@ use rusqlite::{Connection, params};
 
 use super::failure::{Failure, Outcome, io_error};
 use super::schema::{self, Sort};
+use super::store::create_private;
 use super::tally;
 use crate::Error;
 
@@ -40,8 +41,7 @@ pub(super) struct Archive {
 impl Days {
     /// Lists the folder; a file whose name is no day is left alone.
     pub(super) fn open(folder: PathBuf) -> Result<Self, Error> {
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| io_error(&folder, "create the folder", &error))?;
+        create_private(&folder)?;
         let present = Arc::new(Mutex::new(Self::listed(&folder)?));
         Ok(Self { folder, present })
     }
@@ -126,6 +126,11 @@ impl History {
                     Ok(conn) => free.insert(conn),
                     // The day may have been dropped between the listing and the opening.
                     Err(_) if !self.days.lock().contains(&day) => continue,
+                    Err(error) if !path.exists() => {
+                        tracing::error!(%error, "a day of history is gone; its tasks are not known any more");
+                        self.days.lock().remove(&day);
+                        continue;
+                    }
                     Err(error) => return Err(error),
                 },
             };

@@ -4,6 +4,8 @@
 //! `outcome` is walked in the order of the task's number, from where the last slice stopped. Done and cancelled
 //! tasks that ended a while ago are copied, synced, and only then deleted. Dead letters stay where they can be
 //! replayed until their retention ends; then they are deleted, like everything else that is older than that.
+//!
+//! A move needs room before it gives any back, so nothing is moved while the disk is nearly full; deleting goes on.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +17,25 @@ use super::store::SqliteStore;
 use super::tally::{self, Delta};
 use super::write::Moved;
 use super::{keys, revive};
-use crate::{Error, Maintenance};
+use crate::{Error, Maintenance, Room, Store as _};
 
-/// Tasks that one slice moves or deletes.
-pub(super) const SLICE_TASKS_MAX: usize = 2_000;
+/// Tasks that one slice moves or deletes: commits wait for it.
+pub(super) const SLICE_TASKS_MAX: usize = 500;
+/// Bytes of payloads and results that one slice moves, about.
+const SLICE_BYTES_MAX: i64 = 16 << 20;
 /// Outcomes that one slice looks at.
 const SLICE_ROWS_MAX: usize = 20_000;
+
+/// A walk begins this much later than the last one ended, as a part of the time after which tasks may move: under load
+/// most of what it would meet has just ended.
+const WALK_REST_PART: u64 = 4;
 
 /// How far the walk over the outcomes has come.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     after: i64,
+    /// When the last walk ended.
+    ended_at: Option<Timestamp>,
     keys: keys::Walk,
 }
 
@@ -37,23 +47,43 @@ struct Slice {
     /// Tasks that are older than the retention, and their state.
     expired: Vec<(i64, TaskState)>,
     tasks: usize,
+    bytes: i64,
     last: i64,
     ended: bool,
 }
 
 /// Does one slice.
-pub(super) fn slice(store: &mut SqliteStore, now: Timestamp) -> Result<Maintenance, Error> {
+pub(super) fn slice(
+    store: &mut SqliteStore,
+    now: Timestamp,
+    expiry: Timestamp,
+) -> Result<Maintenance, Error> {
     let days = store.days.newest_first();
     let cleaned = revive::clean(&store.conn, &mut store.archive, &days, SLICE_TASKS_MAX);
     if cleaned.map_err(|failure| store.named(failure))? {
         return Ok(Maintenance::More);
     }
-    let oldest = now.day().saturating_sub(store.options.retention_days);
+    let oldest = now.min(expiry).day().saturating_sub(store.options.retention_days);
     if let Some(day) = days.into_iter().rfind(|day| *day < oldest) {
         drop_day(store, day)?;
         return Ok(Maintenance::More);
     }
-    let settled = Timestamp(now.0.saturating_sub(store.options.history_after.as_micros() as u64));
+    if walk(store, now, oldest)? || prune_keys(store, now)? {
+        return Ok(Maintenance::More);
+    }
+    store.tidy_log()?;
+    Ok(Maintenance::Rest)
+}
+
+/// Goes on with the walk over the outcomes; returns whether there is more to do.
+fn walk(store: &mut SqliteStore, now: Timestamp, oldest: u32) -> Result<bool, Error> {
+    let after_us = store.options.history_after.as_micros() as u64;
+    let rested = |ended: Timestamp| now.0 >= ended.0.saturating_add(after_us / WALK_REST_PART);
+    if store.progress.after == 0 && !store.progress.ended_at.is_none_or(rested) {
+        return Ok(false);
+    }
+    let settled = Timestamp(now.0.saturating_sub(after_us));
+    let settled = Some(settled).filter(|_| store.room() == Room::Enough);
     let slice = choose(store, settled, oldest).map_err(|failure| store.named(failure))?;
     for (day, seqs) in &slice.to_days {
         store.archive.copy(*day, seqs)?;
@@ -61,14 +91,8 @@ pub(super) fn slice(store: &mut SqliteStore, now: Timestamp) -> Result<Maintenan
     let moved: Vec<i64> = slice.to_days.values().flatten().copied().collect();
     remove_from_hot(store, &moved, &slice.expired)?;
     store.progress.after = if slice.ended { 0 } else { slice.last };
-    if !slice.ended || slice.tasks > 0 {
-        return Ok(Maintenance::More);
-    }
-    if prune_keys(store, now)? {
-        return Ok(Maintenance::More);
-    }
-    store.tidy_log()?;
-    Ok(Maintenance::Rest)
+    store.progress.ended_at = slice.ended.then_some(now);
+    Ok(!slice.ended)
 }
 
 /// Forgets unique keys that are free; returns whether there is more to look at.
@@ -97,11 +121,14 @@ fn drop_day(store: &mut SqliteStore, day: u32) -> Result<(), Error> {
     Ok(())
 }
 
-fn choose(store: &SqliteStore, settled: Timestamp, oldest: u32) -> Outcome<Slice> {
+/// What to move, if it ended by `settled`, and what to delete, if it ended before the day `oldest`.
+fn choose(store: &SqliteStore, settled: Option<Timestamp>, oldest: u32) -> Outcome<Slice> {
     let mut slice = Slice::default();
     let mut statement = store.conn.prepare_cached(
-        "SELECT seq, state, at FROM outcome WHERE seq > ?1 ORDER BY seq LIMIT ?2",
+        "SELECT seq, state, at, length(result) FROM outcome WHERE seq > ?1 ORDER BY seq LIMIT ?2",
     )?;
+    let mut payload =
+        store.conn.prepare_cached("SELECT length(payload) FROM task WHERE seq = ?1")?;
     let mut rows = statement.query(params![store.progress.after, SLICE_ROWS_MAX as i64])?;
     let mut looked_at = 0;
     while let Some(row) = rows.next()? {
@@ -114,11 +141,15 @@ fn choose(store: &SqliteStore, settled: Timestamp, oldest: u32) -> Outcome<Slice
         if at.day() < oldest {
             slice.expired.push((seq, state));
             slice.tasks += 1;
-        } else if state != TaskState::Dead && at <= settled {
+        } else if state != TaskState::Dead && settled.is_some_and(|settled| at <= settled) {
             slice.to_days.entry(at.day()).or_default().push(seq);
             slice.tasks += 1;
+            let payload: Option<Option<i64>> =
+                payload.query_row([seq], |row| row.get(0)).optional()?;
+            slice.bytes += row.get::<_, Option<i64>>(3)?.unwrap_or(0);
+            slice.bytes += payload.flatten().unwrap_or(0);
         }
-        if slice.tasks >= SLICE_TASKS_MAX {
+        if slice.tasks >= SLICE_TASKS_MAX || slice.bytes >= SLICE_BYTES_MAX {
             return Ok(slice);
         }
     }

@@ -5,6 +5,7 @@
 //! - `recover` merges the tables in one pass over each at start.
 //! - `read` answers people and the engine, from its own connections.
 //! - `history` owns the files of days, `maintain` moves tasks there and drops old days.
+//! - `place` knows whether the files are still where they were opened.
 //! - `checkpoint` keeps the write-ahead log short, beside the commit path.
 //! - `saved` keeps checkpoints of attempts and settings, `keys` the unique keys.
 //! - `row` is the only place that knows how a task becomes columns, and sums each row so that damage is found.
@@ -18,6 +19,7 @@ mod history;
 mod keys;
 mod maintain;
 mod offline;
+mod place;
 mod read;
 mod recover;
 mod revive;

@@ -14,7 +14,7 @@ pub use check::{CheckReport, FileReport, check};
 use super::failure::{Failure, Outcome, io_error};
 use super::history::{self, Days, file_of};
 use super::schema::{self, Sort};
-use super::store::{history_folder, lock, main_file};
+use super::store::{create_private, history_folder, lock, main_file};
 use crate::Error;
 
 /// Pages that are copied between two calls of `progress`.
@@ -43,7 +43,7 @@ pub fn backup(dir: &Path, target: &Path, progress: &mut dyn FnMut(u64, u64)) -> 
         return Err(Error::Io { path: copy.display().to_string(), message });
     }
     let past = history_folder(target);
-    std::fs::create_dir_all(&past).map_err(|error| io_error(&past, "create the folder", &error))?;
+    create_private(&past)?;
     let hot = schema::open_reader(&source)?;
     // The snapshot of the main file is taken first: whatever leaves it later is copied twice, never not at all.
     snapshot(&hot).map_err(|failure| failure.at(&source))?;
@@ -142,6 +142,7 @@ fn copy_file(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), Error> {
     let mut work = || -> Outcome<()> {
+        schema::create_private(to)?;
         let mut target = Connection::open(to)?;
         target.pragma_update(None, "synchronous", "FULL")?;
         let backup = Backup::new(from, &mut target)?;

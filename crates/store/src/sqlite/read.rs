@@ -234,7 +234,11 @@ impl Reader for SqliteReader {
             if !seen.insert(seq) {
                 continue;
             }
-            let Some(record) = self.get(seq)? else { continue };
+            let Some(record) = self.get(seq)? else {
+                // Retention dropped it: its result is missing, and whoever asks must know.
+                family.cut = true;
+                continue;
+            };
             let Some(end) = record.outcome else { continue };
             let result = if end.state == TaskState::Done { end.result } else { Payload::null() };
             let (task, kind) = (record.spec.id, record.spec.kind);

@@ -8,13 +8,15 @@
 //! Files that were written before a table or a column came to be get it when they are opened for writing. The name
 //! `layout` in `meta` says what a file has had, so that a table that is lost later is noticed.
 
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
-use super::failure::{Failure, Outcome};
+use super::failure::{Failure, Outcome, io_error};
 use crate::Error;
 
 /// `PRAGMA application_id` of every file of ours: "dvvy".
@@ -117,10 +119,9 @@ impl Sort {
 /// Opens a file for writing, creates its tables if it is new, and checks that it is ours and looks whole.
 pub(super) fn open_writer(path: &Path, sort: Sort) -> Result<Connection, Error> {
     refuse_orphaned_log(path)?;
+    create_private(path)?;
     let open = || -> Outcome<Connection> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let conn = Connection::open_with_flags(path, flags)?;
         prepare(&conn)?;
         if is_blank(&conn)? {
@@ -172,6 +173,12 @@ fn prepare(conn: &Connection) -> Outcome<()> {
     // costs more than the look-up.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
+}
+
+/// Creates the file so that only its owner can read it; SQLite gives its log the same mode.
+pub(super) fn create_private(path: &Path) -> Result<(), Error> {
+    let created = File::options().create(true).append(true).mode(0o600).open(path);
+    created.map(drop).map_err(|error| io_error(path, "open the file", &error))
 }
 
 /// SQLite would quietly throw away a log whose main file is gone, and with it whatever only the log holds.

@@ -1,16 +1,20 @@
-//! The store that owns the files: opening, the lock, commits and room on the disk.
+//! The store that owns the files: opening, the lock, commits, and room on the disk.
+//!
+//! What it makes can be read by its owner only: payloads and results may be secret.
 
 use std::cell::Cell;
-use std::fs::{File, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use divvy_types::{Fact, Seq, TaskId, Timestamp, Verdict};
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::checkpoint::Checkpointer;
+use super::checkpoint::{self, Checkpointer};
 use super::failure::{Failure, Outcome, io_error};
 use super::history::{Archive, Days, History};
+use super::place::Place;
 use super::read::SqliteReader;
 use super::schema::{self, Sort};
 use super::tally::{Delta, Tally};
@@ -20,6 +24,7 @@ use crate::{Error, Maintenance, Reader, Recovered, Room, Store};
 
 /// How long an answer about room on the disk is good for.
 const ROOM_FOR: Duration = Duration::from_millis(100);
+const DAY_US: u64 = 86_400_000_000;
 /// Memory for pages of the writer, in KiB.
 const CACHE_KIB: i64 = 64 << 10;
 
@@ -61,6 +66,8 @@ pub struct SqliteStore {
     pub(super) progress: maintain::Progress,
     path: PathBuf,
     folder: PathBuf,
+    place: Place,
+    last_used: Option<Timestamp>,
     epoch: u64,
     room: Cell<Option<(Instant, Room)>>,
     _lock: File,
@@ -69,17 +76,23 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the store in `dir`, which is created if it is missing.
     pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
-        std::fs::create_dir_all(dir).map_err(|error| io_error(dir, "create the folder", &error))?;
+        create_private(dir)?;
         let lock = lock(dir)?;
         let path = main_file(dir);
+        let left = checkpoint::length(&schema::log_of(&path));
         let mut conn = schema::open_writer(&path, Sort::Hot)?;
+        if left > 0 {
+            checkpoint::settle(&path, &conn)?;
+        }
         let days = Days::open(history_folder(dir))?;
         let mut archive = Archive::new(days.clone(), path.clone());
         let tally = Tally::default();
         let (epoch, moved) = settle(&conn, &mut archive, &days, &tally)
             .and_then(|()| begin(&conn, &options))
             .map_err(|failure| failure.at(&path))?;
+        let last_used = last_used(&conn, &days).map_err(|failure| failure.at(&path))?;
         let checkpointer = Checkpointer::start(&path, &mut conn)?;
+        let place = Place::of(dir, &[&lock_file(dir), &path, &schema::log_of(&path)])?;
         tracing::debug!(path = %path.display(), epoch, "store opened");
         Ok(Self {
             checkpointer,
@@ -93,6 +106,8 @@ impl SqliteStore {
             progress: maintain::Progress::default(),
             path,
             folder: dir.to_owned(),
+            place,
+            last_used,
             epoch,
             room: Cell::new(None),
             _lock: lock,
@@ -126,7 +141,7 @@ impl SqliteStore {
 
     /// Background work on the write-ahead log.
     pub(super) fn tidy_log(&mut self) -> Result<(), Error> {
-        self.checkpointer.tidy(&self.conn).map_err(|error| Failure::from(error).at(&self.path))
+        self.checkpointer.tidy(&self.conn)
     }
 
     fn measure_room(&self) -> Room {
@@ -157,6 +172,10 @@ impl Store for SqliteStore {
         self.epoch
     }
 
+    fn last_used(&self) -> Option<Timestamp> {
+        self.last_used
+    }
+
     fn recover(&mut self, visit: &mut dyn FnMut(Recovered)) -> Result<(), Error> {
         recover::recover(&self.conn, &self.moved, visit).map_err(|failure| failure.at(&self.path))
     }
@@ -176,11 +195,7 @@ impl Store for SqliteStore {
                 return Err(error);
             }
         }
-        if let Err(error) = self.checkpointer.after_commit(&self.conn) {
-            // The group is durable in the log already; a log that cannot be copied shows when the disk is full.
-            tracing::warn!(%error, "cannot copy the write-ahead log into the main file");
-        }
-        Ok(())
+        self.checkpointer.after_commit(&self.conn)
     }
 
     fn room(&self) -> Room {
@@ -194,6 +209,10 @@ impl Store for SqliteStore {
         }
     }
 
+    fn in_place(&self) -> Result<(), Error> {
+        self.place.check()
+    }
+
     fn reader(&self) -> Result<Box<dyn Reader>, Error> {
         Ok(Box::new(SqliteReader {
             path: self.path.clone(),
@@ -203,8 +222,8 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn maintain(&mut self, now: Timestamp) -> Result<Maintenance, Error> {
-        maintain::slice(self, now)
+    fn maintain(&mut self, now: Timestamp, expiry: Timestamp) -> Result<Maintenance, Error> {
+        maintain::slice(self, now, expiry)
     }
 }
 
@@ -218,13 +237,35 @@ pub(super) fn history_folder(dir: &Path) -> PathBuf {
     dir.join("history")
 }
 
+/// The file whose lock only one process may have.
+fn lock_file(dir: &Path) -> PathBuf {
+    dir.join("divvy.lock")
+}
+
+/// Creates a folder that only its owner can look into. One that exists is left as it is.
+pub(super) fn create_private(dir: &Path) -> Result<(), Error> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|error| io_error(dir, "create the folder", &error))?;
+    let mode = dir.metadata().map_or(0, |meta| meta.mode());
+    if mode & 0o077 != 0 {
+        tracing::warn!(
+            "other users of this machine can look into {0}; keep them out with: chmod 700 {0}",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
 /// Takes the lock of a data folder, which only one process may have, until the file is dropped.
 ///
 /// # Errors
 /// If another process has it, or the folder cannot be written.
 pub fn lock(dir: &Path) -> Result<File, Error> {
-    let path = dir.join("divvy.lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let path = lock_file(dir);
+    let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
     let file = file.map_err(|error| io_error(&path, "open the lock file", &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -265,6 +306,17 @@ fn begin(conn: &Connection, options: &Options) -> Outcome<(u64, Moved)> {
         timed_id: id("moved_timed_id")?,
     };
     Ok((epoch.unsigned_abs(), moved))
+}
+
+/// The newest time among the last rows. What ended last need not be the last row, but it is never far from it.
+fn last_used(conn: &Connection, days: &Days) -> Outcome<Option<Timestamp>> {
+    let mut newest = days.newest_first().first().map(|day| Timestamp(u64::from(*day) * DAY_US));
+    for table in ["task", "outcome"] {
+        let sql = format!("SELECT at FROM {table} ORDER BY seq DESC LIMIT 1");
+        let at: Option<i64> = conn.query_row(&sql, [], |row| row.get(0)).optional()?;
+        newest = newest.max(at.map(|at| Timestamp(at.unsigned_abs())));
+    }
+    Ok(newest)
 }
 
 /// Finishes what the last process may have left half done between files, and counts.

@@ -3,6 +3,7 @@
 mod faults;
 mod files;
 mod layouts;
+mod place;
 
 use std::path::Path;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use divvy_engine::{
     Error, GrantedTask, InlineEngine, Request, SubmitOptions, Submitted, ToWorker, WorkerHello,
     WorkerReport,
 };
-use divvy_store::Store as _;
+use divvy_store::Store;
 use divvy_store::memory::MemoryStore;
 use divvy_types::{
     AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Payload, TaskError,
@@ -35,6 +35,13 @@ impl World {
 
     pub(crate) fn with(options: Options) -> Self {
         Self::open(MemoryStore::new(), options, Timestamp(1_000_000_000))
+    }
+
+    /// On a store that cannot be opened again.
+    pub(crate) fn on(store: Box<dyn Store>, now: Timestamp) -> Self {
+        let options = Options::default();
+        let engine = InlineEngine::start(store, &options, now).expect("recovers");
+        Self { engine, now, options, disk: MemoryStore::new() }
     }
 
     fn open(disk: MemoryStore, options: Options, now: Timestamp) -> Self {

@@ -112,7 +112,7 @@ fn what_ended_just_now_stays_and_a_slice_is_bounded() {
     );
     commit(&mut store, &facts);
     assert_eq!(
-        store.maintain(second(60)).unwrap(),
+        store.maintain(second(60), second(60)).unwrap(),
         Maintenance::Rest,
         "nothing ended more than a minute ago"
     );
@@ -120,8 +120,8 @@ fn what_ended_just_now_stays_and_a_slice_is_bounded() {
         store.conn.query_row("SELECT count(*) FROM task", [], |row| row.get(0)).unwrap()
     };
     assert_eq!(left(&store), 5_000);
-    assert_eq!(store.maintain(second(50_000)).unwrap(), Maintenance::More);
-    assert_eq!(left(&store), 3_000);
+    assert_eq!(store.maintain(second(50_000), second(0)).unwrap(), Maintenance::More);
+    assert_eq!(left(&store), 4_500);
     maintain(&mut store, second(50_000));
     assert_eq!(left(&store), 0);
     assert_eq!(commit(&mut store, &[submitted(77), cancelled(77)]), [Verdict::Duplicate; 2]);
@@ -252,7 +252,14 @@ fn the_log_does_not_grow_without_bound() {
     }
     let length = std::fs::metadata(subject.folder.path().join("divvy.db-wal")).unwrap().len();
     assert!(length < 80 << 20, "{length} bytes of log for 160 MiB of facts");
-    maintain(subject.store(), Timestamp(0));
-    let length = std::fs::metadata(subject.folder.path().join("divvy.db-wal")).unwrap().len();
-    assert!(length < 16 << 20, "{length} bytes of log at rest");
+    let started = std::time::Instant::now();
+    loop {
+        // The thread that copies the log may be in the way for a moment.
+        maintain(subject.store(), Timestamp(0));
+        let length = std::fs::metadata(subject.folder.path().join("divvy.db-wal")).unwrap().len();
+        if length < 16 << 20 {
+            break;
+        }
+        assert!(started.elapsed().as_secs() < 30, "{length} bytes of log at rest");
+    }
 }
