@@ -8,8 +8,10 @@
 
 use std::sync::Arc;
 
-use divvy_store::{Error, Family, MemberRecord, Members, OpenTask, PageQuery, Reader, TaskRecord};
-use divvy_types::{Lane, Name, Payload, Seq, TaskId, TaskState, WorkflowId};
+use divvy_store::{
+    Error, Family, MemberRecord, Members, OpenTask, Reader, TaskPage, TaskRecord, WorkflowPage,
+};
+use divvy_types::{Lane, Name, Payload, Select, Seq, TaskId, TaskState, WorkflowId};
 
 use crate::stats::Stats;
 
@@ -48,8 +50,13 @@ impl Reader for Counted {
         self.note(read)
     }
 
-    fn page(&mut self, query: &PageQuery) -> Result<Vec<TaskRecord>, Error> {
-        let read = self.reader.page(query);
+    fn page(
+        &mut self,
+        select: &Select,
+        before: Option<Seq>,
+        rows: usize,
+    ) -> Result<TaskPage, Error> {
+        let read = self.reader.page(select, before, rows);
         self.note(read)
     }
 
@@ -74,6 +81,15 @@ impl Reader for Counted {
         rows: usize,
     ) -> Result<Vec<(WorkflowId, Name)>, Error> {
         let read = self.reader.workflows(before, rows);
+        self.note(read)
+    }
+
+    fn started_workflows(
+        &mut self,
+        before: Option<Seq>,
+        rows: usize,
+    ) -> Result<WorkflowPage, Error> {
+        let read = self.reader.started_workflows(before, rows);
         self.note(read)
     }
 

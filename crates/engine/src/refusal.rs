@@ -9,7 +9,7 @@ const MEMORY_FULL_RETRY_MS: u64 = 10_000;
 
 impl Error {
     /// All codes that such an error may have, besides those of a spec.
-    pub const CODES: [&str; 16] = [
+    pub const CODES: [&str; 17] = [
         "invalid_setting",
         "set_by_file",
         "no_such_setting",
