@@ -80,12 +80,11 @@ impl Scheduler {
         }
         let task = self.tasks.find(seq)?;
         let leased = task.state == TaskState::Leased;
-        let begun = leased && task.begun != QUEUED;
         Some(TaskStatus {
             state: task.state,
             wait: self.wait_reason(task),
             worker: if leased { self.holder_of(task) } else { None },
-            attempts: task.attempts + u32::from(begun),
+            attempts: task.attempts + u32::from(leased),
             token: Some(task.token).filter(|token| *token != Token::default()),
             since: task.since,
             settling: false,

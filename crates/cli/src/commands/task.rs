@@ -85,7 +85,7 @@ fn print_page(rows: &[Box<RawValue>], context: &Context) -> Result<()> {
             task.queue.as_str().into(),
             seen_state(task),
             task.priority.to_string().into(),
-            task.attempts.to_string().into(),
+            begun(task).to_string().into(),
             words::relative(when, now).into(),
             remark(task, now).into(),
         ]);
@@ -106,6 +106,12 @@ pub(super) fn state_word(task: &TaskSummary) -> &'static str {
         (TaskState::Leased, None) => "running",
         (state, _) => state.as_str(),
     }
+}
+
+/// Attempts that have begun: what waits at a worker is given, and no more.
+fn begun(task: &TaskSummary) -> u32 {
+    let given = task.state == TaskState::Leased && task.wait.is_some();
+    task.attempts.saturating_sub(u32::from(given))
 }
 
 fn seen_state(task: &TaskSummary) -> Cell {

@@ -10,8 +10,8 @@ use crate::support::thefts::Thefts;
 use divvy_scheduler::*;
 use divvy_types::fact::Replay;
 use divvy_types::{
-    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, Lane, Machine, OpenTask, Payload, Seq,
-    TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WorkerHello, WorkerKey,
+    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, Lane, Machine, OpenTask, Payload,
+    Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WaitReason, WorkerHello, WorkerKey,
 };
 use proptest::prelude::*;
 
@@ -673,7 +673,8 @@ impl Model {
                 other => panic!("{seq:?} is open and {other}"),
             }
             let status = self.scheduler.status(seq).expect("an open task has a status");
-            assert_eq!(status.wait.is_none(), state == TaskState::Leased);
+            let at_worker = matches!(status.wait, Some(WaitReason::AtWorker { .. }));
+            assert_eq!(status.wait.is_none() || at_worker, state == TaskState::Leased);
             assert_eq!(self.tasks[&seq].outcome, None, "{seq:?} has ended and is open");
             if state == TaskState::Ready && !self.paused.contains(spec.queue.as_str()) {
                 for worker in self.scheduler.workers() {
