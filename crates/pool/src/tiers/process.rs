@@ -19,7 +19,7 @@ use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill, killpg};
@@ -294,12 +294,13 @@ fn cut(bytes: &mut Vec<u8>) {
 /// What a program writes. Ends soon after the program, even if another process holds the other end.
 pub struct Pipe<R> {
     from: R,
-    late: Pin<Box<dyn Future<Output = ()> + Send + Sync>>,
+    /// Nothing once it is too late.
+    late: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
 }
 
 impl<R> Pipe<R> {
     fn new(from: R, late: impl Future<Output = ()> + Send + Sync + 'static) -> Self {
-        Self { from, late: Box::pin(late) }
+        Self { from, late: Some(Box::pin(late)) }
     }
 }
 
@@ -311,8 +312,14 @@ impl<R: AsyncRead + Unpin> AsyncRead for Pipe<R> {
     ) -> Poll<Result<(), std::io::Error>> {
         let this = self.get_mut();
         match Pin::new(&mut this.from).poll_read(context, bytes) {
-            // Nothing read is the end.
-            Poll::Pending => this.late.as_mut().poll(context).map(Ok),
+            Poll::Pending => {
+                if let Some(late) = &mut this.late {
+                    ready!(late.as_mut().poll(context));
+                    this.late = None;
+                }
+                // Nothing read is the end, however often it is asked for.
+                Poll::Ready(Ok(()))
+            }
             ready => ready,
         }
     }

@@ -89,11 +89,13 @@ async fn a_task_adds_arguments_only_where_that_is_allowed() {
 #[tokio::test]
 async fn a_program_that_leaves_a_daemon_does_not_hold_its_slot() {
     // It keeps all three pipes, and is in a session of its own.
-    let script = "setsid sleep 1000 & echo $! >&2; echo 5";
+    let script = "setsid sleep 1000 & echo $! >&2; printf 'half a line' >&2; echo 5";
     let payload = format!("{:?}", "x".repeat(500_000));
     let (outcome, probe) = run(script, &payload).await;
     assert_eq!(result(&outcome), "5");
-    let daemon = nix::unistd::Pid::from_raw(pids(&probe, 1).await[0].cast_signed());
+    let log = probe.log();
+    assert!(log.ends_with("half a line\n"), "{log}");
+    let daemon = log.lines().next().unwrap().parse().map(nix::unistd::Pid::from_raw).unwrap();
     nix::sys::signal::kill(daemon, nix::sys::signal::Signal::SIGKILL).unwrap();
 }
 
