@@ -36,6 +36,8 @@ mod fleet;
 mod fmp4;
 mod hls;
 mod ladder;
+mod scratch;
+mod subtitles;
 mod webvtt;
 
 pub use grid::FrameRate;

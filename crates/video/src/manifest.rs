@@ -25,15 +25,25 @@ pub struct Manifest {
     pub renditions: Vec<Rendition>,
     /// The sound tracks.
     pub tracks: Vec<TrackEntry>,
-    /// How the subtitles went.
+    /// How the subtitles went that are written by listening.
     pub subtitles: Part,
+    /// How the subtitles went that the source carries.
+    #[serde(default)]
+    pub captions: Part,
+    /// How thumbnails and poster went.
+    #[serde(default)]
+    pub thumbnails: Part,
+    /// The tracks of subtitles.
+    #[serde(default)]
+    pub texts: Vec<TextEntry>,
     /// How the scan went.
     pub scan: Part,
     /// What the scan found, if it was done.
     pub findings: Option<Scan>,
     /// Whether a person must look at it before it is shown.
     pub needs_review: bool,
-    /// Frames that were made up because the source is damaged; more than none makes the video degraded.
+    /// Frames that could not be read whole because the source is damaged, at least; more than none makes the video
+    /// degraded.
     #[serde(default)]
     pub repaired: u64,
     /// The files.
@@ -72,6 +82,31 @@ pub struct TrackEntry {
     pub sample_rate: u32,
 }
 
+/// One track of subtitles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TextEntry {
+    /// Its language.
+    pub language: String,
+    /// What a player calls it.
+    pub name: String,
+    /// Its file, such as `subs/de.vtt`.
+    pub path: String,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// Where subtitles come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A file that was given with the video.
+    File,
+    /// The source carries them.
+    Source,
+    /// A provider has listened.
+    Provider,
+}
+
 /// How an optional part went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "status", rename_all = "snake_case")]
@@ -91,6 +126,12 @@ pub enum Part {
         /// Why it failed.
         reason: String,
     },
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        Self::Skipped { reason: "not asked for".to_owned() }
+    }
 }
 
 /// A file: a blob, or a part of one.

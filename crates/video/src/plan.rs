@@ -16,6 +16,7 @@ use crate::ladder;
 use crate::probe::Probe;
 use crate::recipe::{Recipe, RecipeError};
 use chunks::Length;
+pub(crate) use tracks::{language_name, three_letters};
 
 /// Chunks are about so long …
 const CHUNK_MS: u32 = 20_000;
@@ -26,9 +27,10 @@ const ALONE_MS: u32 = 40_000;
 mod revision {
     pub(super) const ENCODE: u32 = 2;
     pub(super) const AUDIO: u32 = 1;
-    pub(super) const MP4: u32 = 1;
-    pub(super) const FRAMES: u32 = 1;
+    pub(super) const MP4: u32 = 2;
+    pub(super) const FRAMES: u32 = 2;
     pub(super) const SUBTITLES: u32 = 1;
+    pub(super) const CAPTIONS: u32 = 1;
     pub(super) const SCAN: u32 = 1;
 }
 
@@ -55,6 +57,9 @@ pub struct Plan {
     pub subtitles: Option<Key>,
     /// Where the scan's result is, if one is wanted and there is somebody to look.
     pub scan: Option<Key>,
+    /// The subtitles that the source carries as text, if it does.
+    #[serde(default)]
+    pub captions: Option<Captions>,
 }
 
 /// Who does what ffmpeg does not: name and version, such as `whisper tiny.en 1.2.1`; nothing if there is nobody.
@@ -105,6 +110,26 @@ pub struct Track {
     pub key: Key,
 }
 
+/// Subtitles that the source carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Captions {
+    /// Where their result is.
+    pub key: Key,
+    /// One entry per track; at least one.
+    pub tracks: Vec<CaptionTrack>,
+}
+
+/// One track of subtitles that the source carries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptionTrack {
+    /// The number of its stream in the source.
+    pub index: u32,
+    /// Its language.
+    pub language: String,
+    /// What a player calls it.
+    pub name: String,
+}
+
 impl Plan {
     /// Decides everything about a video.
     ///
@@ -128,7 +153,8 @@ impl Plan {
                 Chunk { span, lead_in, keys }
             })
             .collect();
-        let named = tracks::names(&probe.audio);
+        let tagged = probe.audio.iter().map(|it| (it.language.as_str(), it.title.as_deref()));
+        let named = tracks::names(tagged, "Sound");
         let tracks: Vec<Track> = probe
             .audio
             .iter()
@@ -153,6 +179,7 @@ impl Plan {
                 speech_track(&tracks, language).zip(providers.speech.as_deref())?;
             Some(keys.subtitles(track.index, language, provider))
         });
+        let captions = captions(&probe, &keys);
         let tools = tools.to_owned();
         Ok(Self {
             probe,
@@ -165,6 +192,7 @@ impl Plan {
             frames,
             subtitles,
             scan,
+            captions,
         })
     }
 
@@ -177,6 +205,16 @@ impl Plan {
 fn speech_track<'a>(tracks: &'a [Track], language: &str) -> Option<&'a Track> {
     let base = |code: &str| code.split('-').next().map(str::to_owned);
     tracks.iter().find(|track| base(&track.language) == base(language)).or_else(|| tracks.first())
+}
+
+fn captions(probe: &Probe, keys: &Keys<'_>) -> Option<Captions> {
+    let tagged = probe.subtitles.iter().map(|it| (it.language.as_str(), it.title.as_deref()));
+    let named = tracks::names(tagged, "Subtitles");
+    let tracks = probe.subtitles.iter().zip(named);
+    let tracks: Vec<CaptionTrack> = tracks
+        .map(|(stream, (language, name))| CaptionTrack { index: stream.index, language, name })
+        .collect();
+    (!tracks.is_empty()).then(|| Captions { key: keys.captions(), tracks })
 }
 
 fn cuts(probe: &Probe, recipe: &Recipe, segment_frames: u32) -> Vec<chunks::Cut> {
@@ -260,6 +298,11 @@ impl Keys<'_> {
     fn subtitles(&self, index: u32, language: &str, provider: &str) -> Key {
         let parts = (revision::SUBTITLES, index, self.length(), language, provider);
         self.of("subtitles", &parts)
+    }
+
+    fn captions(&self) -> Key {
+        let streams: Vec<u32> = self.probe.subtitles.iter().map(|stream| stream.index).collect();
+        self.of("captions", &(revision::CAPTIONS, streams, self.length()))
     }
 
     /// The threshold is not in it: scores are recorded, and judged later.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::FrameRate;
 
-pub use examine::examine;
+pub use examine::{Examined, Unsteady, examine};
 
 /// A source may have so many pixels …
 pub const PIXELS_MAX: u64 = 8_192 * 4_320;
@@ -35,12 +35,18 @@ pub const KEYFRAMES_MAX: usize = 16_384;
 pub struct Probe {
     /// The source.
     pub source: Blob,
+    /// What was given, if its clock jumps or begins before zero: the source is a copy of its streams on one clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied_from: Option<Blob>,
     /// What its container calls itself, such as `mov,mp4,m4a,3gp,3g2,mj2`.
     pub format: String,
     /// The picture.
     pub video: VideoStream,
     /// The sound, one entry per track.
     pub audio: Vec<AudioStream>,
+    /// The subtitles that are text, one entry per track.
+    #[serde(default)]
+    pub subtitles: Vec<TextStream>,
 }
 
 /// The picture of a source.
@@ -88,6 +94,19 @@ pub struct AudioStream {
     pub codec: String,
     /// Channels.
     pub channels: u32,
+    /// Its language as the source says it (`und` if it does not).
+    pub language: String,
+    /// Its title, if it has one.
+    pub title: Option<String>,
+}
+
+/// Subtitles of a source, as text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TextStream {
+    /// Its number among all streams of the source.
+    pub index: u32,
+    /// Its codec.
+    pub codec: String,
     /// Its language as the source says it (`und` if it does not).
     pub language: String,
     /// Its title, if it has one.

@@ -5,6 +5,7 @@
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
+use divvy::objects::BlobId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +30,7 @@ const SEGMENT_MS: RangeInclusive<u32> = 1_000..=10_000;
 const CHUNK_MS_MAX: u32 = 600_000;
 const AUDIO_BITRATES: RangeInclusive<u32> = 32_000..=320_000;
 const THUMBNAIL_MS: RangeInclusive<u32> = 1_000..=600_000;
+const SUBTITLE_FILES_MAX: usize = 32;
 
 /// Everything that decides what the results look like.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -59,11 +61,25 @@ pub struct Recipe {
     pub thumbnails_ms: u32,
     /// The language to transcribe, such as `en` or `pt-BR`; nothing for no subtitles.
     pub subtitles: Option<String>,
+    /// Files of subtitles that belong to the video, SRT or WebVTT; one for each language, at most 32.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = SUBTITLE_FILES_MAX))]
+    pub subtitle_files: Vec<SubtitleFile>,
     /// Whether the thumbnails are scanned for content that needs a review.
     pub scan: bool,
     /// The score from which a frame is flagged, above 0 up to 1.
     #[schemars(range(min = 0.000_001, max = 1.0))]
     pub flag_at: f64,
+}
+
+/// A file of subtitles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubtitleFile {
+    /// Their language, such as `de` or `pt-BR`.
+    pub language: String,
+    /// The blob of the file, which must be uploaded.
+    pub file: BlobId,
 }
 
 impl Default for Recipe {
@@ -77,6 +93,7 @@ impl Default for Recipe {
             audio_bitrate: 128_000,
             thumbnails_ms: 10_000,
             subtitles: None,
+            subtitle_files: Vec::new(),
             scan: false,
             flag_at: 0.8,
         }
@@ -117,13 +134,16 @@ impl Recipe {
             let problem = "is 0, but a scan looks at the thumbnails; give a distance, or no scan";
             return Err(RecipeError { field: "thumbnails_ms", problem: problem.to_owned() });
         }
-        if let Some(language) = self.subtitles.as_deref()
-            && !is_language(language)
-        {
-            let language: String = language.chars().take(32).collect();
-            let problem = format!("is `{language}`; give a language such as en or pt-BR");
-            return Err(RecipeError { field: "subtitles", problem });
+        let spoken = self.subtitles.as_deref().map(|language| ("subtitles", language));
+        let files = self.subtitle_files.iter().map(|file| ("subtitle_files", &*file.language));
+        for (field, language) in spoken.into_iter().chain(files) {
+            if !is_language(language) {
+                let language: String = language.chars().take(32).collect();
+                let problem = format!("is `{language}`; give a language such as en or pt-BR");
+                return Err(RecipeError { field, problem });
+            }
         }
+        self.validate_subtitle_files()?;
         if !(self.flag_at > 0.0 && self.flag_at <= 1.0) {
             let problem = format!("is {}; give a score above 0 and up to 1", self.flag_at);
             return Err(RecipeError { field: "flag_at", problem });
@@ -139,6 +159,7 @@ impl Recipe {
         self.validate()?;
         let mut recipe = self.clone();
         recipe.ladder.sort_unstable_by(|one, other| other.cmp(one));
+        recipe.subtitle_files.sort_unstable_by(|one, other| one.language.cmp(&other.language));
         Ok(recipe)
     }
 
@@ -151,6 +172,20 @@ impl Recipe {
         let mut hasher = blake3::Hasher::new_derive_key("divvy video recipe 1");
         hasher.update(&text);
         Ok(hasher.finalize().to_hex()[..32].to_owned())
+    }
+
+    fn validate_subtitle_files(&self) -> Result<(), RecipeError> {
+        let wrong = |problem: String| Err(RecipeError { field: "subtitle_files", problem });
+        let count = self.subtitle_files.len();
+        if count > SUBTITLE_FILES_MAX {
+            return wrong(format!("has {count} files; give at most {SUBTITLE_FILES_MAX}"));
+        }
+        for (at, file) in self.subtitle_files.iter().enumerate() {
+            if self.subtitle_files[..at].iter().any(|other| other.language == file.language) {
+                return wrong(format!("has `{}` twice; give one file a language", file.language));
+            }
+        }
+        Ok(())
     }
 
     fn validate_ladder(&self) -> Result<(), RecipeError> {

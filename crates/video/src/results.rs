@@ -132,6 +132,24 @@ pub struct Transcript {
     pub cost: Cost,
 }
 
+/// The subtitles that a source carries.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Captions {
+    /// One entry per track, in the order of the plan.
+    pub tracks: Vec<Caption>,
+    /// What they cost.
+    pub cost: Cost,
+}
+
+/// One track of subtitles that a source carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Caption {
+    /// The subtitles as WebVTT.
+    pub subtitles: Blob,
+    /// How many cues they have.
+    pub cues: u32,
+}
+
 /// What the frames show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Scan {

@@ -1,13 +1,18 @@
 //! What the handlers of a worker share: where objects are, the tools, the server, and a place to work.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use divvy::objects::{BlobId, ObjectError, Objects};
 use divvy::prelude::*;
 
 use crate::plan::Plan;
+use crate::scratch::Scratch;
 use crate::tools::Tools;
+
+/// Plans that are kept; a worker runs tasks of few videos at once.
+const PLANS_MAX: usize = 8;
 
 /// What the handlers of a worker share; a clone is cheap.
 #[derive(Clone, Debug)]
@@ -20,9 +25,15 @@ struct Shared {
     objects: Objects,
     tools: Tools,
     scratch: PathBuf,
+    /// Removes what is in `scratch` at the end.
+    place: Option<Arc<Scratch>>,
     client: Option<Client>,
     fetch: FetchRules,
+    plans: Arc<Mutex<Plans>>,
 }
+
+/// The plans that were used last, the latest at the end. A plan is a blob, so what is kept never goes stale.
+type Plans = VecDeque<(BlobId, Arc<Plan>)>;
 
 /// What may be fetched from the web.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +53,23 @@ impl Default for FetchRules {
 impl Studio {
     /// A studio that works in `scratch`.
     pub fn new(objects: Objects, tools: Tools, scratch: PathBuf) -> Self {
-        let (client, fetch) = (None, FetchRules::default());
-        Self { shared: Arc::new(Shared { objects, tools, scratch, client, fetch }) }
+        let shared = Shared {
+            objects,
+            tools,
+            scratch,
+            place: None,
+            client: None,
+            fetch: FetchRules::default(),
+            plans: Arc::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// A studio that works in a place of its own, which goes with it.
+    pub(crate) fn in_place(objects: Objects, tools: Tools, place: Scratch) -> Self {
+        let mut studio = Self::new(objects, tools, place.path().to_owned());
+        Arc::make_mut(&mut studio.shared).place = Some(Arc::new(place));
+        studio
     }
 
     /// Lets handlers ask the server about the other workers and about what tasks took. Without it a plan is made for
@@ -86,11 +112,36 @@ impl Studio {
         Ok(tempfile::Builder::new().prefix("video-").tempdir_in(&self.shared.scratch)?)
     }
 
-    /// A plan.
-    pub async fn plan(&self, id: BlobId) -> Outcome<Plan> {
+    /// A plan. It is read once for many tasks: that of a long video has megabytes.
+    pub async fn plan(&self, id: BlobId) -> Outcome<Arc<Plan>> {
+        if let Some(plan) = self.kept_plan(id) {
+            return Ok(plan);
+        }
         let bytes = self.objects().get(id).await.map_err(failure)?;
-        serde_json::from_slice(&bytes)
-            .map_err(|error| Failure::dead(format_args!("plan {id} cannot be read: {error}")))
+        let plan: Plan = serde_json::from_slice(&bytes)
+            .map_err(|error| Failure::dead(format_args!("plan {id} cannot be read: {error}")))?;
+        let plan = Arc::new(plan);
+        let mut plans = self.plans();
+        plans.retain(|(name, _)| *name != id);
+        plans.push_back((id, plan.clone()));
+        while plans.len() > PLANS_MAX {
+            plans.pop_front();
+        }
+        Ok(plan)
+    }
+
+    fn kept_plan(&self, id: BlobId) -> Option<Arc<Plan>> {
+        let mut plans = self.plans();
+        let at = plans.iter().position(|(name, _)| *name == id)?;
+        let kept = plans.remove(at)?;
+        let plan = kept.1.clone();
+        plans.push_back(kept);
+        Some(plan)
+    }
+
+    fn plans(&self) -> MutexGuard<'_, Plans> {
+        // A panic while it was held left a list that is whole.
+        self.shared.plans.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

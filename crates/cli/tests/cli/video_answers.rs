@@ -136,6 +136,8 @@ fn view_of(id: &str, state: VideoState) -> VideoView {
         plan: None,
         manifest: None,
         ended_at: (state != VideoState::Processing).then_some(1_700_000_012_000_000),
+        has_poster: true,
+        length_ms: None,
         estimated_cpu_ms: None,
     };
     let stage = Stage {

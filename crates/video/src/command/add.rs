@@ -6,14 +6,16 @@
 use std::path::PathBuf;
 
 use crate::Recipe;
-use crate::library::{Added, NewVideo};
+use crate::library::{Added, NewVideo, TITLE_LEN_MAX, check_title};
+use crate::recipe::{RecipeError, SubtitleFile};
+use crate::subtitles;
 use anyhow::Result;
-use divvy::objects::{Objects, Reach};
+use divvy::objects::{BlobId, Objects, Reach};
 
 use super::{player, wait_for};
 use crate::command::args::{Add, RecipeFlags};
-use crate::command::objects::{default_cache, upload};
-use crate::command::values::Every;
+use crate::command::objects::{default_cache, failure, known, upload};
+use crate::command::values::{Every, SubtitlePath};
 use crate::command::{bars, words};
 use crate::workload::settings::VideoSettings;
 use divvy::api::{Api, Reply};
@@ -78,10 +80,15 @@ impl Source {
         }
     }
 
-    /// What it is called unless someone says otherwise.
+    /// What it is called unless someone says otherwise: the name of the file as far as it can be a title.
     pub(crate) fn title(&self) -> Option<String> {
         match self {
-            Self::File { path, .. } => Some(path.file_stem()?.to_string_lossy().into_owned()),
+            Self::File { path, .. } => {
+                let name = path.file_stem()?.to_string_lossy();
+                let name = name.chars().map(|c| if c.is_control() { ' ' } else { c });
+                let title: String = name.take(TITLE_LEN_MAX).collect();
+                Some(title.trim().to_owned()).filter(|title| !title.is_empty())
+            }
             Self::Address(_) => None,
         }
     }
@@ -130,21 +137,34 @@ fn unreadable(text: &str, error: &std::io::Error) -> Failure {
 /// Adds.
 pub(super) async fn run(args: &Add, context: &Context) -> Result<Code> {
     let output = &context.output;
-    if args.title.is_some() && args.sources.len() > 1 {
-        return Err(Failure::usage("--title fits one video; add them one by one").into());
+    for (flag, is_given) in
+        [("title", args.title.is_some()), ("subtitle-file", !args.subtitle_file.is_empty())]
+    {
+        if is_given && args.sources.len() > 1 {
+            return Err(
+                Failure::usage(format!("--{flag} fits one video; add them one by one")).into()
+            );
+        }
     }
+    let title = args.title.as_deref().map(check_title).transpose();
+    let title = title.map_err(|error| Failure::usage(format!("--{error}")))?;
     let sources: Vec<Source> =
         args.sources.iter().map(|text| Source::new(text)).collect::<Result<_>>()?;
-    let recipe = recipe(&args.recipe)?;
+    let mut recipe = recipe(&args.recipe)?;
+    let files = subtitle_files(&args.subtitle_file)?;
     let api = context.api()?;
     let objects = objects(context)?;
+    for (language, bytes) in files {
+        let stored = objects.put(bytes).await.map_err(|error| failure(&error))?;
+        recipe.subtitle_files.push(SubtitleFile { language, file: stored.id });
+    }
     let mut code = Code::Done;
     let mut ids = Vec::new();
     for source in &sources {
         let new = NewVideo {
             source: None,
             url: None,
-            title: args.title.clone().or_else(|| source.title()),
+            title: title.clone().or_else(|| source.title()),
             recipe: recipe.clone(),
             priority: args.priority,
             deadline_ms: args.deadline.map(divvy_workload::console::values::Span::as_ms),
@@ -190,6 +210,10 @@ pub(crate) async fn add(
         Source::Address(address) => new.url = Some(address.clone()),
         Source::File { path, size } => {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if let Some(known) = known(objects, path).await? {
+                new.source = Some(known.id);
+                return Ok(api.post(&["videos"], &new).await?);
+            }
             if !context.output.is_live() {
                 context.output.note(format_args!("uploading {name}, {} …", bytes(*size)));
             }
@@ -240,7 +264,41 @@ fn named(name: &str, error: anyhow::Error) -> Failure {
     }
 }
 
-/// The recipe that the flags ask for. What the server knows better, such as presets, it says itself.
+/// What the files of subtitles hold, with their languages. Those that cannot be read are told before anything is sent.
+fn subtitle_files(paths: &[SubtitlePath]) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+    for SubtitlePath { language, path } in paths {
+        let name = path.display().to_string();
+        let about = std::fs::metadata(path).map_err(|error| unreadable(&name, &error))?;
+        if !about.is_file() || about.len() > subtitles::BYTES_MAX {
+            return Err(Failure::usage(format!("{name} is no file of subtitles")).into());
+        }
+        let bytes = std::fs::read(path).map_err(|error| unreadable(&name, &error))?;
+        let wrong = |problem: &str| Failure::usage(format!("{name} {problem}"));
+        subtitles::parse(&bytes).map_err(|problem| wrong(&problem))?;
+        files.push((language.clone(), bytes));
+    }
+    let named = files.iter().map(|(language, bytes)| {
+        let (language, file) = (language.clone(), BlobId::of(bytes));
+        SubtitleFile { language, file }
+    });
+    let recipe = Recipe { subtitle_files: named.collect(), ..Recipe::default() };
+    recipe.validate().map_err(|error| Failure::usage(flagged(&error)))?;
+    Ok(files)
+}
+
+/// A setting that cannot be, named as the flag that sets it.
+fn flagged(error: &RecipeError) -> String {
+    let flag = match error.field {
+        "chunk_ms" => "chunk",
+        "thumbnails_ms" => "thumbnails",
+        "subtitle_files" => "subtitle-file",
+        field => field,
+    };
+    format!("--{} {}", flag.replace('_', "-"), error.problem)
+}
+
+/// The recipe that the flags ask for, checked: what cannot be is told before anything is sent.
 pub(crate) fn recipe(flags: &RecipeFlags) -> Result<Recipe> {
     let mut recipe = Recipe::default();
     let ms = |flag: &str, span: divvy_workload::console::values::Span| {
@@ -270,6 +328,7 @@ pub(crate) fn recipe(flags: &RecipeFlags) -> Result<Recipe> {
         }
         recipe.flag_at = score;
     }
+    recipe.validate().map_err(|error| Failure::usage(flagged(&error)))?;
     Ok(recipe)
 }
 
@@ -300,7 +359,7 @@ mod tests {
             "--chunk",
             "20s",
             "--thumbnails",
-            "off",
+            "5s",
             "--subtitles",
             "en",
             "--scan",
@@ -312,7 +371,7 @@ mod tests {
             preset: "fast".to_owned(),
             crf: 20,
             chunk_ms: Some(20_000),
-            thumbnails_ms: 0,
+            thumbnails_ms: 5_000,
             subtitles: Some("en".to_owned()),
             scan: true,
             flag_at: 0.5,
@@ -321,6 +380,16 @@ mod tests {
         assert_eq!(recipe(&flags(&words)).unwrap(), expected);
         assert!(recipe(&flags(&["--scan", "--flag-at", "0"])).is_err());
         assert!(recipe(&flags(&["--chunk", "90d"])).is_err());
+        let told = |words: &[&str]| recipe(&flags(words)).unwrap_err().to_string();
+        assert_eq!(recipe(&flags(&["--thumbnails", "off"])).unwrap().thumbnails_ms, 0);
+        assert!(told(&["--thumbnails", "off", "--scan"]).starts_with("--thumbnails is 0"));
+        assert!(told(&["--preset", "slowest"]).starts_with("--preset is `slowest`"));
+        assert!(told(&["--chunk", "1s"]).starts_with("--chunk is 1000; give 2000 to"));
+        assert!(told(&["--subtitles", "English"]).starts_with("--subtitles is `English`"));
+        for wrong in [["--crf", "0"], ["--ladder", "481"], ["--crf", "52"]] {
+            let line = ["video", "add", "a.mp4"].iter().chain(&wrong);
+            assert!(VideoCommand::try_parse_from(line).is_err(), "{wrong:?}");
+        }
     }
 
     #[test]
@@ -345,6 +414,10 @@ mod tests {
         assert!(denied.cure.unwrap().contains("chmod"));
         let file = Source::new(&path("film.mp4")).unwrap();
         assert_eq!(file.title().as_deref(), Some("film"));
+        let title = |name: &str| Source::File { path: name.into(), size: 1 }.title();
+        assert_eq!(title("a\nb\tc.mp4").as_deref(), Some("a b c"));
+        assert_eq!(title("\n.mp4"), None);
+        assert_eq!(title(&"x".repeat(300)).map(|title| title.len()), Some(TITLE_LEN_MAX));
         assert!(matches!(Source::new("https://a.example/b").unwrap(), Source::Address(_)));
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::library::VideoState;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::command::values::{Every, Ladder};
+use crate::command::values::{Every, Ladder, SubtitlePath};
 use divvy_workload::console::values::Span;
 
 pub(crate) const VIDEO_EXAMPLES: &str = "\
@@ -23,6 +23,7 @@ Examples:
   divvy video add *.mkv --ladder 720,480 --preset medium --subtitles en --scan
   divvy video add https://example.org/talk.webm --title 'A talk'
   divvy video add urgent.mov --priority 5 --deadline 30m --wait
+  divvy video add film.mp4 --subtitle-file de=film.de.srt
 
 The same file with the same settings is known and costs nothing. With --wait
 the exit code is 1 if a video fails; one whose subtitles or scan failed counts
@@ -115,6 +116,10 @@ pub(crate) struct Add {
     /// What people call it [default: the file's name]
     #[arg(long)]
     pub(crate) title: Option<String>,
+    /// Subtitles that belong to it, .srt or .vtt, such as de=film.de.srt; may
+    /// be given several times
+    #[arg(long, value_name = "LANGUAGE=FILE")]
+    pub(crate) subtitle_file: Vec<SubtitlePath>,
     /// From 1 (later) to 5 (first) [default: 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
     pub(crate) priority: Option<u8>,
@@ -135,8 +140,8 @@ pub(crate) struct RecipeFlags {
     /// How much the encoder thinks: ultrafast … veryslow [default: veryfast]
     #[arg(long, value_name = "PRESET")]
     pub(crate) preset: Option<String>,
-    /// Quality, 0 (best) to 51 [default: 23]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=51))]
+    /// Quality, 1 (best) to 51 [default: 23]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=51))]
     pub(crate) crf: Option<u32>,
     /// Length of the pieces that workers encode [default: by length]
     #[arg(long, value_name = "SPAN")]
@@ -144,7 +149,7 @@ pub(crate) struct RecipeFlags {
     /// Distance of thumbnails [default: 10s]
     #[arg(long, value_name = "SPAN|off")]
     pub(crate) thumbnails: Option<Every>,
-    /// Write subtitles; the language that is spoken
+    /// Let a provider write subtitles; the language that is spoken
     #[arg(long, value_name = "LANGUAGE")]
     pub(crate) subtitles: Option<String>,
     /// Let a scanner look at the frames before it is published

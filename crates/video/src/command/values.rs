@@ -1,15 +1,15 @@
 //! The values that people write about videos: ladders and distances. Each has one text form, wherever it is written.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use divvy_workload::console::values::Span;
 
+use crate::recipe::Recipe;
+
 /// Heights of renditions, separated by commas: `1080,720,480`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ladder(pub(crate) Vec<u32>);
-
-/// More renditions than this are a mistake.
-const RUNGS_MAX: usize = 16;
 
 impl FromStr for Ladder {
     type Err = String;
@@ -19,19 +19,38 @@ impl FromStr for Ladder {
         for part in text.split(',').map(str::trim) {
             let height = part.strip_suffix('p').unwrap_or(part);
             match height.parse() {
-                Ok(height @ 16..=4_320) if !heights.contains(&height) => heights.push(height),
-                Ok(16..=4_320) => return Err(format!("`{part}` is in the ladder twice")),
-                _ => {
-                    return Err(format!(
-                        "`{part}` is not a height from 16 to 4320: expected such as 1080,720,480"
-                    ));
+                Ok(height) => heights.push(height),
+                Err(_) => {
+                    return Err(format!("`{part}` is not a height: expected such as 1080,720,480"));
                 }
             }
         }
-        if heights.len() > RUNGS_MAX {
-            return Err(format!("{} heights, at most {RUNGS_MAX}", heights.len()));
+        // Which heights can be is the recipe's to say.
+        let recipe = Recipe { ladder: heights, ..Recipe::default() };
+        recipe.validate().map_err(|error| error.problem)?;
+        Ok(Self(recipe.ladder))
+    }
+}
+
+/// A language and a file of subtitles in it: `de=film.de.srt`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SubtitlePath {
+    /// The language.
+    pub(crate) language: String,
+    /// The file.
+    pub(crate) path: PathBuf,
+}
+
+impl FromStr for SubtitlePath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((language, path)) if !language.is_empty() && !path.is_empty() => {
+                Ok(Self { language: language.to_owned(), path: path.into() })
+            }
+            _ => Err(format!("`{text}` is not a language and a file, such as de=film.de.srt")),
         }
-        Ok(Self(heights))
     }
 }
 
@@ -65,7 +84,7 @@ mod tests {
     #[test]
     fn a_ladder_is_a_list_of_heights_that_differ() {
         assert_eq!("1080p, 720".parse::<Ladder>().unwrap().0, [1_080, 720]);
-        for text in ["", "1080,", "8", "4321", "720,720p", "high"] {
+        for text in ["", "1080,", "8", "481", "4322", "720,720p", "high"] {
             assert!(text.parse::<Ladder>().is_err(), "{text}");
         }
     }

@@ -108,6 +108,8 @@ pub(crate) mod tests {
                 plan: None,
                 manifest: None,
                 ended_at: None,
+                has_poster: true,
+                length_ms: None,
                 estimated_cpu_ms: None,
             },
             progress: 0.425,

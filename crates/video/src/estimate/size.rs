@@ -69,6 +69,11 @@ impl Size {
         Self { allowed: provider::frames_limit(stills(plan) as u64), ..size }
     }
 
+    /// The subtitles that the source carries: all of it is read.
+    pub fn captions(plan: &Plan) -> Self {
+        Self::new("captions", [200.0, as_float(plan.probe.source.size) / 1e6, 0.0])
+    }
+
     /// The sound for speech recognition.
     pub fn pcm(plan: &Plan) -> Self {
         Self::new("pcm", [200.0, seconds(plan) * 3.0, 0.0])

@@ -84,7 +84,9 @@ impl Clip {
             title: None,
         };
         let source = Blob { id: BlobId::of(b"source"), size: self.seconds * 500_000 };
-        let probe = Probe { source, format: "mp4".into(), video, audio: vec![sound] };
+        let (format, audio) = ("mp4".into(), vec![sound]);
+        let probe =
+            Probe { source, copied_from: None, format, video, audio, subtitles: Vec::new() };
         let recipe = Recipe { subtitles: Some("en".into()), scan: true, ..Recipe::default() };
         let providers = Providers { speech: Some("ear".into()), scanner: Some("eye".into()) };
         Plan::new(probe, &recipe, "5.1", &providers).unwrap()

@@ -15,10 +15,11 @@ use super::{
 use crate::fleet::Fleet;
 use crate::keys::Key;
 use crate::plan::Plan;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, SubtitleFile};
+use crate::subtitles;
 use crate::tasks::{Close, Fetch, PlanVideo, ProbeSource, urgency};
 
-const TITLE_LEN_MAX: usize = 200;
+pub(crate) const TITLE_LEN_MAX: usize = 200;
 const URL_LEN_MAX: usize = 2_048;
 const PRIORITY_DEFAULT: u8 = 3;
 /// The latest deadline: 30 days.
@@ -43,6 +44,7 @@ impl Library {
                 bad("source", format!("{id} is not here; upload the file first"))
             })?),
         };
+        self.check_subtitle_files(&wanted.recipe).await?;
         let claim = wanted.claim();
         for _ in 0..TRIES {
             let mine = Claim { video: fresh_id() };
@@ -61,6 +63,22 @@ impl Library {
             }
         }
         Err(bad("video", "is being added and removed by others at the same time; try again"))
+    }
+
+    /// Refuses files of subtitles that are not there or cannot be read.
+    async fn check_subtitle_files(&self, recipe: &Recipe) -> Result<(), LibraryError> {
+        for SubtitleFile { language, file } in &recipe.subtitle_files {
+            let wrong =
+                |problem: &str| bad("subtitle_files", format!("of `{language}`: {problem}"));
+            let found = self.objects.blob(*file).await?;
+            let found = found.ok_or_else(|| wrong("the file is not here; upload it first"))?;
+            if found.size > subtitles::BYTES_MAX {
+                return Err(wrong("the file is too large to be subtitles"));
+            }
+            let bytes = self.objects.get(*file).await?;
+            subtitles::parse(&bytes).map_err(|problem| wrong(&format!("the file {problem}")))?;
+        }
+        Ok(())
     }
 
     /// Makes the video under this id, or finds it; nothing if another one changed it meanwhile.
@@ -116,6 +134,7 @@ impl Library {
     /// Starts the workflow of a video that was just recorded. If that fails the record says so, and the next addition
     /// begins anew.
     async fn begin(&self, video: Video) -> Result<Video, LibraryError> {
+        self.note(&video);
         if let Err(error) = self.start(&video).await {
             let failed = |video: &mut Video| {
                 video.state = VideoState::Failed;
@@ -222,7 +241,9 @@ impl Wanted {
             reason: None,
             plan: None,
             manifest: None,
+            has_poster: false,
             ended_at: None,
+            length_ms: None,
             estimated_cpu_ms: None,
         }
     }
@@ -279,7 +300,8 @@ fn check_url(url: &str) -> Result<String, LibraryError> {
     Ok(parsed.into())
 }
 
-fn check_title(title: &str) -> Result<String, LibraryError> {
+/// The title without spaces around it, if it can be one.
+pub(crate) fn check_title(title: &str) -> Result<String, LibraryError> {
     let title = title.trim();
     if title.is_empty() || title.chars().any(char::is_control) {
         return Err(bad("title", "must be text without line breaks, and not empty"));

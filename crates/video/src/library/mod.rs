@@ -1,10 +1,11 @@
 //! Which videos there are: one record each, from the moment that they were added.
 //!
 //! A video is found again by its content and recipe: a record below `video/content/` names it. Adding is in `add`,
-//! how far a video is in `view`, how long the rest takes among the others in `queue`, what goes with a video in `remove`,
+//! their order in `index`, how far a video is in `view`, how long the rest takes among the others in `queue`, what goes with a video in `remove`,
 //! what goes by itself in `sweep`, what is used in `references`, and how handlers change a video's record in `records`.
 
 mod add;
+mod index;
 mod queue;
 pub(crate) mod records;
 mod references;
@@ -18,14 +19,18 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use divvy::Client;
+use divvy::api::Frames;
 use divvy::objects::{Blob, BlobId, ObjectError, Objects, Record};
 use divvy::types::WorkflowId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, broadcast};
 
 use crate::manifest::Manifest;
 use crate::recipe::{Recipe, RecipeError};
+pub(crate) use add::{TITLE_LEN_MAX, check_title};
+pub use index::Cursor;
+use index::Index;
 pub use sweep::{REST, Sweep, Swept};
 use view::Memory;
 
@@ -72,10 +77,21 @@ pub struct Video {
     pub plan: Option<BlobId>,
     /// Its manifest, once it is published.
     pub manifest: Option<BlobId>,
+    /// Whether it has a picture to show before it plays, once it is published.
+    #[serde(default = "yes")]
+    pub has_poster: bool,
     /// When it was published or failed, in microseconds since 1970.
     pub ended_at: Option<u64>,
+    /// Length of the picture in milliseconds, once it is planned.
+    #[serde(default)]
+    pub length_ms: Option<u64>,
     /// Estimated time on processors of all its tasks, as it was known when it was planned.
     pub estimated_cpu_ms: Option<u64>,
+}
+
+/// Videos that were published before this was noted have one, with few exceptions.
+fn yes() -> bool {
+    true
 }
 
 impl Video {
@@ -227,6 +243,9 @@ pub struct Library {
     client: Client,
     objects: Objects,
     memory: Arc<Mutex<Memory>>,
+    index: Arc<Mutex<Index>>,
+    /// Tells which records this process has changed.
+    changed: broadcast::Sender<VideoId>,
     /// Many may add at once; who removes or sweeps is alone.
     order: Arc<RwLock<()>>,
 }
@@ -234,7 +253,9 @@ pub struct Library {
 impl Library {
     /// The library of this server, with its objects.
     pub fn new(client: Client, objects: Objects) -> Self {
-        Self { client, objects, memory: Arc::default(), order: Arc::default() }
+        let (memory, index, order) = (Arc::default(), Arc::default(), Arc::default());
+        let (changed, _) = broadcast::channel(CHANGES_KEPT);
+        Self { client, objects, memory, index, changed, order }
     }
 
     /// Where the files are.
@@ -292,10 +313,36 @@ impl Library {
         Ok(approved.await?.0)
     }
 
+    /// The videos whose records this process changes, from now on.
+    pub(crate) fn changed(&self) -> broadcast::Receiver<VideoId> {
+        self.changed.subscribe()
+    }
+
+    /// Takes note of a record that this process has written.
+    fn note(&self, video: &Video) {
+        self.index().note(video);
+        // It is no error that nobody listens.
+        let _ = self.changed.send(video.id.clone());
+    }
+
+    /// Changes of the tasks of a video, from now on, as the server tells them.
+    pub(crate) async fn changes(&self, video: &Video) -> Result<Frames, LibraryError> {
+        let query = [("workflow", video.workflow.clone())];
+        Ok(Frames::open(self.client.api(), &["events"], &query).await?)
+    }
+
     /// What is recorded of a video.
     async fn video(&self, id: &VideoId) -> Result<Video, LibraryError> {
-        let found = records::read(&self.objects, id).await?;
-        found.map(|record| record.value).ok_or_else(|| LibraryError::NoVideo(id.0.clone()))
+        match records::read(&self.objects, id).await? {
+            Some(record) => {
+                self.index().note(&record.value);
+                Ok(record.value)
+            }
+            None => {
+                self.index().forget(id);
+                Err(LibraryError::NoVideo(id.0.clone()))
+            }
+        }
     }
 
     /// Changes a video, however many do so at once, or says why it cannot be; returns it with what it was before.
@@ -313,6 +360,7 @@ impl Library {
             change(&mut after)?;
             if after == before || self.objects.replace_record(&id.record(), version, &after).await?
             {
+                self.note(&after);
                 return Ok((after, before));
             }
         }
@@ -327,6 +375,8 @@ impl Library {
     }
 }
 
+/// Changes that one who listens may be behind; then it looks at its video in any case.
+const CHANGES_KEPT: usize = 256;
 /// The code of the server's error for a workflow that it does not know.
 const NO_WORKFLOW: &str = "no_such_workflow";
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use divvy::types::WorkflowId;
 
 use super::view::Rest;
-use super::{Library, LibraryError, Video, VideoState};
+use super::{Library, LibraryError, Video};
 use crate::fleet::Fleet;
 
 /// How long what is open is remembered: all videos of a page ask for it, and all pages every second.
@@ -29,11 +29,13 @@ pub(super) struct Open {
     seconds: f64,
 }
 
-/// What is left to do for all videos, as it was then.
+/// What is left to do for all videos and how many tasks run at once, as it was then.
 #[derive(Debug)]
 pub(super) struct Snapshot {
     at: Instant,
     open: Arc<Vec<Open>>,
+    /// Tasks that run at once.
+    slots: u32,
 }
 
 impl Open {
@@ -52,9 +54,8 @@ impl Library {
     /// How long it takes until a video of which this is left is done, in milliseconds; not less than its longest task
     /// takes, which no number of workers makes shorter.
     pub(super) async fn on_the_clock(&self, video: &Video, rest: Rest) -> u64 {
-        let workers = self.client.workers().await.unwrap_or_default();
-        let slots = f64::from(Fleet::of(&workers).slots.max(1));
-        let open = self.open().await;
+        let (open, slots) = self.open().await;
+        let slots = f64::from(slots.max(1));
         let own = video.workflow_id();
         let others = open.iter().filter(|open| open.workflow != own && open.is_ahead_of(video));
         let ahead: f64 = others.map(|open| open.seconds).sum();
@@ -67,13 +68,15 @@ impl Library {
         self.memory().open = None;
     }
 
-    /// What is left to do for all videos. A problem with it costs precision only.
-    async fn open(&self) -> Arc<Vec<Open>> {
+    /// What is left to do for all videos, and how many tasks run at once. A problem with it costs precision only.
+    async fn open(&self) -> (Arc<Vec<Open>>, u32) {
         if let Some(known) = &self.memory().open
             && known.at.elapsed() < REMEMBERED_FOR
         {
-            return Arc::clone(&known.open);
+            return (Arc::clone(&known.open), known.slots);
         }
+        let workers = self.client.workers().await.unwrap_or_default();
+        let slots = Fleet::of(&workers).slots;
         let at = Instant::now();
         let open = match self.look_at_open().await {
             Ok(open) => Arc::new(open),
@@ -82,13 +85,12 @@ impl Library {
                 Arc::default()
             }
         };
-        self.memory().open = Some(Snapshot { at, open: Arc::clone(&open) });
-        open
+        self.memory().open = Some(Snapshot { at, open: Arc::clone(&open), slots });
+        (open, slots)
     }
 
     async fn look_at_open(&self) -> Result<Vec<Open>, LibraryError> {
-        let mut videos = self.videos().await?;
-        videos.retain(|video| video.state == VideoState::Processing);
+        let mut videos = self.open_videos().await?;
         videos.sort_by_key(|video| (std::cmp::Reverse(video.priority), video.added_at));
         let mut all = Vec::new();
         for video in videos.into_iter().take(VIDEOS_MAX) {

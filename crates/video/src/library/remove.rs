@@ -27,7 +27,10 @@ impl Library {
             self.stop_tasks(&video, "the video was removed").await?;
         }
         self.release_claims(&video).await?;
-        if !self.objects.remove_record(&id.record()).await? {
+        let was_there = self.objects.remove_record(&id.record()).await?;
+        self.index().forget(id);
+        let _ = self.changed.send(id.clone());
+        if !was_there {
             return Err(LibraryError::NoVideo(id.0.clone()));
         }
         let others = self.videos().await?;
@@ -47,20 +50,17 @@ impl Library {
         Ok(bytes)
     }
 
-    /// All videos as they are recorded.
-    pub(super) async fn videos(&self) -> Result<Vec<Video>, LibraryError> {
-        let mut videos = Vec::new();
-        for name in self.objects.record_names("video/library").await? {
-            videos.extend(self.objects.record(name.as_str()).await?.map(|record| record.value));
-        }
-        Ok(videos)
-    }
-
     /// Lets the content and the address be added anew.
     async fn release_claims(&self, video: &Video) -> Result<(), LibraryError> {
-        let content = video.source.map(|source| content_record(source.id, &video.recipe));
+        let plan = match video.plan {
+            Some(id) => self.plan(id).await,
+            None => None,
+        };
+        let given = plan.and_then(|plan| plan.probe.copied_from);
+        let content = video.source.into_iter().chain(given);
+        let content = content.map(|source| content_record(source.id, &video.recipe));
         let address = video.url.as_deref().map(|url| address_record(url, &video.recipe));
-        for name in content.into_iter().chain(address) {
+        for name in content.chain(address) {
             let claim = self.objects.record::<records::Claim>(&name).await?;
             if claim.is_some_and(|claim| claim.value.video == video.id) {
                 self.objects.remove_record(&name).await?;

@@ -13,18 +13,20 @@ use divvy::objects::BlobId;
 use divvy::prelude::*;
 use divvy::types::view::TaskSummary;
 use divvy::types::{TaskId, TaskState, WorkflowId};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
+use super::index::READS_AT_ONCE;
 use super::queue::Snapshot;
-use super::{Library, LibraryError, Stage, Video, VideoId, VideoState, VideoView, now};
+use super::{Cursor, Library, LibraryError, Stage, Video, VideoId, VideoState, VideoView, now};
 use crate::estimate::{self, Estimates, Size};
 use crate::plan::Plan;
 use crate::tasks::{
-    Audio, Encode, Fetch, Frames, Made, Mux, Package, Pcm, PlanVideo, ProbeSource, Publish,
-    ScanFrames, SpriteSheet, Transcribe, Verify, planned,
+    Audio, Captions, Encode, Fetch, Frames, Made, Mux, Package, Pcm, PlanVideo, ProbeSource,
+    Publish, ScanFrames, SpriteSheet, Transcribe, Verify, planned,
 };
 
 /// The stages, in the order in which they are shown.
-const STAGES: [&str; 14] = [
+const STAGES: [&str; 15] = [
     Fetch::KIND,
     ProbeSource::KIND,
     PlanVideo::KIND,
@@ -33,6 +35,7 @@ const STAGES: [&str; 14] = [
     Frames::KIND,
     SpriteSheet::KIND,
     ScanFrames::KIND,
+    Captions::KIND,
     Pcm::KIND,
     Transcribe::KIND,
     Mux::KIND,
@@ -60,7 +63,7 @@ pub(super) struct Memory {
 }
 
 /// What is known about the tasks of a video.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Known {
     plan: Option<Arc<Plan>>,
     weights: Weights,
@@ -76,20 +79,26 @@ pub(super) struct Rest {
 }
 
 impl Library {
-    /// All videos, latest first.
-    pub async fn list(&self) -> Result<Vec<VideoView>, LibraryError> {
-        let mut videos = self.videos().await?;
-        videos.sort_by(|a, b| (b.added_at, &b.id).cmp(&(a.added_at, &a.id)));
-        let mut views = Vec::with_capacity(videos.len());
-        for video in videos {
+    /// The next videos after one, latest first, and where the part after them begins, if there is one. Costs as much as
+    /// these videos do, however many there are.
+    pub async fn list(
+        &self,
+        after: Option<&Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<VideoView>, Option<Cursor>), LibraryError> {
+        let (videos, more) = self.listed(after, limit).await?;
+        let next = videos.last().filter(|_| more);
+        let next = next.map(|video| Cursor { added_at: video.added_at, id: video.id.clone() });
+        let views = videos.into_iter().map(|video| async move {
             // A list does not ask for the tasks of what has ended.
             let tasks = match video.workflow_id().filter(|_| !video.state.is_final()) {
                 Some(workflow) => self.client.workflow_tasks(workflow).await?,
                 None => Vec::new(),
             };
-            views.push(self.view_of(video, &tasks).await?);
-        }
-        Ok(views)
+            self.view_of(video, &tasks).await
+        });
+        let views = stream::iter(views).buffered(READS_AT_ONCE).try_collect().await?;
+        Ok((views, next))
     }
 
     /// One video.
@@ -133,7 +142,11 @@ impl Library {
         tasks: &[TaskSummary],
     ) -> Result<VideoView, LibraryError> {
         let video = self.settled(video, tasks).await?;
-        let known = self.known(&video, tasks).await;
+        // Of what has ended, a list needs no more than the record says.
+        let known = match (tasks.is_empty(), video.length_ms) {
+            (true, Some(_)) if video.state.is_final() => Known::default(),
+            _ => self.known(&video, tasks).await,
+        };
         let progress = self.highest(&video, known.weights.progress(tasks));
         let rest = match video.state {
             VideoState::Processing => self.rest(&video, &known, tasks).await,
@@ -143,10 +156,11 @@ impl Library {
             Some(rest) => Some(self.on_the_clock(&video, rest).await),
             None => None,
         };
-        let duration_ms = known.plan.map(|plan| {
+        let planned_ms = known.plan.map(|plan| {
             let picture = &plan.probe.video;
             picture.rate.micros(picture.frames) / 1_000
         });
+        let duration_ms = video.length_ms.or(planned_ms);
         Ok(VideoView { stages: stages(tasks), video, progress, remaining_ms, duration_ms })
     }
 
@@ -226,7 +240,7 @@ impl Library {
     }
 
     /// A plan. A view must not fail because of one that is gone or of another version.
-    async fn plan(&self, id: BlobId) -> Option<Arc<Plan>> {
+    pub(super) async fn plan(&self, id: BlobId) -> Option<Arc<Plan>> {
         if let Some(plan) = self.memory().plans.get(&id) {
             return Some(plan.clone());
         }

@@ -6,7 +6,7 @@ use divvy::objects::{Blob, BlobId};
 use proptest::prelude::*;
 
 use super::*;
-use crate::probe::{AudioStream, VideoStream};
+use crate::probe::{AudioStream, TextStream, VideoStream};
 
 fn probe(seconds: u64) -> Probe {
     let frames = seconds * 30;
@@ -19,6 +19,7 @@ fn probe(seconds: u64) -> Probe {
     };
     Probe {
         source: Blob { id: BlobId::of(b"source"), size: 6 },
+        copied_from: None,
         format: "matroska,webm".into(),
         video: VideoStream {
             index: 0,
@@ -37,6 +38,7 @@ fn probe(seconds: u64) -> Probe {
             keyframes: (0..frames).step_by(250).collect(),
         },
         audio: vec![audio(1, "eng"), audio(2, "deu")],
+        subtitles: Vec::new(),
     }
 }
 
@@ -79,6 +81,25 @@ fn changed(one: &Plan, other: &Plan) -> BTreeSet<String> {
 
 fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+#[test]
+fn subtitles_of_the_source_have_names_and_one_result() {
+    let text = |index, language: &str, title: Option<&str>| TextStream {
+        index,
+        codec: "subrip".into(),
+        language: language.into(),
+        title: title.map(str::to_owned),
+    };
+    let subtitles = vec![text(3, "ger", None), text(4, "eng", Some("Songs"))];
+    let with = plan(Probe { subtitles, ..probe(10) }, &recipe());
+    let captions = with.captions.as_ref().unwrap();
+    let found: Vec<_> =
+        captions.tracks.iter().map(|it| (it.index, &*it.language, &*it.name)).collect();
+    assert_eq!(found, [(3, "de", "German"), (4, "en", "Songs")]);
+    let without = plan(probe(10), &recipe());
+    assert_eq!(without.captions, None);
+    assert_eq!(without.chunks, with.chunks, "the picture is the same");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Asks ffprobe about a file: first for its headers, then for the packets of the picture that counts. For the headers
 //! it decodes a picture where they do not tell all, so that what is damaged throughout has no pixel format.
+//!
+//! A recording whose clock jumps is not refused: ffmpeg copies its streams to one clock, and that copy is examined.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::BufReader;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use divvy::extract::Cancel;
@@ -17,10 +19,33 @@ use super::{Probe, Refusal};
 use crate::tools::{Finished, Invocation, Limits, RunError, Tools};
 
 const PACKETS_FILE: &str = "packets.csv";
+const STEADY_FILE: &str = "steady";
 /// A slow disk reads so many bytes per second.
 const BYTES_PER_SECOND_MIN: u64 = 5_000_000;
 const MEMORY_BYTES_MAX: u64 = 2 << 30;
 const QUOTE_CHARS_MAX: usize = 200;
+/// What ffprobe calls the formats of pictures that people take for videos.
+const PICTURES: [&str; 8] =
+    ["gif", "apng", "png_pipe", "jpeg_pipe", "image2", "webp_pipe", "bmp_pipe", "tiff_pipe"];
+
+/// What a look at a file found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Examined {
+    /// It can be processed as it is.
+    Good(Box<Probe>),
+    /// It could be if its times were whole.
+    Unsteady(Unsteady),
+}
+
+/// A file whose clock was set anew in between, or begins before zero.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsteady {
+    problem: String,
+    /// The format of the copy.
+    format: &'static str,
+    /// The streams that matter.
+    streams: Vec<u32>,
+}
 
 /// Finds out what `file` holds, which is `source`. Works in `folder`.
 ///
@@ -33,7 +58,7 @@ pub async fn examine(
     file: &Path,
     folder: &Path,
     cancel: &Cancel,
-) -> Outcome<Probe> {
+) -> Outcome<Examined> {
     if source.size == 0 {
         return Err(Failure::dead("the file is refused: it is empty"));
     }
@@ -47,15 +72,64 @@ pub async fn examine(
     run(tools, source, file, folder, arguments, cancel).await?;
     let path = folder.join(PACKETS_FILE);
     let read = tokio::task::spawn_blocking(move || {
-        let timeline = Timeline::read(BufReader::new(File::open(&path)?))?;
-        accepted.probe(source, &timeline).map_err(ReadError::Refused)
+        let packets = BufReader::new(File::open(&path)?);
+        match (Timeline::read(packets, accepted.times()), accepted.unsteady_format()) {
+            (Err(ReadError::Unsteady(problem)), Some(format)) => {
+                let streams = accepted.streams();
+                Ok(Examined::Unsteady(Unsteady { problem, format, streams }))
+            }
+            (timeline, _) => {
+                let probe = accepted.probe(source, &timeline?).map_err(ReadError::Refused)?;
+                Ok(Examined::Good(Box::new(probe)))
+            }
+        }
     });
     match read.await.map_err(Failure::retry)? {
-        Ok(probe) => Ok(probe),
+        Ok(examined) => Ok(examined),
         Err(ReadError::Refused(refusal)) => Err(refused(refusal)),
+        Err(ReadError::Unsteady(problem)) => Err(refused(Refusal::new(problem))),
         Err(ReadError::File(error)) => {
             Err(Failure::retry(format_args!("what ffprobe wrote cannot be read: {error}")))
         }
+    }
+}
+
+impl Unsteady {
+    /// Copies the streams that matter to one clock, without decoding them; returns where the copy is.
+    ///
+    /// # Errors
+    /// If ffmpeg cannot copy them, with a reason for the one who gave the file.
+    pub async fn copy(
+        &self,
+        tools: &Tools,
+        file: &Path,
+        folder: &Path,
+        cancel: &Cancel,
+    ) -> Outcome<PathBuf> {
+        // The same file gives the same copy, whose results are found again.
+        let mut arguments = words(&["-fflags", "+genpts", "-i"]);
+        arguments.push(file.into());
+        for stream in &self.streams {
+            arguments.extend(words(&["-map", &format!("0:{stream}")]));
+        }
+        arguments.extend(words(&["-c", "copy", "-fflags", "+bitexact", "-f", self.format]));
+        arguments.push(STEADY_FILE.into());
+        let mut invocation = tools.ffmpeg(folder, arguments);
+        invocation.readable.push(file.to_owned());
+        match tools.run(invocation, cancel, |_| ()).await {
+            Ok(_) => Ok(folder.join(STEADY_FILE)),
+            Err(RunError::Cancelled) => Err(Failure::cancelled()),
+            Err(RunError::Failed { status, .. }) if !status.contains("signal") => {
+                Err(self.refusal())
+            }
+            Err(other) => Err(Failure::retry(other)),
+        }
+    }
+
+    /// Why a file of which no steady copy can be made is refused.
+    pub fn refusal(&self) -> Failure {
+        let cure = "copy it to a new file with whole time stamps first";
+        refused(Refusal::new(format!("{}; {cure}", self.problem)))
     }
 }
 
@@ -93,7 +167,10 @@ fn refused(refusal: Refusal) -> Failure {
 
 /// Why ffprobe would not read a file, in words that help, with its own quoted.
 fn unreadable(complaints: &str, file: &Path) -> Refusal {
-    let reason = if complaints.contains("whitelist") || complaints.contains("[hls") {
+    let reason = if PICTURES.iter().any(|name| complaints.contains(&format!("[{name} @"))) {
+        "it is a picture, moving or not, and no video; make a video of it first, for example with `ffmpeg -i in.gif \
+         -pix_fmt yuv420p out.mp4`"
+    } else if complaints.contains("whitelist") || complaints.contains("[hls") {
         "it is no video file but one that points to other files, or of a kind that is not opened; give MP4, MOV, MKV, \
          WebM, TS, AVI or FLV"
     } else if complaints.contains("moov atom not found") {
@@ -141,6 +218,8 @@ mod tests {
         );
         let list = "[hls @ 0x55] Format not on whitelist 'mov'\n/data/blobs/ab: Invalid argument";
         assert!(unreadable(list, file).0.contains("points to other files"));
+        let gif = "[gif @ 0x55] Format not on whitelist 'mov'\n/data/blobs/ab: Invalid argument";
+        assert!(unreadable(gif, file).0.starts_with("it is a picture"));
         assert!(unreadable("", file).0.ends_with("(ffprobe says: nothing)"));
         assert!(quote(&"word ".repeat(1_000), file).len() <= QUOTE_CHARS_MAX);
     }

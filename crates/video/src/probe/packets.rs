@@ -14,6 +14,23 @@ const LINE_BYTES_MAX: u64 = 4_096;
 
 /// Packets may be out of order by so many pictures, in sloppy files.
 const BACK_FRAMES_MAX: i64 = 16;
+/// In a format whose clock may be set anew, a gap of more seconds than this is no pause, but another clock. ffmpeg
+/// draws the line there too.
+const GAP_SECONDS_MAX: i64 = 10;
+
+/// What the times of a format may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Times {
+    /// They only go on; a long gap is a picture that is shown for long.
+    Steady,
+    /// The same, but they may begin below zero, which is not told or not understood everywhere.
+    MayBeginBelowZero,
+    /// The clock may have been set anew as well: it goes back, or jumps ahead.
+    MayJump {
+        /// Units of the time base in a second.
+        per_second: i64,
+    },
+}
 
 /// The pictures of a source in the order in which they are shown, in units of its time base.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,9 +48,9 @@ pub(super) struct Timeline {
 
 impl Timeline {
     /// Reads what ffprobe printed, one packet a line.
-    pub(super) fn read(mut from: impl BufRead) -> Result<Self, ReadError> {
+    pub(super) fn read(mut from: impl BufRead, times: Times) -> Result<Self, ReadError> {
         let mut timeline = Self::default();
-        let (mut last, mut decoded, mut first_key) = (None, None, None);
+        let (mut last, mut before, mut first_key) = (None, None, None);
         let mut line = Vec::new();
         loop {
             line.clear();
@@ -47,10 +64,8 @@ impl Timeline {
                     "it has more than {PACKETS_MAX} pictures, which is more than {HOURS_MAX} hours hold"
                 )));
             }
-            if let (Some(now), Some(before)) = (packet.decoded, decoded) {
-                check_order(before, now, packet.duration, timeline.packets)?;
-            }
-            decoded = packet.decoded.or(decoded);
+            times.check(before, &packet, timeline.packets)?;
+            before = packet.decoded.or(before);
             timeline.add(&packet, &mut first_key, &mut last);
         }
         timeline.last_duration = last.and_then(|(_, duration)| duration);
@@ -97,6 +112,8 @@ pub(super) enum ReadError {
     File(io::Error),
     /// The source cannot be processed.
     Refused(Refusal),
+    /// The clock was set anew in between, or begins before zero: a copy on one clock could be processed.
+    Unsteady(String),
 }
 
 impl From<io::Error> for ReadError {
@@ -109,21 +126,38 @@ fn refused(reason: impl Into<String>) -> ReadError {
     ReadError::Refused(Refusal::new(reason))
 }
 
-/// Times that go back make places in the source ambiguous, as in files that were put together without care.
-fn check_order(
-    before: i64,
-    now: i64,
-    duration: Option<i64>,
-    packets: u64,
-) -> Result<(), ReadError> {
-    let tolerance = duration.map_or(i64::MAX, |ticks| ticks.saturating_mul(BACK_FRAMES_MAX));
-    if before.saturating_sub(now) <= tolerance {
-        return Ok(());
+impl Times {
+    /// Times that go back make places in the source ambiguous, as in files that were put together without care; one
+    /// that jumps ahead would be a picture that stands still.
+    fn check(self, before: Option<i64>, packet: &Packet, number: u64) -> Result<(), ReadError> {
+        let tolerance = packet.duration.map_or(i64::MAX, |it| it.saturating_mul(BACK_FRAMES_MAX));
+        let goes_back = match (before, packet.decoded) {
+            (Some(before), Some(now)) => before.saturating_sub(now) > tolerance,
+            _ => false,
+        };
+        let gap_max = match self {
+            Self::MayJump { per_second } => per_second.saturating_mul(GAP_SECONDS_MAX),
+            Self::Steady | Self::MayBeginBelowZero => i64::MAX,
+        };
+        let problem = match (before, packet.decoded) {
+            _ if goes_back && gap_max == i64::MAX => {
+                return Err(refused(format!(
+                    "its time stamps go back at picture {number}, as if files had been put together; copy it to a new \
+                     file with whole time stamps first"
+                )));
+            }
+            _ if goes_back => "go back",
+            (Some(before), Some(now)) if now.saturating_sub(before) > gap_max => "jump ahead",
+            _ if self == Self::Steady => return Ok(()),
+            _ if number > 1 || packet.discarded => return Ok(()),
+            _ => match packet.at {
+                None => "are missing",
+                Some(at) if at < 0 => "are below zero",
+                Some(_) => return Ok(()),
+            },
+        };
+        Err(ReadError::Unsteady(format!("its time stamps {problem} at picture {number}")))
     }
-    Err(refused(format!(
-        "its time stamps go back at picture {packets}, as if files had been put together; copy it to a new file with \
-         whole time stamps first"
-    )))
 }
 
 struct Packet {
@@ -157,10 +191,39 @@ impl Packet {
 mod tests {
     use super::*;
 
+    fn steady(text: &str) -> Result<Timeline, ReadError> {
+        Timeline::read(text.as_bytes(), Times::Steady)
+    }
+
+    #[test]
+    fn a_clock_that_was_set_anew_is_noticed_where_a_format_allows_it() {
+        let jumps = |text: &str| {
+            let times = Times::MayJump { per_second: 90_000 };
+            match Timeline::read(text.as_bytes(), times) {
+                Err(ReadError::Unsteady(problem)) => problem,
+                other => format!("{:?}", other.map(|timeline| timeline.shown)),
+            }
+        };
+        let ahead = "0,0,3600,K_\n3600,3600,3600,__\n1003600,1003600,3600,K_\n";
+        assert_eq!(jumps(ahead), "its time stamps jump ahead at picture 3");
+        assert_eq!(
+            jumps("900000,900000,3600,K_\n0,0,3600,K_\n"),
+            "its time stamps go back at picture 2"
+        );
+        assert_eq!(jumps("-9000,-9000,3600,K_\n"), "its time stamps are below zero at picture 1");
+        assert_eq!(
+            jumps("N/A,N/A,3600,K_\n0,0,3600,__\n"),
+            "its time stamps are missing at picture 1"
+        );
+        // A pause, and the same in a format that only goes on.
+        assert_eq!(jumps("0,0,3600,K_\n890000,890000,3600,__\n"), "Ok([0, 890000])");
+        assert_eq!(steady(ahead).unwrap().shown, [0, 3_600, 1_003_600]);
+    }
+
     #[test]
     fn pictures_are_put_in_the_order_in_which_they_are_shown() {
         let text = "0,-1024,512,K_\n1024,-512,512,__\n512,0,512,__\n1536,512,500,__\n";
-        let timeline = Timeline::read(text.as_bytes()).unwrap();
+        let timeline = steady(text).unwrap();
         assert_eq!(timeline.shown, [0, 512, 1024, 1536]);
         assert_eq!(timeline.keys, [0]);
         assert_eq!((timeline.packets, timeline.last_duration), (4, Some(500)));
@@ -169,39 +232,37 @@ mod tests {
     #[test]
     fn side_data_and_missing_times_do_not_confuse() {
         let text = "128090,128090,3000,K_,\n\n131090,131090,3000,__,\n\nN/A,134090,N/A,__\nN/A,N/A,N/A,__\n";
-        let timeline = Timeline::read(text.as_bytes()).unwrap();
+        let timeline = steady(text).unwrap();
         assert_eq!(timeline.shown, [128_090, 131_090, 134_090]);
         assert_eq!((timeline.packets, timeline.last_duration), (4, None));
     }
 
     #[test]
     fn what_an_edit_list_cuts_away_is_not_shown_but_decoded_from() {
-        let timeline = Timeline::read(&b"-512,-512,512,KD\n0,0,512,__\n"[..]).unwrap();
+        let timeline = steady("-512,-512,512,KD\n0,0,512,__\n").unwrap();
         assert_eq!((timeline.shown, timeline.keys), (vec![0], vec![-512]));
     }
 
     #[test]
     fn pictures_before_the_first_key_frame_are_not_shown() {
         let text = "0,0,1,__\n1,1,1,__\n4,2,1,K_\n3,3,1,__\n5,4,1,__\n";
-        let timeline = Timeline::read(text.as_bytes()).unwrap();
+        let timeline = steady(text).unwrap();
         assert_eq!(timeline.shown, [4, 5]);
-        let without = Timeline::read(&b"0,0,1,__\n1,1,1,__\n"[..]).unwrap();
+        let without = steady("0,0,1,__\n1,1,1,__\n").unwrap();
         assert_eq!(without.shown, [0, 1]);
     }
 
     #[test]
     fn times_that_go_back_are_refused() {
         let joined = "0,0,512,K_\n512000,512000,512,__\n0,0,512,K_\n";
-        let Err(ReadError::Refused(refusal)) = Timeline::read(joined.as_bytes()) else {
-            panic!("times go back")
-        };
+        let Err(ReadError::Refused(refusal)) = steady(joined) else { panic!("times go back") };
         assert!(refusal.0.contains("go back at picture 3"), "{refusal}");
-        assert!(Timeline::read(&b"0,0,512,K_\n1024,1024,512,__\n512,512,512,__\n"[..]).is_ok());
+        assert!(steady("0,0,512,K_\n1024,1024,512,__\n512,512,512,__\n").is_ok());
     }
 
     #[test]
     fn no_pictures_are_refused() {
-        assert!(Timeline::read(&b""[..]).is_err());
-        assert!(Timeline::read(&b"N/A,N/A,N/A,K_\n"[..]).is_err());
+        assert!(steady("").is_err());
+        assert!(steady("N/A,N/A,N/A,K_\n").is_err());
     }
 }

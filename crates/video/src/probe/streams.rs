@@ -3,9 +3,11 @@
 use divvy::objects::Blob;
 use serde::Deserialize;
 
-use super::packets::Timeline;
+use super::packets::{Timeline, Times};
 use super::rate::{self, Grid, TimeBase};
-use super::{AudioStream, PIXELS_MAX, Probe, Refusal, SIDE_MAX, STREAMS_MAX, VideoStream};
+use super::{
+    AudioStream, PIXELS_MAX, Probe, Refusal, SIDE_MAX, STREAMS_MAX, TextStream, VideoStream,
+};
 
 /// What ffprobe is asked for.
 pub(super) const ENTRIES: &str = "format=format_name:\
@@ -16,6 +18,8 @@ pub(super) const ENTRIES: &str = "format=format_name:\
 
 /// Containers that are opened. Others are images, or lists that make a reader open further files.
 const FORMATS: [&str; 9] = ["mov", "matroska", "webm", "mpegts", "avi", "flv", "ogg", "wav", "mp3"];
+/// Subtitles that are text; others are pictures.
+const TEXTS: [&str; 6] = ["mov_text", "subrip", "webvtt", "ass", "ssa", "text"];
 const TITLE_CHARS_MAX: usize = 64;
 /// Pictures whose short side has at least so many pixels are coded in BT.709 unless they say otherwise.
 const HD_SIDE: u32 = 720;
@@ -87,6 +91,7 @@ pub(super) struct Accepted {
     height: u32,
     base: TimeBase,
     audio: Vec<AudioStream>,
+    subtitles: Vec<TextStream>,
 }
 
 impl Headers {
@@ -111,10 +116,11 @@ impl Headers {
             )));
         }
         let audio = self.streams.iter().filter_map(Stream::audio).collect();
+        let subtitles = self.streams.iter().filter_map(Stream::text).collect();
         let picture = picture(self.streams)?;
         let (width, height) = picture.shown_size()?;
         let base = picture.base()?;
-        Ok(Accepted { format, picture, width, height, base, audio })
+        Ok(Accepted { format, picture, width, height, base, audio, subtitles })
     }
 }
 
@@ -185,19 +191,31 @@ impl Stream {
         let codec = self.codec_name.clone().filter(|_| self.codec_type == "audio")?;
         let channels = self.channels.filter(|&channels| channels > 0)?;
         self.sample_rate.as_deref()?.parse::<u32>().ok().filter(|&rate| rate > 0)?;
-        let language = self.tags.language.as_deref().map(str::to_ascii_lowercase);
+        let (language, title) = self.tags.named();
+        Some(AudioStream { index: self.index, codec, channels, language, title })
+    }
+
+    /// The subtitles of this stream, if they are text.
+    fn text(&self) -> Option<TextStream> {
+        let codec = self.codec_name.clone().filter(|_| self.codec_type == "subtitle")?;
+        if !TEXTS.contains(&codec.as_str()) {
+            return None;
+        }
+        let (language, title) = self.tags.named();
+        Some(TextStream { index: self.index, codec, language, title })
+    }
+}
+
+impl Tags {
+    /// The language, and the title if there is one.
+    fn named(&self) -> (String, Option<String>) {
+        let language = self.language.as_deref().map(str::to_ascii_lowercase);
         let is_code = |text: &String| {
             (2..=8).contains(&text.len())
                 && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
         };
-        let title = self.tags.title.as_deref().map(printable).filter(|title| !title.is_empty());
-        Some(AudioStream {
-            index: self.index,
-            codec,
-            channels,
-            language: language.filter(is_code).unwrap_or_else(|| "und".to_owned()),
-            title,
-        })
+        let title = self.title.as_deref().map(printable).filter(|title| !title.is_empty());
+        (language.filter(is_code).unwrap_or_else(|| "und".to_owned()), title)
     }
 }
 
@@ -210,6 +228,30 @@ impl Accepted {
     /// The number of the picture's stream.
     pub(super) fn index(&self) -> u32 {
         self.picture.index
+    }
+
+    /// What the times of its packets may do.
+    pub(super) fn times(&self) -> Times {
+        let per_second = i64::from((self.base.units / self.base.seconds).max(1));
+        match self.unsteady_format() {
+            Some("mpegts") => Times::MayJump { per_second },
+            Some(_) => Times::MayBeginBelowZero,
+            None => Times::Steady,
+        }
+    }
+
+    /// The format in which its streams can be copied to another clock, if files of its format may have a bad one:
+    /// recordings of broadcasts, and what was cut out of another file without care.
+    pub(super) fn unsteady_format(&self) -> Option<&'static str> {
+        let has = |name: &str| self.format.split(',').any(|part| part == name);
+        ["mpegts", "matroska"].into_iter().find(|name| has(name))
+    }
+
+    /// The numbers of the streams that are used.
+    pub(super) fn streams(&self) -> Vec<u32> {
+        let sound = self.audio.iter().map(|stream| stream.index);
+        let texts = self.subtitles.iter().map(|stream| stream.index);
+        std::iter::once(self.picture.index).chain(sound).chain(texts).collect()
     }
 
     /// The whole answer, with what the packets say.
@@ -244,7 +286,8 @@ impl Accepted {
             bt709: is_709 && !hdr && !full_range,
             keyframes: grid.keyframes,
         };
-        Ok(Probe { source, format: self.format, video, audio: self.audio })
+        let (format, audio, subtitles) = (self.format, self.audio, self.subtitles);
+        Ok(Probe { source, copied_from: None, format, video, audio, subtitles })
     }
 }
 

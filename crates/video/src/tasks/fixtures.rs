@@ -62,7 +62,14 @@ impl Fixture {
         };
         let key = |kind: &str| Some(Key::of(kind, source.id, &kind));
         Plan {
-            probe: Probe { source, format: "mov".into(), video, audio: Vec::new() },
+            probe: Probe {
+                source,
+                copied_from: None,
+                format: "mov".into(),
+                video,
+                audio: Vec::new(),
+                subtitles: Vec::new(),
+            },
             recipe: Recipe { thumbnails_ms: 1_000, ..Recipe::default() },
             tools: "5.1".into(),
             rungs: Vec::new(),
@@ -72,6 +79,7 @@ impl Fixture {
             frames: key("frames"),
             subtitles: key("subtitles"),
             scan: key("scan"),
+            captions: None,
         }
     }
 

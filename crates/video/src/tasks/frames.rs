@@ -202,7 +202,15 @@ pub(super) fn jpeg(video: &VideoStream, width: u32, height: u32) -> String {
         plain if plain.is_empty() => plain,
         filters => format!("{filters},"),
     };
-    format!("{prefix}scale={width}:{height}:flags=area,setsar=1,format=yuvj420p")
+    // Who reads a JPEG takes its colours for those of BT.601 in full range, whatever they were in the video. What an
+    // untagged frame has is decided where videos are encoded, too.
+    let from = match video.bt709 {
+        true => ":in_color_matrix=bt709:in_range=tv",
+        false => "",
+    };
+    format!(
+        "{prefix}scale={width}:{height}:flags=area{from}:out_color_matrix=bt601:out_range=pc,setsar=1,format=yuvj420p"
+    )
 }
 
 /// The size of the picture with its longer side cut down to this; never larger than it is.
@@ -265,7 +273,10 @@ pub(super) fn made(units: usize, bytes: u64, cost: Option<Cost>) -> Made {
 
 /// A source of which ffmpeg makes no picture.
 pub(super) fn no_picture(finished: &Finished) -> Failure {
-    let words = finished.complaints.trim();
+    let words = match finished.complaints.trim() {
+        "" => "it gave no reason",
+        words => words,
+    };
     Failure::retry(format_args!("ffmpeg took no picture from the source: {words}"))
 }
 

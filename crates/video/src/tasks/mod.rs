@@ -6,6 +6,7 @@
 //! [`Close`] runs if one of them fails.
 
 mod audio;
+mod captions;
 #[cfg(test)]
 #[path = "../../tests/video/corpus/mod.rs"]
 mod corpus;
@@ -66,6 +67,7 @@ fn worker(studio: Studio) -> Worker {
         .on_process(frames::frames)
         .on_process(sprite::sprite_sheet)
         .on_process(scan::scan_frames)
+        .on_process(captions::captions)
         .on_process(pcm::pcm)
         .on_process(transcribe::transcribe)
         .on_process(mux::mux)
@@ -226,6 +228,15 @@ task!(
 task!(
     /// Lets a scanner look at the thumbnails.
     ScanFrames, "video.scan", Made, ["scan"], 720, {
+        /// The video.
+        video: VideoId,
+        /// Its plan.
+        plan: BlobId,
+    }
+);
+task!(
+    /// Takes the subtitles that the source carries as text.
+    Captions, "video.captions", Made, ["ffmpeg"], 720, {
         /// The video.
         video: VideoId,
         /// Its plan.

@@ -14,7 +14,7 @@ use super::audio::SAMPLE_RATE;
 use super::encode::run_failure;
 use super::{Made, Mux};
 use crate::fmp4::{Fmp4Error, Movie};
-use crate::plan::Plan;
+use crate::plan::{Plan, three_letters};
 use crate::results::{self, Cost, Joined, Piece, Sound};
 use crate::studio::{Studio, failure};
 
@@ -137,7 +137,8 @@ async fn arguments(plan: &Plan, sounds: &[Sound], folder: &Path) -> Outcome<Vec<
         // Packets are taken to be of equal length otherwise, which makes the sound longer than it is.
         let exact = format!("setts=duration=if(eq(N\\,{last})\\,{rest}\\,DURATION)");
         tags.extend(words(&format!("-bsf:a:{place} {exact}")));
-        tags.extend(words(&format!("-metadata:s:a:{place} language={}", track.language)));
+        let language = three_letters(&track.language);
+        tags.extend(words(&format!("-metadata:s:a:{place} language={language}")));
         tags.push(format!("-metadata:s:a:{place}").into());
         tags.push(format!("handler_name={}", track.name).into());
         let disposition = if place == 0 { "default" } else { "0" };

@@ -11,8 +11,8 @@ use divvy::prelude::*;
 use divvy::types::{TaskId, Timestamp, WorkflowId};
 
 use super::{
-    Audio, Encode, Frames, Mux, Package, Pcm, PlanVideo, ProbeSource, Publish, ScanFrames,
-    SpriteSheet, Transcribe, Verify, provided,
+    Audio, Captions, Encode, Frames, Mux, Package, Pcm, PlanVideo, ProbeSource, Publish,
+    ScanFrames, SpriteSheet, Transcribe, Verify, provided,
 };
 use crate::estimate::{self, Estimates, Size};
 use crate::fleet::Fleet;
@@ -51,6 +51,7 @@ pub(crate) async fn plan_video(
     let bytes = serde_json::to_vec(&plan)?;
     let blob = objects.put(bytes).await.map_err(failure)?;
     let missing = Missing::of(&plan, &made);
+    let length_ms = plan.probe.video.rate.micros(plan.probe.video.frames) / 1_000;
     let terms = Terms {
         video: &video,
         plan_id: blob.id,
@@ -65,6 +66,7 @@ pub(crate) async fn plan_video(
     records::change(objects, &task.video, attempt.workflow, |video| {
         video.source = Some(source);
         video.plan = Some(blob.id);
+        video.length_ms = Some(length_ms);
         video.estimated_cpu_ms = Some(cpu_ms);
     })
     .await?;
@@ -79,6 +81,7 @@ pub(crate) fn planned(plan: &Plan, workflow: WorkflowId) -> Vec<(TaskId, Size)> 
         (child_id(&root, "frames", 0), Size::frames(plan)),
         (child_id(&root, "sprite", 0), Size::sprite(plan)),
         (child_id(&root, "scan", 0), Size::scan(plan)),
+        (child_id(&root, "captions", 0), Size::captions(plan)),
         (child_id(&root, "pcm", 0), Size::pcm(plan)),
         (child_id(&root, "transcribe", 0), Size::transcribe(plan)),
         (child_id(&root, "package", 0), Size::package(plan)),
@@ -105,8 +108,10 @@ struct Missing {
     tracks: Vec<u32>,
     files: Vec<u32>,
     frames: bool,
+    sprite: bool,
     scan: bool,
     subtitles: bool,
+    captions: bool,
 }
 
 impl Missing {
@@ -126,8 +131,10 @@ impl Missing {
             tracks: tracks.filter(|(_, track)| is_missing(&track.key)).map(|(at, _)| at).collect(),
             files: files.filter(|(_, rung)| is_missing(&rung.mp4)).map(|(at, _)| at).collect(),
             frames: plan.frames.as_ref().is_some_and(is_missing),
+            sprite: super::sprite::key(plan).is_some_and(|key| is_missing(&key)),
             scan: plan.scan.as_ref().is_some_and(is_missing),
             subtitles: plan.subtitles.as_ref().is_some_and(is_missing),
+            captions: plan.captions.as_ref().is_some_and(|captions| is_missing(&captions.key)),
         }
     }
 }
@@ -162,6 +169,10 @@ impl Terms<'_> {
                 |options| after(provided(options).needs([needs]), &[pcm]),
             ));
         }
+        if missing.captions {
+            let task = Captions { video: video.clone(), plan };
+            optional.push(batch.add("captions", 0, task, &Size::captions(self.plan), &[]));
+        }
         let mut frames = Vec::new();
         if missing.frames {
             let task = Frames { video: video.clone(), plan };
@@ -175,9 +186,9 @@ impl Terms<'_> {
             }));
         }
         let mut required = Vec::new();
-        if self.plan.frames.is_some() {
+        if missing.sprite {
             let task = SpriteSheet { video: video.clone(), plan };
-            required.push(batch.add("sprite", 0, task, &Size::sprite(self.plan), &frames));
+            optional.push(batch.add("sprite", 0, task, &Size::sprite(self.plan), &frames));
         }
         batch.add_streams(missing);
         for rung in missing.files.iter().copied() {

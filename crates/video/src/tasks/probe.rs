@@ -5,12 +5,12 @@ use divvy::prelude::*;
 
 use super::{Fetch, ProbeSource};
 use crate::keys::Key;
-use crate::probe::{Probe, examine};
+use crate::probe::{Examined, Probe, VideoStream, examine};
 use crate::results;
 use crate::studio::{Studio, failure};
 
 /// Goes up when the same file would be understood differently, so that old answers are not believed.
-const REVISION: u32 = 2;
+const REVISION: u32 = 3;
 
 /// Finds out what the source of a video holds, once for each content and build of the tools.
 pub(crate) async fn probe_source(
@@ -30,8 +30,29 @@ pub(crate) async fn probe_source(
     }
     let file = objects.local_file(source.id).await.map_err(failure)?;
     let folder = studio.folder()?;
-    let probe = examine(studio.tools(), source, file.path(), folder.path(), &cancel).await?;
-    results::commit(objects, source.id, &key, probe).await.map_err(failure)
+    let (tools, folder) = (studio.tools(), folder.path());
+    match examine(tools, source, file.path(), folder, &cancel).await? {
+        Examined::Good(probe) => {
+            results::commit(objects, source.id, &key, *probe).await.map_err(failure)
+        }
+        Examined::Unsteady(unsteady) => {
+            let copy = unsteady.copy(tools, file.path(), folder, &cancel).await?;
+            let probe = match examine(tools, source, &copy, folder, &cancel).await? {
+                Examined::Good(probe) if shows_all(&probe.video) => probe,
+                Examined::Good(_) | Examined::Unsteady(_) => return Err(unsteady.refusal()),
+            };
+            let copied = objects.put_file(&copy).await.map_err(failure)?;
+            // Not recorded: all that is made from the copy is recorded under its own name, and goes with it.
+            Ok(Probe { source: copied, copied_from: Some(source), ..*probe })
+        }
+    }
+}
+
+/// Whether a copy shows nearly every picture that it has: where many times were missing, ffmpeg may have put many
+/// pictures at one time.
+fn shows_all(video: &VideoStream) -> bool {
+    let is_thinned = video.rate.per_second() >= 60.0;
+    is_thinned || video.frames.saturating_mul(10) >= video.packets.saturating_mul(9)
 }
 
 #[cfg(test)]
@@ -42,6 +63,7 @@ mod tests {
     use super::*;
     use crate::library::VideoId;
     use crate::tasks::corpus;
+    use crate::tasks::fixtures::{ENCODE, ffmpeg};
     use crate::tools::{ToolOptions, Tools};
 
     async fn studio(folder: &std::path::Path) -> Studio {
@@ -72,6 +94,58 @@ mod tests {
             .filter(|name| name.to_string_lossy().starts_with("video-"))
             .collect();
         assert!(left.is_empty(), "{left:?}");
+    }
+
+    /// Two seconds of a recording, and one more after its clock was set anew.
+    fn recording(folder: &std::path::Path, offsets: &[&str], format: &str) -> std::path::PathBuf {
+        let mut whole = Vec::new();
+        for offset in offsets {
+            let part = folder.join(format!("part.{format}"));
+            let picture = ["-f", "lavfi", "-i", "testsrc2=s=64x36:r=10:d=2"];
+            let sound = ["-f", "lavfi", "-i", "sine=d=2", "-c:a", "aac"];
+            let clock = ["-output_ts_offset", offset, "-avoid_negative_ts", "disabled"];
+            let to = [part.to_str().unwrap()];
+            ffmpeg(&[&picture[..], &sound, &ENCODE, &["-bf", "0"], &clock, &to].concat());
+            whole.extend(std::fs::read(&part).unwrap());
+        }
+        let file = folder.join(format!("whole.{format}"));
+        std::fs::write(&file, whole).unwrap();
+        file
+    }
+
+    #[tokio::test]
+    async fn a_recording_whose_clock_jumps_or_begins_below_zero_is_copied_to_one_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        let studio = studio(folder.path()).await;
+        for (offsets, format, frames) in [
+            (&["10", "3600"][..], "ts", 40),
+            (&["10", "66"], "ts", 40),
+            (&["50", "2"], "ts", 40),
+            // Seconds before its 33 bits are full, and before zero.
+            (&["95442.2"], "ts", 20),
+            (&["-0.5"], "mkv", 20),
+        ] {
+            let clip = recording(folder.path(), offsets, format);
+            let source = studio.objects().put_file(&clip).await.unwrap();
+            let found = probe(&studio, Some(source), None).await.unwrap();
+            let video = &found.video;
+            assert_eq!(video.frames, frames, "{offsets:?}: {video:?}");
+            assert!(video.start_us >= 0 && !video.variable_rate, "{offsets:?}: {video:?}");
+            assert_eq!((found.copied_from, found.audio.len()), (Some(source), 1), "{offsets:?}");
+            let again = probe(&studio, Some(source), None).await.unwrap();
+            assert_eq!(again, found, "the copy is the same each time");
+        }
+        // So many times are missing that most pictures would be shown at once.
+        let clip = recording(folder.path(), &["-1.5"], "mkv");
+        let source = studio.objects().put_file(&clip).await.unwrap();
+        let refused = probe(&studio, Some(source), None).await.unwrap_err();
+        let expected = "the file is refused: its time stamps are missing at picture 1; copy it to";
+        assert!(refused.message().starts_with(expected), "{refused}");
+        // What goes on is left as it is.
+        let clip = recording(folder.path(), &["10"], "ts");
+        let source = studio.objects().put_file(&clip).await.unwrap();
+        let found = probe(&studio, Some(source), None).await.unwrap();
+        assert_eq!((found.source, found.copied_from, found.video.frames), (source, None, 20));
     }
 
     #[tokio::test]

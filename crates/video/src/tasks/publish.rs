@@ -7,13 +7,25 @@ use divvy::types::{TaskState, WorkflowId};
 
 use super::pcm;
 use super::plan::planned;
-use super::{Close, Encode, Made, Pcm, Publish, ScanFrames, Transcribe, Verify, Written};
+use super::{
+    Captions, Close, Encode, Frames, Made, Pcm, Publish, ScanFrames, SpriteSheet, Transcribe,
+    Verify, Written,
+};
 use crate::estimate::{self, Estimates, Size};
 use crate::library::{Video, VideoId, VideoState, now, records};
 use crate::manifest::{Manifest, Part};
 use crate::plan::Plan;
 use crate::studio::{Studio, failure};
 
+/// Parts without which a video is degraded, and no failure.
+const OPTIONAL: [&str; 6] = [
+    Transcribe::KIND,
+    ScanFrames::KIND,
+    Pcm::KIND,
+    Captions::KIND,
+    Frames::KIND,
+    SpriteSheet::KIND,
+];
 /// Finished tasks that are asked what they took.
 const SAMPLES_MAX: usize = 256;
 
@@ -30,10 +42,12 @@ pub(crate) async fn publish(
         Failure::dead(format_args!("manifest {manifest_id} cannot be read: {error}"))
     })?;
     let (state, reason) = verdict(&manifest);
+    let has_poster = manifest.files.iter().any(|file| file.path == "poster.jpg");
     records::change(objects, &task.video, attempt.workflow, |video| {
         video.state = state;
         video.reason.clone_from(&reason);
         video.manifest = Some(manifest_id);
+        video.has_poster = has_poster;
         video.ended_at = Some(now());
     })
     .await?;
@@ -73,7 +87,10 @@ async fn forget_sound(studio: &Studio, video: &VideoId) {
     let forget = async {
         let found = studio.objects().record::<Video>(&video.record()).await.map_err(failure)?;
         match found.and_then(|record| record.value.plan) {
-            Some(plan) => pcm::forget(studio.objects(), &studio.plan(plan).await?).await,
+            Some(id) => {
+                let plan = studio.plan(id).await?;
+                pcm::forget(studio.objects(), &plan).await
+            }
             None => Ok(()),
         }
     };
@@ -87,6 +104,8 @@ fn verdict(manifest: &Manifest) -> (VideoState, Option<String>) {
     let parts = [
         ("subtitles", &manifest.subtitles, manifest.recipe.subtitles.is_some()),
         ("scan", &manifest.scan, manifest.recipe.scan),
+        ("thumbnails", &manifest.thumbnails, false),
+        ("subtitles of the source", &manifest.captions, false),
     ];
     let (mut state, mut missing) = (VideoState::Ready, Vec::new());
     for (name, part, wanted) in parts {
@@ -104,7 +123,7 @@ fn verdict(manifest: &Manifest) -> (VideoState, Option<String>) {
         state = VideoState::Degraded;
         let frames = if manifest.repaired == 1 { "frame" } else { "frames" };
         missing.push(format!(
-            "the source is damaged: {} {frames} could not be read, and repeat others",
+            "the source is damaged: at least {} {frames} could not be read whole, and repeat others or show faults",
             manifest.repaired
         ));
     }
@@ -117,9 +136,7 @@ fn verdict(manifest: &Manifest) -> (VideoState, Option<String>) {
 
 /// The first failure of a part that is not optional.
 fn cause(failed: &[WorkflowTask]) -> (VideoState, String) {
-    let optional = |task: &&WorkflowTask| {
-        [Transcribe::KIND, ScanFrames::KIND, Pcm::KIND].contains(&task.kind.as_str())
-    };
+    let optional = |task: &&WorkflowTask| OPTIONAL.contains(&task.kind.as_str());
     let required: Vec<&WorkflowTask> = failed.iter().filter(|task| !optional(task)).collect();
     let dead = required.iter().find(|task| task.state == TaskState::Dead);
     let words = |task: &WorkflowTask| {

@@ -265,6 +265,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn pictures_of_hd_video_have_the_colours_of_the_video() {
+        let fixture = Fixture::new().await;
+        let input = "color=0xE02040:s=320x180:r=10:d=1,scale=out_color_matrix=bt709:out_range=tv";
+        // A source that does not say which colours it has is believed by its size; the plan has the verdict.
+        for tags in [&["-colorspace", "bt709", "-color_range", "tv"][..], &[]] {
+            let arguments = [&["-f", "lavfi", "-i", input][..], &ENCODE, tags].concat();
+            let mut plan = fixture.clip("hd.mp4", &arguments, 10).await;
+            plan.probe.video.bt709 = true;
+            frames::take(&fixture.studio, &plan, &Cancel::never(), |_, _| ()).await.unwrap();
+            let sprite = sprite(&fixture, &plan).await;
+            for picture in [sprite.poster.id, sprite.sheets[0].id] {
+                let seen = fixture.colour(picture, "100:100:0:0").await;
+                let is_near = seen.iter().zip([0xe0, 0x20, 0x40]).all(|(a, b)| (a - b).abs() <= 5);
+                assert!(is_near, "{tags:?}: {seen:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
     async fn more_thumbnails_than_a_sheet_holds_go_on_to_the_next() {
         let fixture = Fixture::new().await;
         let mut plan = coloured(&fixture, &["red", "lime", "blue"]).await;

@@ -4,6 +4,7 @@
 
 mod error;
 mod events;
+mod feeds;
 mod files;
 mod manifests;
 mod pages;
@@ -17,11 +18,12 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::library::{Added, Library};
+use feeds::Feeds;
 use manifests::Manifests;
 
 /// Bytes of a JSON body: a video's data goes to `/api/v1/uploads`.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// Watchers of events at once; each asks the library once a second.
+/// Watchers of events at once; those of one video share what they see.
 const WATCHERS_MAX: usize = 256;
 
 /// What the handlers share; a clone is cheap.
@@ -29,6 +31,7 @@ const WATCHERS_MAX: usize = 256;
 pub struct Site {
     library: Library,
     manifests: Arc<Manifests>,
+    feeds: Arc<Feeds>,
     watchers: Arc<Semaphore>,
     shutdown: CancellationToken,
     /// Whether people have a session that they can end.
@@ -44,6 +47,7 @@ impl Site {
         Self {
             library,
             manifests: Arc::default(),
+            feeds: Arc::default(),
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
             shutdown,
             has_sign_out: false,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Site;
 use super::request::{Named, video_id};
-use crate::library::{NewVideo, Sweep, Swept, Video, VideoView};
+use crate::library::{Cursor, NewVideo, Sweep, Swept, Video, VideoView};
 use crate::manifest::Manifest;
 
 /// Videos of one answer, unless told otherwise.
@@ -64,20 +64,18 @@ pub(super) async fn list(
     Parameters(listing): Parameters<Listing>,
 ) -> Result<Json<Page>, ApiError> {
     let limit = rows(listing.limit, PAGE, PAGE_MAX)?;
-    let videos = site.library.list().await?;
-    let begin = match &listing.after {
-        None => 0,
-        Some(after) => {
-            let after = video_id(after)?;
-            let at = videos.iter().position(|view| view.video.id == after);
-            let gone = || ApiError::field("after", "names no video; begin again without it");
-            at.ok_or_else(gone)? + 1
-        }
-    };
-    let more = videos.len() > begin + limit;
-    let items: Vec<VideoView> = videos.into_iter().skip(begin).take(limit).collect();
-    let next = items.last().filter(|_| more).map(|view| view.video.id.0.clone());
+    let after = listing.after.as_deref().map(cursor).transpose()?;
+    let (items, next) = site.library.list(after.as_ref(), limit).await?;
+    let next = next.map(|Cursor { added_at, id }| format!("{added_at}.{}", id.0));
     Ok(Json(Page { items, next }))
+}
+
+/// A cursor as it is written into an answer: when its video was added, and its name.
+fn cursor(text: &str) -> Result<Cursor, ApiError> {
+    let wrong = || ApiError::field("after", "is not what `next` said; begin again without it");
+    let (added_at, id) = text.split_once('.').ok_or_else(wrong)?;
+    let added_at = added_at.parse().map_err(|_| wrong())?;
+    Ok(Cursor { added_at, id: video_id(id).map_err(|_| wrong())? })
 }
 
 /// Adds a video: 201, or 200 for one that was there already.

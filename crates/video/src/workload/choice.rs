@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::scratch::Scratch;
 use crate::studio::{FetchRules, Studio};
 use crate::tools::provider::Choice;
 use crate::tools::{RunError, ToolOptions, Tools};
@@ -160,7 +161,10 @@ impl VideoChoice {
         let reach = Reach { folder, cache, cache_bytes: self.cache_size.0 };
         let rules = FetchRules { allow_private: context.allow_private, ..FetchRules::default() };
         let objects = Objects::at_server(&client, reach);
-        Ok(Studio::new(objects, tools, scratch).with_client(client).with_fetch_rules(rules))
+        let place = Scratch::open(&scratch).with_context(|| {
+            format!("cannot work in {}; name another folder with --scratch", scratch.display())
+        })?;
+        Ok(Studio::in_place(objects, tools, place).with_client(client).with_fetch_rules(rules))
     }
 }
 

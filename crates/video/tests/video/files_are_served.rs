@@ -173,13 +173,34 @@ async fn the_list_comes_in_parts_and_events_end_with_the_video() {
         world.record(&one).await;
     }
     let first = world.get("/api/v1/videos?limit=2").await.json::<Value>().await.unwrap();
-    assert_eq!(
-        (&first["items"][0]["id"], &first["next"]),
-        (&"video0000003".into(), &"video0000002".into())
-    );
-    let rest = world.get("/api/v1/videos?limit=2&after=video0000002").await;
+    // A page costs what is on it: what is elsewhere in the list is not even read.
+    let elsewhere = video("video0000001", "One").id.record();
+    let whole = world.objects.record::<Value>(&elsewhere).await.unwrap().unwrap().value;
+    world.objects.put_record(&elsewhere, &"no video").await.unwrap();
+    assert_eq!(world.get("/api/v1/videos?limit=2").await.status(), 200);
+    world.objects.put_record(&elsewhere, &whole).await.unwrap();
+    let next = "1800000000000002.video0000002";
+    assert_eq!((&first["items"][0]["id"], &first["next"]), (&"video0000003".into(), &next.into()));
+    let wrong = world.get("/api/v1/videos?after=video0000002").await;
+    assert_eq!(code(wrong).await.0, 400);
+    let rest = world.get(&format!("/api/v1/videos?limit=2&after={next}")).await;
     let rest = rest.json::<Value>().await.unwrap();
     assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next"]), (1, &Value::Null));
+
+    // Nothing runs, so nothing is asked again and again: all who watch hear of the change itself.
+    let made = video("video0000004", "Four");
+    world.record(&made).await;
+    let path = "/api/v1/videos/video0000004/events";
+    let watchers = [world.get(path).await, world.get(path).await];
+    let cancel = world.url("/api/v1/videos/video0000004/cancel");
+    assert_eq!(world.http.post(cancel).send().await.unwrap().status(), 200);
+    for watcher in watchers {
+        let text = watcher.text().await.unwrap();
+        assert!(
+            text.contains("\"state\":\"processing\"") && text.contains("\"state\":\"cancelled\""),
+            "{text}"
+        );
+    }
 
     let events = world.get("/api/v1/videos/video0000001/events").await;
     assert_eq!(events.headers()["content-type"], "text/event-stream");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use divvy::extract::Cancel;
 use divvy::objects::{Blob, BlobId};
-use divvy_video::probe::{Probe, examine};
+use divvy_video::probe::{Examined, Probe, examine};
 use divvy_video::tools::{ToolOptions, Tools};
 
 use crate::corpus;
@@ -179,7 +179,10 @@ async fn probe(name: &str, folder: &Path) -> Result<Probe, divvy::Failure> {
     let source = Blob { id: BlobId::of(&bytes), size: bytes.len() as u64 };
     let options = ToolOptions { allow_unconfined: true, ..ToolOptions::default() };
     let tools = Tools::find(&options).await.expect("ffmpeg is installed");
-    examine(&tools, source, &file, work.path(), &Cancel::never()).await
+    match examine(&tools, source, &file, work.path(), &Cancel::never()).await? {
+        Examined::Good(probe) => Ok(*probe),
+        Examined::Unsteady(unsteady) => Err(unsteady.refusal()),
+    }
 }
 
 #[tokio::test]

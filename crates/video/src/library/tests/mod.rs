@@ -17,7 +17,7 @@ use crate::estimate::{self, Estimates, Size};
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::tasks::{Encode, Publish, planned};
-use stage::{DAMAGED, LONG, LONG_CHUNKS, Theatre, new_video};
+use stage::{DAMAGED, LONG, LONG_CHUNKS, Theatre, UNSEEN, new_video};
 
 fn ladder(heights: &[u32]) -> Recipe {
     Recipe { ladder: heights.to_vec(), ..Recipe::default() }
@@ -47,8 +47,9 @@ async fn the_same_content_again_costs_no_task_and_a_new_rung_only_that_rung() {
     theatre.finished(&more.video).await;
     let rungs: Vec<Vec<u32>> = theatre.encodes().into_iter().skip(2).map(|e| e.rungs).collect();
     assert_eq!(rungs, [vec![0], vec![0]], "only the larger rung");
-    assert_eq!(library.list().await.unwrap().len(), 2);
-    assert_eq!(library.list().await.unwrap()[0].video.id, more.video.id, "latest first");
+    let (listed, next) = library.list(None, 9).await.unwrap();
+    assert_eq!((listed.len(), next), (2, None));
+    assert_eq!(listed[0].video.id, more.video.id, "latest first");
     theatre.close().await;
 }
 
@@ -121,13 +122,25 @@ async fn an_optional_part_that_fails_leaves_a_degraded_video() {
 }
 
 #[tokio::test]
+async fn thumbnails_that_fail_leave_a_degraded_video() {
+    let theatre = Theatre::open().await;
+    let source = theatre.upload(UNSEEN).await;
+    let video = theatre.library.add(new_video(source, ladder(&[480]))).await.unwrap().video;
+    let view = theatre.failed(&video).await;
+    assert_eq!(view.video.state, VideoState::Degraded);
+    assert_eq!(view.video.reason.unwrap(), "thumbnails failed: ffmpeg took no picture");
+    assert!(!view.video.has_poster);
+    theatre.close().await;
+}
+
+#[tokio::test]
 async fn a_damaged_source_leaves_a_degraded_video_that_says_so() {
     let theatre = Theatre::open().await;
     let source = theatre.upload(DAMAGED).await;
     let video = theatre.library.add(new_video(source, ladder(&[480]))).await.unwrap().video;
     let view = theatre.finished(&video).await;
     assert_eq!(view.video.state, VideoState::Degraded);
-    assert!(view.video.reason.unwrap().contains("2 frames could not be read"));
+    assert!(view.video.reason.unwrap().contains("at least 2 frames could not be read"));
     theatre.close().await;
 }
 
@@ -355,7 +368,7 @@ async fn what_is_not_there_is_said_so() {
     let wrong = Recipe { crf: 99, ..Recipe::default() };
     let problem = library.add(new_video(nothing, wrong)).await.unwrap_err().to_string();
     assert!(problem.starts_with("crf"), "{problem}");
-    assert!(library.list().await.unwrap().is_empty());
+    assert!(library.list(None, 9).await.unwrap().0.is_empty());
     assert!(library.objects().record_names("video").await.unwrap().is_empty(), "nothing half done");
     theatre.close().await;
 }

@@ -321,7 +321,8 @@ async fn probe(
         language: "en".into(),
         title: None,
     };
-    Ok(Probe { source, format: "mp4".into(), video, audio: vec![sound] })
+    let (format, audio) = ("mp4".into(), vec![sound]);
+    Ok(Probe { source, copied_from: None, format, video, audio, subtitles: Vec::new() })
 }
 
 /// A source of many chunks: 20 seconds of 30 frames each.
@@ -329,6 +330,8 @@ pub(super) const LONG: &[u8] = b"very long";
 pub(super) const LONG_CHUNKS: u64 = 800;
 /// A source of which two frames cannot be read.
 pub(super) const DAMAGED: &[u8] = b"damaged";
+/// A source of which no thumbnail can be taken.
+pub(super) const UNSEEN: &[u8] = b"no picture";
 const COST: Cost = Cost { cpu_ms: 777, wall_ms: 777 };
 
 /// Stores a blob under a key.
@@ -370,7 +373,10 @@ async fn audio(task: Audio, State(studio): State<Studio>) -> Outcome<Made> {
 
 async fn frames(task: Frames, State(studio): State<Studio>) -> Outcome<Made> {
     let plan = studio.plan(task.plan).await?;
-    make(&studio, plan.probe.source.id, &plan.frames.unwrap()).await
+    if plan.probe.source.id == BlobId::of(UNSEEN) {
+        return Err(Failure::dead("ffmpeg took no picture"));
+    }
+    make(&studio, plan.probe.source.id, plan.frames.as_ref().unwrap()).await
 }
 
 async fn mux(task: Mux, State(studio): State<Studio>) -> Outcome<Made> {
@@ -415,14 +421,20 @@ async fn package(task: Package, State(studio): State<Studio>) -> Outcome<Written
     let bytes = studio.objects().get(source).await.map_err(failure)?;
     let manifest = Manifest {
         repaired: if source == BlobId::of(DAMAGED) { 2 } else { 0 },
-        recipe: plan.recipe,
-        tools: plan.tools,
+        recipe: plan.recipe.clone(),
+        tools: plan.tools.clone(),
         frames: plan.probe.video.frames,
-        probe: plan.probe,
+        probe: plan.probe.clone(),
         duration_ms: 48_000,
         renditions: Vec::new(),
         tracks: Vec::new(),
         subtitles,
+        captions: skipped(),
+        thumbnails: match bytes == UNSEEN {
+            true => Part::Failed { reason: "ffmpeg took no picture".into() },
+            false => skipped(),
+        },
+        texts: Vec::new(),
         scan: skipped(),
         findings: None,
         needs_review: bytes == b"doubtful",

@@ -46,7 +46,8 @@ impl Order<'_> {
         let mut all = Vec::new();
         let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
         if self.manner.tolerant {
-            add(&["-max_error_rate", "1"]);
+            // Each frame with faults is told, with its level, so that they can be counted.
+            add(&["-loglevel", "level+repeat+warning", "-max_error_rate", "1"]);
         } else {
             add(&["-xerror"]);
         }
@@ -252,7 +253,14 @@ mod tests {
         };
         let source = Blob { id: BlobId::of(b""), size: 0 };
         Plan {
-            probe: Probe { source, format: format.to_owned(), video, audio: Vec::new() },
+            probe: Probe {
+                source,
+                copied_from: None,
+                format: format.to_owned(),
+                video,
+                audio: Vec::new(),
+                subtitles: Vec::new(),
+            },
             recipe: Recipe::default(),
             tools: String::new(),
             rungs: Vec::new(),
@@ -262,6 +270,7 @@ mod tests {
             frames: None,
             subtitles: None,
             scan: None,
+            captions: None,
         }
     }
 

@@ -140,8 +140,11 @@ impl Work<'_> {
                     if unseen > 0 && entry == Entry::Near {
                         continue;
                     }
-                    let damaged = self.manner.tolerant && tells_of_damage(&finished.complaints);
-                    return Ok(Encoded { placed, repaired: unseen.max(u64::from(damaged)), cost });
+                    let damaged = match self.manner.tolerant {
+                        true => damaged_frames(&finished.complaints),
+                        false => 0,
+                    };
+                    return Ok(Encoded { placed, repaired: unseen.max(damaged), cost });
                 }
                 Err(error) => problem = error.to_string(),
             }
@@ -199,6 +202,17 @@ pub(super) fn tells_of_damage(complaints: &str) -> bool {
     ["error while decoding", "error submitting", "invalid data", "corrupt", "truncat"]
         .iter()
         .any(|words| complaints.contains(words))
+}
+
+/// How many frames a tolerant attempt could not decode whole, at least: those after them that refer to them show faults
+/// too, and of many complaints only the last are kept.
+fn damaged_frames(complaints: &str) -> u64 {
+    let is_frame = |line: &&str| {
+        line.contains("corrupt decoded frame") || line.contains("while decoding stream")
+    };
+    let frames = complaints.lines().filter(is_frame).count() as u64;
+    let errors = complaints.lines().filter(|line| line.contains("[error]"));
+    frames.max(u64::from(errors.into_iter().any(tells_of_damage)))
 }
 
 fn media(folder: &Path, place: usize) -> PathBuf {

@@ -4,6 +4,7 @@
 //! failed beside the picture and the sound is noted with its reason; a part that nobody made is never called done.
 
 mod files;
+mod texts;
 
 use std::time::Instant;
 
@@ -13,13 +14,13 @@ use divvy::types::TaskState;
 use serde::de::DeserializeOwned;
 
 use super::mux::{pieces, sounds};
-use super::{Package, Pcm, ScanFrames, Transcribe, Written};
+use super::{Frames, Package, ScanFrames, SpriteSheet, Written};
 use crate::fmp4::Movie;
 use crate::hls::{self, Alternative, MediaList, Segment, Variant};
 use crate::keys::Key;
 use crate::manifest::{Manifest, Part, Rendition, TrackEntry};
 use crate::plan::Plan;
-use crate::results::{self, Fragment, Joined, Piece, Scan, Sound, Sprite, Transcript};
+use crate::results::{self, Fragment, Joined, Piece, Scan, Sound, Sprite};
 use crate::studio::{Studio, failure};
 use files::Files;
 
@@ -66,11 +67,11 @@ pub(crate) async fn write_package(
     let mut book = Book { studio, plan: &plan, files: Files::default(), made: Tally::default() };
     let sounds = book.sounds().await?;
     let (variants, renditions) = book.renditions(&sounds).await?;
-    book.pictures().await?;
-    let (subtitles, subtitle_lists) = book.subtitles(&ended).await?;
+    let thumbnails = book.pictures(&ended).await?;
+    let texts = book.texts(&ended).await?;
     let (scan, findings) = book.scan(&ended).await?;
     let alternatives: Vec<_> = sounds.iter().map(|sound| sound.alternative.clone()).collect();
-    let master = hls::master(&variants, &alternatives, &subtitle_lists);
+    let master = hls::master(&variants, &alternatives, &texts.lists);
     book.text("master.m3u8", master).await?;
     let needs_review = findings.as_ref().is_some_and(|findings: &Scan| {
         findings.scores.iter().any(|score| score.score >= plan.recipe.flag_at)
@@ -83,7 +84,10 @@ pub(crate) async fn write_package(
         tools: plan.tools.clone(),
         renditions,
         tracks: sounds.into_iter().map(|sound| sound.entry).collect(),
-        subtitles,
+        subtitles: texts.heard,
+        captions: texts.carried,
+        thumbnails,
+        texts: texts.entries,
         scan,
         findings,
         needs_review,
@@ -189,54 +193,24 @@ impl Book<'_> {
     }
 
     /// Thumbnails and poster.
-    async fn pictures(&mut self) -> Outcome<()> {
+    async fn pictures(&mut self, ended: &impl Fn(&str) -> Option<String>) -> Outcome<Part> {
         let Some((frames, key)) = self.plan.frames.as_ref().zip(super::sprite::key(self.plan))
         else {
-            return Ok(());
+            return Ok(Part::default());
         };
-        let sprite: Sprite = self.needed(&key, "the sheet of thumbnails").await?;
+        if let Some(stills) = self.optional::<results::Stills>(frames).await? {
+            self.made.cost = self.made.cost + stills.cost;
+        }
+        let Some(sprite) = self.optional::<Sprite>(&key).await? else {
+            return Ok(failed(ended(Frames::KIND).or_else(|| ended(SpriteSheet::KIND))));
+        };
         for (number, sheet) in sprite.sheets.iter().enumerate() {
             self.files.blob(&format!("thumbs/sprite_{number:03}.jpg"), *sheet);
         }
         self.files.blob("thumbs/thumbs.vtt", sprite.index);
         self.files.blob("poster.jpg", sprite.poster);
         self.made.cost = self.made.cost + sprite.cost;
-        if let Some(stills) = self.optional::<results::Stills>(frames).await? {
-            self.made.cost = self.made.cost + stills.cost;
-        }
-        Ok(())
-    }
-
-    async fn subtitles(
-        &mut self,
-        ended: &impl Fn(&str) -> Option<String>,
-    ) -> Outcome<(Part, Vec<Alternative>)> {
-        let wanted = self.plan.recipe.subtitles.is_some();
-        let Some(key) = &self.plan.subtitles else {
-            let reason = match (wanted, self.plan.tracks.is_empty()) {
-                (false, _) => "not asked for",
-                (true, true) => "the video has no sound",
-                (true, false) => "no provider is switched on; start workers with --speech NAME",
-            };
-            return Ok((Part::Skipped { reason: reason.to_owned() }, Vec::new()));
-        };
-        let Some(transcript) = self.optional::<Transcript>(key).await? else {
-            let reason = ended(Pcm::KIND).or_else(|| ended(Transcribe::KIND));
-            return Ok((failed(reason), Vec::new()));
-        };
-        self.made.cost = self.made.cost + transcript.cost;
-        let language = transcript.language;
-        let name = file_name(&language);
-        self.files.blob(&format!("subs/{name}.vtt"), transcript.subtitles);
-        let video = &self.plan.probe.video;
-        let length = video.frames * u64::from(video.rate.frame_ticks());
-        let (uri, bytes) = (format!("{name}.vtt"), transcript.subtitles.size);
-        let segments = vec![Segment { uri, length, bytes }];
-        let list = MediaList { timescale: video.rate.timescale(), init: None, segments };
-        let uri = format!("subs/{name}.m3u8");
-        self.text(&uri, list.text()).await?;
-        let list = Alternative { uri, name: language.clone(), language };
-        Ok((Part::Done { provider: transcript.provider }, vec![list]))
+        Ok(Part::Done { provider: "ffmpeg".to_owned() })
     }
 
     async fn scan(
@@ -256,7 +230,10 @@ impl Book<'_> {
                 self.made.cost = self.made.cost + scan.cost;
                 Ok((Part::Done { provider: scan.provider.clone() }, Some(scan)))
             }
-            None => Ok((failed(ended(ScanFrames::KIND)), None)),
+            None => {
+                let reason = ended(Frames::KIND).or_else(|| ended(ScanFrames::KIND));
+                Ok((failed(reason), None))
+            }
         }
     }
 

@@ -89,7 +89,7 @@ function update(card, video) {
     setBar(card.bar, video.progress);
     card.percent.textContent = `${Math.floor(video.progress * 100)} %`;
   }
-  if (isWatchable(video) && !card.image.src) {
+  if (isWatchable(video) && video.has_poster && !card.image.src) {
     card.image.src = fileUrl(video.id, "poster.jpg");
     card.image.hidden = false;
   }

@@ -20,6 +20,7 @@ const STAGES = {
   frames: "Take thumbnails",
   sprite: "Lay out thumbnails",
   scan: "Scan the content",
+  captions: "Carry subtitles over",
   pcm: "Prepare the sound",
   transcribe: "Write subtitles",
   mux: "Write MP4 files",
@@ -294,13 +295,21 @@ function drawFacts(video, manifest) {
     ["Renditions", `${manifest.renditions.length}, ${bytes(total)} together`],
     ["Time taken", video.ended_at ? span((video.ended_at - video.added_at) / 1000) : "–"],
     ["CPU time", span(cost.cpu_ms)],
-    ["Subtitles", part(manifest.subtitles)],
+    ["Subtitles", texts(manifest)],
     ["Content scan", scan(video, manifest)],
   ];
   find("facts").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
   find("facts-card").hidden = false;
   drawRenditions(video, manifest);
   drawDownloads(video, manifest);
+}
+
+/** The tracks that there are, and why what was wanted beside them is not. */
+function texts({ texts = [], subtitles, captions }) {
+  const names = texts.map((text) => text.name).join(", ");
+  const failed = [captions, subtitles].find((made) => made?.status === "failed");
+  if (failed) return names ? `${names}; ${part(failed)}` : part(failed);
+  return names || part(subtitles);
 }
 
 function part({ status, provider, reason }) {
@@ -335,7 +344,7 @@ function drawRenditions(video, manifest) {
 function drawDownloads(video, manifest) {
   const items = manifest.files
     .filter((file) => /^subs\/[^/]+\.vtt$/.test(file.path))
-    .map((file) => [file.path, `Subtitles (${language(file.path.slice(5, -4))})`, bytes(file.length)]);
+    .map((file) => [file.path, `Subtitles (${language(file.path.slice(5, -4).replace(/_\d+$/, ""))})`, bytes(file.length)]);
   if (has(manifest, "poster.jpg")) items.push(["poster.jpg", "Poster", bytes(manifest.files.find((file) => file.path === "poster.jpg").length)]);
   items.push(["master.m3u8", "HLS playlist", "m3u8"], ["manifest.json", "Manifest", "JSON"]);
   find("downloads").replaceChildren(

@@ -132,6 +132,8 @@ fn describe(files: Vec<FileEntry>) -> Manifest {
         repaired: 0,
         probe: Probe {
             source,
+            copied_from: None,
+            subtitles: Vec::new(),
             format: "mov,mp4,m4a,3gp,3g2,mj2".to_owned(),
             video: VideoStream {
                 index: 0,
@@ -169,6 +171,9 @@ fn describe(files: Vec<FileEntry>) -> Manifest {
             sample_rate: 48_000,
         }],
         subtitles: Part::Done { provider: "whisper tiny.en".to_owned() },
+        captions: Part::default(),
+        thumbnails: Part::Done { provider: "ffmpeg".to_owned() },
+        texts: Vec::new(),
         scan: Part::Done { provider: "open_nsfw 0.1.0".to_owned() },
         findings: Some(Scan {
             provider: "open_nsfw 0.1.0".to_owned(),

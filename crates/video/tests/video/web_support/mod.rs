@@ -118,6 +118,8 @@ pub(crate) fn video(id: &str, title: &str) -> Video {
         plan: None,
         manifest: None,
         ended_at: None,
+        has_poster: true,
+        length_ms: None,
         estimated_cpu_ms: None,
     }
 }

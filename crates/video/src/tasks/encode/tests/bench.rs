@@ -217,6 +217,7 @@ fn plan(probe: Probe, trial: &Trial) -> Plan {
         frames: None,
         subtitles: None,
         scan: None,
+        captions: None,
         probe,
     }
 }
@@ -276,5 +277,6 @@ fn probe(clip: &Path, rate: FrameRate, source: divvy::objects::Blob) -> Probe {
         bt709: false,
         keyframes,
     };
-    Probe { source, format: text(&all["format"]["format_name"]), video, audio: audio.collect() }
+    let (format, audio) = (text(&all["format"]["format_name"]), audio.collect());
+    Probe { source, copied_from: None, format, video, audio, subtitles: Vec::new() }
 }

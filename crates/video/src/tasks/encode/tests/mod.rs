@@ -155,6 +155,19 @@ async fn damage_is_refused_at_first_and_then_repaired_with_a_note() {
     assert!(repaired[0] == 0 && repaired[1] > 0 && repaired[2] == 0, "{repaired:?}");
 }
 
+#[test]
+fn frames_with_faults_are_counted_and_what_the_search_for_streams_says_is_not() {
+    let said = "[mpegts @ 0x5] [warning] Packet corrupt (stream = 0, dts = 244800).\n";
+    assert_eq!(damaged_frames(said), 0);
+    let said = format!(
+        "{said}[warning] loss.ts: corrupt decoded frame in stream 0\n[h264 @ 0x5] [error] error while decoding MB 0 4\n\
+         [warning] loss.ts: corrupt decoded frame in stream 0\n\
+         [error] Error while decoding stream #0:0: Invalid data found when processing input\n"
+    );
+    assert_eq!(damaged_frames(&said), 3);
+    assert_eq!(damaged_frames("[h264 @ 0x5] [error] error while decoding MB 0 4\n"), 1);
+}
+
 #[tokio::test]
 async fn what_a_source_lacks_at_its_end_is_made_up_only_in_a_later_attempt() {
     let longer: fn(&mut VideoStream) = |video| video.frames += 60;

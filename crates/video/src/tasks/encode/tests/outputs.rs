@@ -1,7 +1,11 @@
 //! Playlists, files and the manifest, as players and the last check see them.
 
 use super::bench::{Bench, Trial, tool};
+use crate::keys::Key;
 use crate::manifest::Part;
+use crate::plan::{CaptionTrack, Captions};
+use crate::recipe::SubtitleFile;
+use crate::results;
 
 fn packets(file: &std::path::Path, stream: &str) -> usize {
     let arguments =
@@ -12,7 +16,10 @@ fn packets(file: &std::path::Path, stream: &str) -> usize {
 #[tokio::test]
 async fn a_packaged_video_plays_from_its_playlists_and_files() {
     let trial = Trial { preset: "veryfast", ..Trial::at(30, 1) };
-    let bench = Bench::of("two_languages", &trial).await;
+    let mut bench = Bench::of("two_languages", &trial).await;
+    // As players want it; files want three letters.
+    bench.plan.tracks[1].language = "de".to_owned();
+    bench.store().await;
     let manifest = bench.whole().await.unwrap();
     assert_eq!((manifest.frames, manifest.repaired, manifest.duration_ms), (60, 0, 2_000));
     assert_eq!(manifest.tracks.len(), 2);
@@ -20,10 +27,7 @@ async fn a_packaged_video_plays_from_its_playlists_and_files() {
     assert_eq!(manifest.subtitles, Part::Skipped { reason: "not asked for".to_owned() });
     let folder = bench.export(&manifest).await;
     let master = std::fs::read_to_string(folder.join("master.m3u8")).unwrap();
-    assert!(
-        master.contains("LANGUAGE=\"deu\"") && master.contains("RESOLUTION=160x90"),
-        "{master}"
-    );
+    assert!(master.contains("LANGUAGE=\"de\"") && master.contains("RESOLUTION=160x90"), "{master}");
     assert!(master.contains("CODECS=\"avc1.64") && master.contains("mp4a.40.2\""), "{master}");
     for (list, stream, count) in [
         ("v/180p/index.m3u8", "v:0", 60),
@@ -108,12 +112,52 @@ async fn parts_that_nobody_made_are_never_called_done() {
     bench.plan.recipe.subtitles = Some("en".to_owned());
     bench.plan.recipe.scan = true;
     let source = bench.plan.probe.source.id;
-    bench.plan.scan = Some(crate::keys::Key::of("scan", source, &1));
+    bench.plan.scan = Some(Key::of("scan", source, &1));
     bench.store().await;
     bench.encode(false).await.unwrap();
     let id = bench.package().await.unwrap();
     let manifest = bench.manifest(id).await;
     assert_eq!(manifest.subtitles, Part::Skipped { reason: "the video has no sound".to_owned() });
     assert_eq!(manifest.scan, Part::Failed { reason: "it has no result".to_owned() });
+    assert_eq!(manifest.thumbnails, Part::default());
     assert!(manifest.findings.is_none() && !manifest.needs_review);
+}
+
+#[tokio::test]
+async fn thumbnails_that_failed_are_noted_and_subtitles_of_all_sorts_are_tracks() {
+    let trial = Trial { rungs: vec![(160, 90)], ..Trial::at(30, 1) };
+    let mut bench = Bench::of("one_frame", &trial).await;
+    let (objects, source) = (bench.studio.objects().clone(), bench.plan.probe.source.id);
+    bench.plan.frames = Some(Key::of("frames", source, &1));
+    let key = Key::of("captions", source, &1);
+    let track = |name: &str| CaptionTrack { index: 2, language: "de".into(), name: name.into() };
+    let tracks = vec![track("German"), track("Comments")];
+    bench.plan.captions = Some(Captions { key: key.clone(), tracks });
+    let vtt = objects.put(b"WEBVTT\n".to_vec()).await.unwrap();
+    let caption = results::Caption { subtitles: vtt, cues: 0 };
+    let made = results::Captions { tracks: vec![caption; 2], cost: results::Cost::default() };
+    results::commit(&objects, source, &key, made).await.unwrap();
+    let srt = b"1\n00:00:00,000 --> 00:00:09,000\n<b>Hallo</b>\n".to_vec();
+    let file = objects.put(srt).await.unwrap().id;
+    bench.plan.recipe.subtitle_files = vec![SubtitleFile { language: "de".into(), file }];
+    bench.store().await;
+    bench.encode(false).await.unwrap();
+    let id = bench.package().await.unwrap();
+    bench.verify(id).await.unwrap();
+    let manifest = bench.manifest(id).await;
+    assert_eq!(manifest.thumbnails, Part::Failed { reason: "it has no result".to_owned() });
+    assert_eq!(manifest.captions, Part::Done { provider: "ffmpeg".to_owned() });
+    let texts: Vec<_> = manifest.texts.iter().map(|text| (&*text.name, &*text.path)).collect();
+    let expected =
+        [("German", "subs/de.vtt"), ("German 2", "subs/de_2.vtt"), ("Comments", "subs/de_3.vtt")];
+    assert_eq!(texts, expected);
+    let folder = bench.export(&manifest).await;
+    let given = std::fs::read_to_string(folder.join("subs/de.vtt")).unwrap();
+    assert_eq!(given, "WEBVTT\n\n00:00:00.000 --> 00:00:00.034\nHallo\n");
+    let master = std::fs::read_to_string(folder.join("master.m3u8")).unwrap();
+    for name in
+        ["NAME=\"German\"", "NAME=\"German 2\"", "subs/de_3.m3u8", "SUBTITLES=\"subtitles\""]
+    {
+        assert!(master.contains(name), "{name}: {master}");
+    }
 }
