@@ -10,8 +10,8 @@ use crate::support::thefts::Thefts;
 use divvy_scheduler::*;
 use divvy_types::fact::Replay;
 use divvy_types::{
-    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, Lane, Machine, OpenTask, Payload,
-    Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WaitReason, WorkerHello, WorkerKey,
+    AttemptOutcome, Dependency, ErrorClass, Fact, Failure, Lane, Machine, OpenTask, Payload, Seq,
+    TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WaitReason, WorkerHello, WorkerKey,
 };
 use proptest::prelude::*;
 
