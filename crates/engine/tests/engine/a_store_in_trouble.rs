@@ -87,9 +87,9 @@ mod reader {
     use std::sync::Arc;
 
     use divvy_store::{
-        Error, Family, MemberRecord, Members, OpenTask, PageQuery, Reader, TaskRecord,
+        Error, Family, MemberRecord, Members, OpenTask, Reader, TaskPage, TaskRecord, WorkflowPage,
     };
-    use divvy_types::{Lane, Name, Payload, Seq, TaskId, TaskState, WorkflowId};
+    use divvy_types::{Lane, Name, Payload, Select, Seq, TaskId, TaskState, WorkflowId};
 
     use super::{Troubles, damaged};
 
@@ -120,8 +120,20 @@ mod reader {
         fn ids_between(&mut self, a: TaskId, b: TaskId, max: usize) -> Result<Vec<TaskId>, Error> {
             self.reader.ids_between(a, b, max)
         }
-        fn page(&mut self, query: &PageQuery) -> Result<Vec<TaskRecord>, Error> {
-            self.reader.page(query)
+        fn page(
+            &mut self,
+            select: &Select,
+            before: Option<Seq>,
+            rows: usize,
+        ) -> Result<TaskPage, Error> {
+            self.reader.page(select, before, rows)
+        }
+        fn started_workflows(
+            &mut self,
+            before: Option<Seq>,
+            rows: usize,
+        ) -> Result<WorkflowPage, Error> {
+            self.reader.started_workflows(before, rows)
         }
         fn upstream(&mut self, of: &[Seq], rows: usize, bytes: usize) -> Result<Family, Error> {
             for seq in of {
