@@ -155,7 +155,7 @@ fn store_unavailable(scene: &Scene) -> Alert {
         None => Ok("the data folder can be written to".to_owned()),
         Some(problem) => Err((
             format!("nothing is recorded: {problem}"),
-            "see to it; the server goes on by itself when it can, and nothing acknowledged is lost by a stop"
+            "see to it and the server goes on by itself; if the folder is lost, stop the server and restore a backup"
                 .to_owned(),
         )),
     };
