@@ -1,6 +1,6 @@
 //! Reads JSON bodies so that every fault is told in the one shape, with its place.
 //!
-//! A body that is too large is read to its end without being kept (up to a bound): a server that answers and hangs
+//! A body that is too large, or finds no room, is read to its end without being kept (up to a bound): a server that answers and hangs
 //! up while the caller still sends makes most callers miss the answer.
 //!
 //! What arrives takes room from what all bodies have together ([`BodyRoom`]) piece by piece, as it comes, and keeps it
@@ -240,6 +240,7 @@ async fn read_whole(
 ) -> Result<Bytes, ApiError> {
     let mut kept = BytesMut::with_capacity(declared.min(64 << 10));
     let mut room: Option<OwnedSemaphorePermit> = None;
+    let mut refused = None;
     let (mut seen, mut paid) = (0usize, PIECE_BYTES);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
@@ -254,22 +255,30 @@ async fn read_whole(
         if seen / DISCARD_FACTOR > max {
             break;
         }
-        if seen > max || declared > max {
-            (kept, room) = (BytesMut::new(), None);
-            continue;
-        }
-        while let Some(common) = common.as_ref().filter(|_| paid < seen) {
-            let piece = common.piece().await?;
-            match &mut room {
-                Some(room) => room.merge(piece),
-                None => room = Some(piece),
+        let is_kept = seen <= max && declared <= max && refused.is_none();
+        let common = common.as_ref().filter(|_| is_kept);
+        while let Some(common) = common.filter(|_| paid < seen) {
+            match (common.piece().await, &mut room) {
+                (Ok(piece), Some(room)) => room.merge(piece),
+                (Ok(piece), None) => room = Some(piece),
+                (Err(error), _) => {
+                    refused = Some(error);
+                    break;
+                }
             }
             paid += PIECE_BYTES;
         }
-        kept.extend_from_slice(&data);
+        if !is_kept || refused.is_some() {
+            (kept, room) = (BytesMut::new(), None);
+        } else {
+            kept.extend_from_slice(&data);
+        }
     }
     if seen > max {
         return Err(too_large(max));
+    }
+    if let Some(refused) = refused {
+        return Err(refused);
     }
     Ok(match room {
         Some(room) => Bytes::from_owner(Housed { bytes: kept, room }),
