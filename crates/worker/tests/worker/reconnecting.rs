@@ -102,7 +102,7 @@ async fn a_refused_hello_is_final_and_says_why() {
     let refusals = [
         (
             marked(Code::Unauthenticated, "token expired"),
-            "token expired; give this worker the token",
+            "token expired; give this worker a token with the scope `work`",
         ),
         (marked(Code::InvalidArgument, "name is too long"), "name is too long"),
         (marked(Code::FailedPrecondition, "speaks version 9"), "speaks version 9"),
