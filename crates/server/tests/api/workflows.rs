@@ -77,7 +77,7 @@ async fn a_workflow_is_cancelled_whole_and_found_by_the_start_of_its_id() {
     };
     let items = listed("").await;
     let told = ["id", "name", "state", "total", "open", "failed", "percent"];
-    let told: Vec<&serde_json::Value> = told.iter().map(|field| &items[0][field]).collect();
+    let told: Vec<&Value> = told.iter().map(|field| &items[0][field]).collect();
     assert_eq!(json!(told), json!([FLOW, "nightly", "open", 2, 2, 0, 0]));
     assert!(items[0]["started_at"].is_string() && items[0].get("ended_at").is_none());
     for (query, count) in [
