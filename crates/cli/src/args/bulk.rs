@@ -3,7 +3,7 @@
 use clap::Args;
 use divvy_types::TaskState;
 
-use super::select::SelectArgs;
+use super::select::{SelectArgs, filters};
 
 pub(crate) const CANCEL_EXAMPLES: &str = "\
 Examples:
@@ -19,7 +19,8 @@ Examples:
 
 /// Tasks by id, or by what they are.
 #[derive(Args, Debug)]
-#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["ids", "state", "select", "all"]))]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true)
+    .args(["ids", "state", "all"]).args(filters()))]
 pub(crate) struct TaskSelection {
     /// These, by id or start of it
     #[arg(value_name = "ID", conflicts_with_all = ["state", "select", "all"])]

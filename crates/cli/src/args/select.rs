@@ -1,6 +1,6 @@
 //! The flags that say which tasks are meant, the same for lists, bulk verbs and dead letters.
 
-use clap::Args;
+use clap::{Args, Command, Id};
 use divvy_types::{ErrorClass, Name, Select, TaskState, WorkflowId};
 
 use crate::output::words;
@@ -50,6 +50,12 @@ pub(crate) struct SelectArgs {
     /// Ended so long ago, or submitted if they are open
     #[arg(long, value_name = "SPAN")]
     older_than: Option<Span>,
+}
+
+/// The names of all of them, for groups of flags of which one must be given: a group cannot contain another.
+pub(crate) fn filters() -> Vec<Id> {
+    let all = SelectArgs::augment_args(Command::new("filters"));
+    all.get_arguments().map(|flag| flag.get_id().clone()).collect()
 }
 
 impl SelectArgs {

@@ -5,7 +5,7 @@ use divvy_types::settings::Rate;
 use divvy_types::{TaskState, WorkflowId};
 
 use super::bulk::{CANCEL_EXAMPLES, RETRY_EXAMPLES, TaskSelection};
-use super::select::SelectArgs;
+use super::select::{SelectArgs, filters};
 use crate::args::scheduling::{
     REBALANCE_EXAMPLES, Rebalance, SET_QUEUE_EXAMPLES, SetQueue, WorkerStatus,
 };
@@ -232,7 +232,8 @@ pub(crate) struct DeadList {
 
 /// Which dead letters.
 #[derive(Args, Debug)]
-#[command(group = clap::ArgGroup::new("which").required(true).multiple(true).args(["ids", "all", "select"]))]
+#[command(group = clap::ArgGroup::new("which").required(true).multiple(true)
+    .args(["ids", "all"]).args(filters()))]
 pub(crate) struct DeadSelection {
     /// These, by id or start of it
     #[arg(value_name = "ID", conflicts_with_all = ["all", "select"])]
