@@ -1,6 +1,6 @@
 //! A connection is not a process: connections break again and again while a long task and many short ones run.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
@@ -30,7 +30,8 @@ async fn no_task_dies_is_lost_or_runs_twice() -> Result<()> {
             .arg(&journal_file),
     )?;
     let mut sleeper = divvy()?;
-    sleeper.args(["--config", "/dev/null", "--server", &proxy.url(), "work", "--name", "sleeper"]);
+    sleeper.current_dir(folder.path()).stdout(Stdio::null());
+    sleeper.args(["--server", &proxy.url(), "work", "--name", "sleeper", "--no-video"]);
     let _sleeper = Process::start(&mut sleeper)?;
 
     let cuts = random::from_environment("DIVVY_TEST_CUTS", CUTS);
