@@ -178,6 +178,8 @@ mod tests {
     use divvy_engine::AttemptLog;
     use divvy_types::TaskState;
 
+    use std::slice::from_ref;
+
     use super::*;
 
     #[test]
@@ -209,9 +211,9 @@ mod tests {
         let mut told = Told::default();
         let looks = [
             (log(&[], ""), ""),
-            (log(&[first.clone()], ""), "--- attempt 1: done\nearly\n"),
-            (log(&[first.clone()], "zero\none\n"), "--- running\nzero\none\n"),
-            (log(&[first.clone()], "zero\none\ntwo\n"), "two\n"),
+            (log(from_ref(&first), ""), "--- attempt 1: done\nearly\n"),
+            (log(from_ref(&first), "zero\none\n"), "--- running\nzero\none\n"),
+            (log(from_ref(&first), "zero\none\ntwo\n"), "two\n"),
             (
                 log(&[first.clone(), attempt(2, "zero\none\ntwo\nthree\n")], ""),
                 "three\n--- attempt 2: done\n",
@@ -222,7 +224,7 @@ mod tests {
             ),
             // The worker went away: what it was running is granted anew, and begins at the beginning.
             (log(&[first.clone(), attempt(3, "x\n")], ""), ""),
-            (log(&[first.clone(), attempt(3, "x\n")], "z\n"), "--- running\nz\n"),
+            (log(&[first, attempt(3, "x\n")], "z\n"), "--- running\nz\n"),
         ];
         for (log, expected) in looks {
             assert_eq!(told.news(&log), expected, "{log:?}");
