@@ -64,13 +64,14 @@ fn the_nearest_file_upwards_counts() {
 }
 
 #[test]
-fn a_wrong_file_is_named_with_its_line_by_every_command() {
+fn a_wrong_file_is_named_with_its_line_and_stops_only_commands_that_need_it() {
     let folder = Folder::new();
-    folder.write("divvy.yaml", "serve:\n  lissen: 127.0.0.1:1\n");
-    for command in [&["config", "check"][..], &["status"], &["up"]] {
-        let ended = folder.run(command).expect(2);
+    folder.write("divvy.yaml", "server: http://127.0.0.1:9\nserve:\n  lissen: 127.0.0.1:1\n");
+    // A command that only asks a server goes on to ask it, and nobody answers there.
+    for (command, code) in [(&["config", "check"][..], 2), (&["status"], 3), (&["up"], 2)] {
+        let ended = folder.run(command).expect(code);
         assert!(
-            ended.stderr.contains("divvy.yaml:2:") && ended.stderr.contains("`listen`"),
+            ended.stderr.contains("divvy.yaml:3:") && ended.stderr.contains("`listen`"),
             "{}",
             ended.stderr
         );

@@ -41,6 +41,7 @@ async fn a_heartbeat_and_a_goodbye_wait_until_there_is_room() {
     });
     let patience = tokio::time::timeout(std::time::Duration::from_secs(3_600), &mut waiting).await;
     assert!(patience.is_err(), "it waits: {patience:?}");
+    tokio::time::resume();
     drop(let_go);
     waiting.await.unwrap();
     stuck.await.unwrap().unwrap();

@@ -307,7 +307,7 @@ async fn a_server_in_this_process_needs_no_port_and_no_token() {
     let (handle, engine) = engine.unwrap();
     // Nobody could bind this address, and no token is known to the client.
     let mut options = divvy_server::Options::new(SocketAddr::from(([192, 0, 2, 1], 1)));
-    options.token = Some("secret".into());
+    options.token = Some("a-secret-of-some-length".into());
     let server = Unbound::new(options, handle).unwrap();
     let client = Client::in_process(server.service());
     assert!(client.api().ready().await.unwrap());

@@ -88,7 +88,12 @@ impl hyper::body::Body for Arriving {
         }
         let frame = match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
             Some(Ok(frame)) => frame,
-            other => return Poll::Ready(other),
+            // A proxy that loses its caller cancels the call, which tonic would take for its regular end.
+            Some(Err(error)) => {
+                let broken = Status::unavailable(format!("the stream broke: {error}"));
+                return Poll::Ready(Some(Err(Error::new(broken))));
+            }
+            None => return Poll::Ready(None),
         };
         let large = frame.data_ref().and_then(|data| this.framing.take(data));
         if large.is_some() {
