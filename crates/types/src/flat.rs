@@ -8,7 +8,7 @@
 //! the fields mean.
 
 use std::fmt;
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
@@ -21,7 +21,7 @@ pub trait BesideTerms<'de>: Default {
     const WITHOUT: &'static [&'static str];
 
     /// Where all names that the form may have are kept.
-    fn names() -> &'static OnceLock<Vec<&'static str>>;
+    fn names() -> &'static Names;
 
     /// Reads the value of one of its own fields.
     fn read<A: MapAccess<'de>>(&mut self, name: &str, map: &mut A) -> Result<(), A::Error>;
@@ -35,8 +35,8 @@ macro_rules! beside_terms {
             const OWN: &'static [&'static str] = &[$(stringify!($own)),*];
             const WITHOUT: &'static [&'static str] = &[$(stringify!($not)),*];
 
-            fn names() -> &'static std::sync::OnceLock<Vec<&'static str>> {
-                static NAMES: std::sync::OnceLock<Vec<&'static str>> = std::sync::OnceLock::new();
+            fn names() -> &'static $crate::flat::Names {
+                static NAMES: $crate::flat::Names = $crate::flat::Names::new();
                 &NAMES
             }
 
@@ -53,6 +53,32 @@ macro_rules! beside_terms {
             }
         }
     };
+}
+
+/// A list of names that is made once.
+type List = &'static [&'static str];
+
+/// All names that a form may have, for each sort of terms beside which it stands.
+#[derive(Debug, Default)]
+pub struct Names(Mutex<Vec<(List, List)>>);
+
+impl Names {
+    /// None yet.
+    pub const fn new() -> Self {
+        Self(Mutex::new(Vec::new()))
+    }
+
+    /// The names beside these terms. They are kept for as long as the process lives.
+    fn of(&self, terms: List, all: impl FnOnce() -> Vec<&'static str>) -> List {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = |of: List| std::ptr::eq(of, terms) || of == terms;
+        if let Some((_, names)) = known.iter().find(|(of, _)| is_same(of)) {
+            return names;
+        }
+        let names: List = all().leak();
+        known.push((terms, names));
+        names
+    }
 }
 
 /// Reads a map: its own fields, and the terms beside them, which are [`Terms`](crate::Terms) unless the caller says otherwise. A name
@@ -80,7 +106,7 @@ impl<'de, D: Deserializer<'de>, F: BesideTerms<'de>> Deserializer<'de> for Besid
         terms: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        let names = F::names().get_or_init(|| {
+        let names = F::names().of(terms, || {
             let taken = |name: &&&str| !F::OWN.contains(name) && !F::WITHOUT.contains(name);
             F::OWN.iter().chain(terms.iter().filter(taken)).copied().collect()
         });
@@ -199,6 +225,18 @@ mod tests {
         assert_eq!((terms.needs[0].as_str(), terms.cost_hint), ("gpu", Some(7)));
         assert!(terms.after.is_empty(), "the own field of that name was meant");
         assert_eq!(form("{}").unwrap().1, Terms::default());
+    }
+
+    #[test]
+    fn one_form_stands_beside_two_sorts_of_terms() {
+        let other = |json| {
+            let mut reader = serde_json::Deserializer::from_str(json);
+            read::<Form, crate::Select, _>(&mut reader).map_err(|error| error.to_string())
+        };
+        form(r#"{"title":"a","needs":["gpu"]}"#).unwrap();
+        let (own, select) = other(r#"{"title":"a","worker":"w"}"#).unwrap();
+        assert_eq!((own.title.as_str(), select.worker.as_deref()), ("a", Some("w")));
+        assert!(other(r#"{"needs":["gpu"]}"#).is_err() && form(r#"{"worker":"w"}"#).is_err());
     }
 
     #[test]

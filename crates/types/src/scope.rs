@@ -163,7 +163,9 @@ impl schemars::JsonSchema for Scopes {
     }
 
     fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        Vec::<Scope>::json_schema(generator)
+        let mut schema = Vec::<Scope>::json_schema(generator);
+        schema.insert("minItems".to_owned(), 1.into());
+        schema
     }
 }
 

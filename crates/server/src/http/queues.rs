@@ -48,6 +48,7 @@ pub(crate) async fn list(
     let limit = rows(limit, PAGE_ROWS_MAX, PAGE_ROWS_MAX)?;
     let mut items = all(&app).await?;
     if let Some(after) = after {
+        check_name("after", &after, QUEUE_LEN_MAX)?;
         items.drain(..items.partition_point(|status| status.queue.name <= after));
     }
     let has_more = items.len() > limit;

@@ -29,7 +29,6 @@ pub(crate) struct Wanted {
     #[schemars(with = "Label<TOKEN_NAME_LEN_MAX>")]
     name: String,
     /// What it allows.
-    #[schemars(length(min = 1))]
     scopes: Scopes,
     /// From when on it is refused; never, if nothing is said.
     #[serde(default)]
