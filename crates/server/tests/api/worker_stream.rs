@@ -7,6 +7,7 @@ use divvy_proto::v1::to_worker::Message as Heard;
 use futures_util::FutureExt as _;
 use futures_util::future::select_all;
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 use tonic::Code;
 
 use crate::world::{Worker, World, failed, finished, from_worker, hello, id, soon};
@@ -203,10 +204,9 @@ async fn with_grace(away_grace_ms: u64) -> World {
     World::with(|_| {}, divvy_engine::Options { away_grace_ms, ..Default::default() }).await
 }
 
-/// Breaks the stream of a worker without a goodbye, and waits until the server has noticed.
-async fn cut(world: &World, worker: Worker, name: &str) {
-    let Worker { say, heard } = worker;
-    drop(heard);
+/// Breaks the connection of a worker without a goodbye, and waits until the server has noticed.
+async fn cut(world: &World, (worker, wire): (Worker, AbortHandle), name: &str) {
+    wire.abort();
     soon("the worker to be away", async {
         loop {
             let workers = world.get("/api/v1/workers").await.ok();
@@ -218,7 +218,7 @@ async fn cut(world: &World, worker: Worker, name: &str) {
         }
     })
     .await;
-    drop(say);
+    drop(worker);
 }
 
 #[tokio::test]
@@ -226,17 +226,18 @@ async fn a_process_takes_its_tasks_over_to_its_next_stream() {
     let world = with_grace(3_600_000).await;
     world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
     let named = |held| v1::Hello { instance: "one".into(), held, ..hello("w", &["noop"]) };
-    let mut worker = world.worker(named(vec![])).await.unwrap();
-    let grant = worker.granted().await;
+    let mut wired = world.wired_worker(named(vec![])).await;
+    let grant = wired.0.granted().await;
     let task = grant.task.unwrap().id;
     let mut other = world.worker(hello("other", &["noop"])).await.unwrap();
     assert!(matches!(other.hear().await, Ok(Some(Heard::Welcome(_)))));
     for _ in 0..4 {
-        cut(&world, worker, "w").await;
+        cut(&world, wired, "w").await;
         let held = vec![v1::Lease { task: task.clone(), token: grant.token }];
-        worker = world.worker(named(held)).await.unwrap();
-        assert!(matches!(worker.hear().await, Ok(Some(Heard::Welcome(_)))));
+        wired = world.wired_worker(named(held)).await;
+        assert!(matches!(wired.0.hear().await, Ok(Some(Heard::Welcome(_)))));
     }
+    let mut worker = wired.0;
     worker.report(task, grant.token, finished("1")).await;
     assert!(worker.answered().await);
     let shown = world.task(&id(1)).await;
@@ -261,8 +262,8 @@ async fn a_new_process_of_the_name_ends_the_grace_of_the_old_one() {
     let world = with_grace(3_600_000).await;
     world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
     let named = |instance: &str| v1::Hello { instance: instance.into(), ..hello("w", &["noop"]) };
-    let mut killed = world.worker(named("one")).await.unwrap();
-    let first = killed.granted().await;
+    let mut killed = world.wired_worker(named("one")).await;
+    let first = killed.0.granted().await;
     cut(&world, killed, "w").await;
     let mut anew = world.worker(named("two")).await.unwrap();
     let second = anew.granted().await;

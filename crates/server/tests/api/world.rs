@@ -13,8 +13,9 @@ use divvy_store::MemoryStore;
 use divvy_types::TaskId;
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, Streaming};
@@ -135,6 +136,21 @@ impl World {
 
     pub(crate) async fn worker(&self, hello: v1::Hello) -> Result<Worker, Status> {
         Worker::connect(self.workers(), hello).await
+    }
+
+    /// A worker whose connection goes through a wire that can be cut: the task that passes its bytes on.
+    pub(crate) async fn wired_worker(&self, hello: v1::Hello) -> (Worker, AbortHandle) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let (url, server) = (format!("http://{}", listener.local_addr().unwrap()), self.address);
+        let wire = tokio::spawn(async move {
+            let (mut near, _) = listener.accept().await.unwrap();
+            let mut far = TcpStream::connect(server).await.unwrap();
+            // Whichever end closes first closes the other.
+            let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+        });
+        let channel = Channel::to(url).unwrap();
+        let client = WorkClient::with_origin(channel.clone(), channel.origin());
+        (Worker::connect(client, hello).await.unwrap(), wire.abort_handle())
     }
 
     /// For workers that share a connection.
