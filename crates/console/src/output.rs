@@ -1,6 +1,6 @@
 //! What the reader sees: data on stdout, everything else on stderr.
 //!
-//! Decides nothing about content, except that it must not steer the terminal: see [`visible`]. A broken pipe comes back as an `io::Error`, which ends the run quietly.
+//! Decides nothing about content, except that it must not steer the terminal: see `visible`. A broken pipe comes back as an `io::Error`, which ends the run quietly.
 
 pub mod bars;
 pub mod ids;

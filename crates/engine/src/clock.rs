@@ -13,7 +13,7 @@
 //! Deleting is not undone by setting a clock right. The time by which retention is judged therefore starts at what the
 //! store has last seen and is never stepped: it follows at [`EXPIRY_PER_HOUR_US`] an hour at most.
 //!
-//! Pure: readings of both clocks are arguments. [`Shared`] asks the system.
+//! Pure: readings of both clocks are arguments. `Shared` asks the system.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,7 +24,7 @@ use divvy_types::Timestamp;
 pub const SLEW_MAX_US: u64 = 1_000_000;
 /// How long another difference has to last before it is believed.
 pub const STABLE: Duration = Duration::from_secs(60);
-/// The same, if it is more than [`FAR_US`].
+/// The same, if it is more than `FAR_US`.
 pub const STABLE_FAR: Duration = Duration::from_secs(600);
 /// A difference of more than this is rather a mistake than a machine that slept.
 const FAR_US: u64 = 3_600_000_000;

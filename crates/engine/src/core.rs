@@ -80,7 +80,7 @@ impl Core {
     }
 
     /// Takes one request. A failed read of the store concerns that request only: it changes nothing, and whoever
-    /// asked is told; see [`crate::reads`].
+    /// asked is told; see the module `reads`.
     pub fn step(&mut self, now: Timestamp, request: Request) -> Result<(), Error> {
         self.set_now(now);
         let last_seq = self.last_seq;

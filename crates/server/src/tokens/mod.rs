@@ -3,7 +3,7 @@
 //! A secret is 256 random bits that are told once. Only its BLAKE3 hash is kept: a slow hash is for secrets that people
 //! choose, and these cannot be guessed. Hashes are compared in constant time.
 //!
-//! - With a file, tokens last: every change is on the disk before it holds ([`file`]). Without one they end with the
+//! - With a file, tokens last: every change is on the disk before it holds (`file`). Without one they end with the
 //!   process.
 //! - A *lent* token is made for the process's own children. It is not kept, not listed, and does not close a server that is
 //!   open to everybody.
