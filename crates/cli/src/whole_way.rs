@@ -1,7 +1,7 @@
 //! A task with every field set, on every way that a task can take: to a server, through the store, from a workflow
 //! file. A term that is forgotten on one of them fails here.
 
-use divvy_proto::{spec_from_wire, spec_to_wire};
+use divvy_proto::{spec_to_wire, specs_from_wire};
 use divvy_store::sqlite::SqliteStore;
 use divvy_store::{MemoryStore, Store};
 use divvy_types::{Fact, Seq, TaskSpec, Terms, Timestamp};
@@ -39,7 +39,7 @@ fn a_task_with_every_field_survives_every_way() {
     let folder = tempfile::tempdir().unwrap();
     let ways: [(&str, Way<'_>); 4] = [
         ("JSON", &|spec| serde_json::from_str(&serde_json::to_string(spec).unwrap()).unwrap()),
-        ("the wire", &|spec| spec_from_wire(spec_to_wire(spec)).unwrap()),
+        ("the wire", &|spec| specs_from_wire(vec![spec_to_wire(spec)]).unwrap().remove(0)),
         ("the memory store", &|spec| through(MemoryStore::default(), spec)),
         ("a row", &|spec| {
             through(SqliteStore::open(folder.path(), Default::default()).unwrap(), spec)

@@ -1,10 +1,11 @@
 //! Ends of attempts, to the wire and back.
 
+use bytes::Bytes;
 use divvy_types::limits::{RESULT_BYTES_MAX, SPAWNED_MAX};
 use divvy_types::{AttemptOutcome, ErrorClass, Failure, FailureVerdict, TaskError};
 
 use crate::convert::{
-    WireError, content_type_to_wire, payload_from_wire, spec_from_wire, spec_to_wire,
+    WireError, content_type_to_wire, payload_from_wire, spec_to_wire, specs_from_wire,
 };
 use crate::convert_terms::unknown;
 use crate::v1;
@@ -31,10 +32,10 @@ pub fn outcome_from_wire(end: Option<End>) -> Result<AttemptOutcome, WireError> 
                     format!("lists {} tasks, at most {SPAWNED_MAX}", finished.spawned.len());
                 return Err(WireError::new("report.spawned", problem));
             }
-            let result =
-                payload_from_wire("report.result", &finished.content_type, finished.result)?;
-            let spawned =
-                finished.spawned.into_iter().map(spec_from_wire).collect::<Result<_, _>>()?;
+            // A part of the message would keep all of it in memory.
+            let result = Bytes::copy_from_slice(&finished.result);
+            let result = payload_from_wire("report.result", &finished.content_type, result)?;
+            let spawned = specs_from_wire(finished.spawned)?;
             Ok(AttemptOutcome::Finished { result, spawned })
         }
     }

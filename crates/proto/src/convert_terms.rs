@@ -13,30 +13,30 @@ use crate::convert::{WireError, small, task_id};
 use crate::convert_report::{class_from_wire, class_to_wire};
 use crate::v1;
 
-/// Takes the terms out of a spec; zero and empty fields get their defaults.
-pub(crate) fn terms_from_wire(wire: &mut v1::TaskSpec) -> Result<Terms, WireError> {
+/// Reads the terms of a spec; zero and empty fields get their defaults.
+pub(crate) fn terms_from_wire(wire: v1::TaskSpec) -> Result<Terms, WireError> {
     let after = wire.after.iter().map(|edge| {
         Ok(Dependency { task: task_id("after.task", &edge.task)?, optional: edge.optional })
     });
-    let groups = std::mem::take(&mut wire.after_groups).into_iter();
+    let groups = wire.after_groups.into_iter();
     let groups =
         groups.map(|edge| GroupDependency { group: edge.group.into(), optional: edge.optional });
     Ok(Terms {
-        needs: names(std::mem::take(&mut wire.needs)),
+        needs: names(wire.needs),
         matching: matching_from_wire(wire.matching)?,
         after: after.collect::<Result<_, WireError>>()?,
         run_at: time("run_at_us", wire.run_at_us)?,
         deadline: time("deadline_us", wire.deadline_us)?,
         timeout_ms: (wire.timeout_ms != 0).then_some(wire.timeout_ms),
-        retry: wire.retry.take().map(retry_from_wire).transpose()?.unwrap_or_default(),
-        workflow: wire.workflow.take().map(workflow_from_wire).transpose()?.map(Box::new),
-        unique: wire.unique.take().map(unique_from_wire).transpose()?,
-        limits: names(std::mem::take(&mut wire.limits)),
-        fair_key: name(std::mem::take(&mut wire.fair_key)),
-        affinity: name(std::mem::take(&mut wire.affinity)),
+        retry: wire.retry.map(retry_from_wire).transpose()?.unwrap_or_default(),
+        workflow: wire.workflow.map(workflow_from_wire).transpose()?.map(Box::new),
+        unique: wire.unique.map(unique_from_wire).transpose()?,
+        limits: names(wire.limits),
+        fair_key: name(wire.fair_key),
+        affinity: name(wire.affinity),
         cost_hint: wire.cost_hint,
-        tags: names(std::mem::take(&mut wire.tags)),
-        group: name(std::mem::take(&mut wire.group)),
+        tags: names(wire.tags),
+        group: name(wire.group),
         after_groups: groups.collect(),
     })
 }

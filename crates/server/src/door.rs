@@ -121,21 +121,19 @@ impl Door {
         if waiting.silent.len() + waiting.asking.len() < self.0.at_door_max {
             return None;
         }
-        match waiting.oldest().map(|place| place.came + FAIR_CHANCE) {
-            Some(until) if until > now => Some(until),
-            _ => {
-                drop(waiting);
-                self.show_out_oldest();
-                None
-            }
+        let had_chance_at = waiting.oldest().map(|came| came + FAIR_CHANCE);
+        if let Some(until) = had_chance_at.filter(|until| *until > now) {
+            return Some(until);
         }
+        drop(waiting);
+        self.show_out_oldest();
+        None
     }
 
     /// Ends the connection that stands here for the longest without a word, or for the longest at all.
     pub(crate) fn show_out_oldest(&self) {
         let mut waiting = self.waiting();
-        let oldest = waiting.silent.pop_first().or_else(|| waiting.asking.pop_first());
-        let Some((_, place)) = oldest else { return };
+        let Some(place) = waiting.take_oldest(Instant::now()) else { return };
         place.shown_out.notify_one();
         if let Some(count) = waiting.told.count() {
             tracing::warn!(
@@ -169,8 +167,18 @@ impl Door {
 }
 
 impl Waiting {
-    fn oldest(&self) -> Option<&Arc<Place>> {
-        self.silent.values().next().or_else(|| self.asking.values().next())
+    /// When the one came that stands here for the longest, whether it asked or not.
+    fn oldest(&self) -> Option<Instant> {
+        let first = [self.silent.values().next(), self.asking.values().next()];
+        first.into_iter().flatten().map(|place| place.came).min()
+    }
+
+    /// Takes out the oldest that has asked for nothing, if it had its chance; else the oldest of the others.
+    fn take_oldest(&mut self, now: Instant) -> Option<Arc<Place>> {
+        let is_due = |place: &Arc<Place>| place.came + FAIR_CHANCE <= now;
+        let has_due = self.silent.values().next().is_some_and(is_due) || self.asking.is_empty();
+        let list = if has_due { &mut self.silent } else { &mut self.asking };
+        list.pop_first().map(|(_, place)| place)
     }
 }
 
@@ -289,13 +297,22 @@ mod tests {
         let (asking, silent) = (door.enter(HERE), door.enter(HERE));
         asking.guest().asks();
         let come = silent.0.place.came;
-        assert_eq!(door.make_room(come), Some(come + FAIR_CHANCE), "too early");
-        assert_eq!(door.make_room(come + FAIR_CHANCE), None);
+        let first = asking.0.place.came + FAIR_CHANCE;
+        assert_eq!(door.make_room(asking.0.place.came), Some(first), "too early");
+        let place = door.waiting().take_oldest(come + FAIR_CHANCE).unwrap();
+        assert!(Arc::ptr_eq(&place, &silent.0.place));
+        place.shown_out.notify_one();
         silent.over().await;
         assert!(tokio::time::timeout(Duration::ZERO, asking.over()).await.is_err());
         assert_eq!(door.make_room(come), None, "there is room now");
-        let _third = door.enter(HERE);
+        let third = door.enter(HERE);
         drop(asking);
         assert_eq!(door.make_room(come), None, "who left makes room too");
+        drop(third);
+        // One that has just come is spared while others stand here that had their chance.
+        let (asking, _fresh) = (door.enter(HERE), door.enter(HERE));
+        asking.guest().asks();
+        let place = door.waiting().take_oldest(asking.0.place.came).unwrap();
+        assert!(Arc::ptr_eq(&place, &asking.0.place));
     }
 }

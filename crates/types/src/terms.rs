@@ -264,6 +264,7 @@ pub trait SharedDefault: Default + 'static {
 static DEFAULT_TERMS: LazyLock<Terms> = LazyLock::new(Terms::default);
 
 impl SharedDefault for Terms {
+    #[inline]
     fn shared() -> &'static Self {
         &DEFAULT_TERMS
     }

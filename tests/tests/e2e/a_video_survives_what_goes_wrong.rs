@@ -94,7 +94,7 @@ async fn a_killed_worker_costs_the_chunk_in_its_slot_and_no_more() -> Result<()>
     let site = Site::new()?;
     let source = upload(&site.api, &site.clip("clip.mp4", "640x360", 12)?).await?;
     let mut first = site.worker("first", &[])?;
-    let added = add(&site.api, &source, &recipe("veryslow")).await?;
+    let added = add(&site.api, &source, &recipe("slow")).await?;
     let id = id_of(&added)?;
     // The second one comes when the first is in the middle of its work.
     site.encodes("no chunk was finished", |tasks| {
@@ -124,7 +124,7 @@ async fn a_killed_worker_costs_the_chunk_in_its_slot_and_no_more() -> Result<()>
 #[tokio::test]
 async fn a_killed_server_finds_its_running_chunks_again() -> Result<()> {
     let mut site = Site::new()?;
-    let source = upload(&site.api, &site.clip("clip.mp4", "1280x720", 8)?).await?;
+    let source = upload(&site.api, &site.clip("clip.mp4", "1280x720", 4)?).await?;
     let _worker = site.worker("steady", &[])?;
     let recipe =
         json!({ "ladder": [720], "preset": "veryslow", "segment_ms": 2_000, "chunk_ms": 4_000 });
@@ -143,7 +143,7 @@ async fn a_killed_server_finds_its_running_chunks_again() -> Result<()> {
     for task in tasks_of(&site.api, "video.encode").await? {
         ensure!(task["attempts"] == 1, "a chunk was encoded again: {task}");
     }
-    check_whole(&site, id, 240).await?;
+    check_whole(&site, id, 120).await?;
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
 
+mod a_clock_that_jumps;
 mod a_damaged_store_is_refused;
 mod a_data_folder_that_vanishes;
 mod a_full_disk_refuses_tasks_but_loses_none;

@@ -1,6 +1,6 @@
 //! Every field of a spec survives the wire, alone and with others; defaults cost nothing; unknown numbers are refused.
 
-use divvy_proto::{granted_spec_from_wire, spec_from_wire, spec_to_wire, v1};
+use divvy_proto::{granted_spec_from_wire, spec_to_wire, specs_from_wire, v1};
 use divvy_types::{
     Dependency, ErrorClass, GroupDependency, Matching, Name, OnConflict, Payload, RetryPolicy,
     RetryRule, TaskId, TaskSpec, Terms, Timestamp, Unique, Workflow, WorkflowId, WorkflowRole,
@@ -57,7 +57,7 @@ fn spec_with(terms: Terms) -> TaskSpec {
 }
 
 fn over_the_wire(spec: &TaskSpec) -> TaskSpec {
-    spec_from_wire(spec_to_wire(spec)).unwrap()
+    specs_from_wire(vec![spec_to_wire(spec)]).unwrap().remove(0)
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_number_that_stands_for_nothing_known_is_refused_by_name() {
     for (field, spoil) in cases {
         let mut wire = spec_to_wire(&spec_with(all_terms()));
         spoil(&mut wire);
-        let error = spec_from_wire(wire).unwrap_err();
+        let error = specs_from_wire(vec![wire]).unwrap_err();
         assert_eq!(error.field, field);
         assert!(error.to_string().contains("is 9, which this version does not know"), "{error}");
     }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use divvy_engine::{Error, SubmitOptions, Submitted};
 use divvy_proto::v1::submit_server::Submit;
 use divvy_proto::v1::{SubmitReply, SubmitRequest};
-use divvy_proto::{spec_from_wire, submitted_to_wire};
+use divvy_proto::{specs_from_wire, submitted_to_wire};
 use divvy_types::limits::BATCH_TASKS_MAX;
 use divvy_types::{SpecError, TaskSpec};
 use futures_util::{Stream, StreamExt as _};
@@ -88,7 +88,7 @@ async fn admit(app: &App, batch: SubmitRequest) -> Admitted {
     let payload_bytes = batch.tasks.iter().map(|task| task.payload.len()).sum();
     let share = app.budget.take(batch.tasks.len(), payload_bytes).await?;
     let options = SubmitOptions { strict: batch.strict };
-    let read = move || batch.tasks.into_iter().map(spec_from_wire).collect::<Result<_, _>>();
+    let read = move || specs_from_wire(batch.tasks);
     // Payloads are checked to be JSON, which takes a while if there is much.
     let specs = if payload_bytes > READ_BESIDE_MAX {
         tokio::task::spawn_blocking(read).await.map_err(|_| Error::Stopping)?

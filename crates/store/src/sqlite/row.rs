@@ -105,7 +105,7 @@ pub(super) fn bind_task(
 }
 
 fn extra_of(spec: &TaskSpec) -> Outcome<Option<Vec<u8>>> {
-    if *spec.terms == *Terms::shared() {
+    if spec.terms.is_untouched() || *spec.terms == *Terms::shared() {
         return Ok(None);
     }
     serde_json::to_vec(&spec.terms)

@@ -81,7 +81,7 @@ mod tests {
     async fn a_source_is_probed_once_however_often_it_is_asked_for() {
         let folder = tempfile::tempdir().unwrap();
         let studio = studio(folder.path()).await;
-        let clip = corpus::make("one_frame", folder.path());
+        let clip = corpus::make("one_frame");
         let source = studio.objects().put_file(&clip).await.unwrap();
         let first = probe(&studio, Some(source), None).await.unwrap();
         assert_eq!((first.source, first.video.frames), (source, 1));

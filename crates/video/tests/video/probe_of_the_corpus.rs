@@ -1,7 +1,5 @@
 //! What the probe says about each clip of the corpus: every trap has its expected answer.
 
-use std::path::Path;
-
 use divvy::extract::Cancel;
 use divvy::objects::{Blob, BlobId};
 use divvy_video::probe::{Examined, Probe, examine};
@@ -169,17 +167,14 @@ const REFUSED: &[(&str, &str)] = &[
     ("many_streams", "it has 33 streams; at most 32"),
 ];
 
-/// `folder` holds the corpus as far as it is made.
-async fn probe(name: &str, folder: &Path) -> Result<Probe, divvy::Failure> {
+async fn probe(name: &str, tools: &Tools) -> Result<Probe, divvy::Failure> {
     // Blobs have no extension, which must not matter.
     let work = tempfile::tempdir().expect("a folder to work in");
     let file = work.path().join("source");
-    let bytes = std::fs::read(corpus::make(name, folder)).expect("the clip was made");
+    let bytes = std::fs::read(corpus::make(name)).expect("the clip was made");
     std::fs::write(&file, &bytes).expect("the folder can be written");
     let source = Blob { id: BlobId::of(&bytes), size: bytes.len() as u64 };
-    let options = ToolOptions { allow_unconfined: true, ..ToolOptions::default() };
-    let tools = Tools::find(&options).await.expect("ffmpeg is installed");
-    match examine(&tools, source, &file, work.path(), &Cancel::never()).await? {
+    match examine(tools, source, &file, work.path(), &Cancel::never()).await? {
         Examined::Good(probe) => Ok(*probe),
         Examined::Unsteady(unsteady) => Err(unsteady.refusal()),
     }
@@ -196,10 +191,11 @@ async fn clips_of_the_second_half_are_as_expected() {
 }
 
 async fn check(names: &[&str]) {
-    let folder = tempfile::tempdir().expect("a folder for the clips");
+    let options = ToolOptions { allow_unconfined: true, ..ToolOptions::default() };
+    let tools = Tools::find(&options).await.expect("ffmpeg is installed");
     let mut wrong = Vec::new();
     for &name in names {
-        let found = probe(name, folder.path()).await;
+        let found = probe(name, &tools).await;
         let accepted =
             ACCEPTED.iter().find(|(clip, _)| *clip == name).map(|(_, expected)| expected);
         let refused = REFUSED.iter().find(|(clip, _)| *clip == name).map(|(_, reason)| *reason);

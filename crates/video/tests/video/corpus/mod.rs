@@ -1,13 +1,15 @@
 //! The test corpus: a small clip for each trap, generated with the real ffmpeg, seconds long.
 //!
-//! [`make`] writes one clip into a folder and returns where it is; [`names`] lists all that there are. Clips are 320x180
-//! unless their name says otherwise. A clip that is in the folder already is not made again.
+//! [`make`] returns where a clip is, and makes it if it is not there yet; [`names`] lists all that there are. Clips are
+//! 320x180 unless their name says otherwise. All tests share them, and so does the next run: nobody may change them.
 
 #![allow(dead_code, reason = "each test uses the part of the corpus that it needs")]
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 /// A clip as ffmpeg makes it: its name, its file's extension, and the arguments before the file.
 struct Clip(&'static str, &'static str, &'static str);
@@ -162,8 +164,23 @@ pub(crate) fn names() -> Vec<&'static str> {
     CLIPS.iter().map(|clip| clip.0).chain(DERIVED.iter().copied()).collect()
 }
 
-/// Writes a clip into a folder; returns where it is.
-pub(crate) fn make(name: &str, folder: &Path) -> PathBuf {
+/// Where clips are kept: in the build folder, anew for each text of this file and each ffmpeg.
+static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let ffmpeg = std::env::split_paths(&path).map(|folder| folder.join("ffmpeg"));
+    let made = ffmpeg.filter_map(|file| fs::metadata(file).ok()?.modified().ok()).next();
+    let mut hasher = DefaultHasher::new();
+    (include_str!("mod.rs"), made.expect("ffmpeg is installed")).hash(&mut hasher);
+    let test = std::env::current_exe().expect("a test knows its file");
+    let build = test.ancestors().nth(2).expect("tests are in `deps` of the build folder");
+    let folder = build.join(format!("clips-{:016x}", hasher.finish()));
+    fs::create_dir_all(&folder).expect("the build folder can be written");
+    folder
+});
+
+/// Where a clip is; it is made if it is not there.
+pub(crate) fn make(name: &str) -> PathBuf {
+    let folder = &*FOLDER;
     if let Some(Clip(_, extension, arguments)) = CLIPS.iter().find(|clip| clip.0 == name) {
         let file = folder.join(format!("{name}.{extension}"));
         let arguments = arguments
@@ -176,7 +193,7 @@ pub(crate) fn make(name: &str, folder: &Path) -> PathBuf {
     if file.exists() {
         return file;
     }
-    let base = |base: &str| make(base, folder);
+    let base = make;
     match name {
         // A phone on its side: a quarter turn in the metadata.
         "rotated" => {
@@ -288,6 +305,5 @@ fn spoilt(from: &Path) -> Vec<u8> {
 }
 
 fn written(file: &Path, bytes: &[u8]) -> PathBuf {
-    fs::write(file, bytes).expect("the folder can be written");
-    file.to_owned()
+    whole(file, |file| fs::write(file, bytes).expect("the folder can be written"))
 }

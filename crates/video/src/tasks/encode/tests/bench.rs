@@ -21,6 +21,7 @@ use crate::tasks::corpus;
 use crate::tasks::{Audio, Encode, Mux, Package, Verify};
 use crate::tools::{ToolOptions, Tools};
 use divvy::prelude::*;
+use tokio::sync::OnceCell;
 
 /// What is to be tried.
 #[derive(Clone, Debug)]
@@ -54,20 +55,26 @@ pub(super) struct Bench {
     pub(super) clip: PathBuf,
 }
 
+/// Found once for all clips of a test: that alone takes longer than to encode one.
+async fn tools() -> Tools {
+    static TOOLS: OnceCell<Tools> = OnceCell::const_new();
+    let options = ToolOptions { allow_unconfined: true, ..ToolOptions::default() };
+    let find = async || Tools::find(&options).await.unwrap();
+    TOOLS.get_or_init(find).await.clone()
+}
+
 impl Bench {
     pub(super) async fn of(clip: &str, trial: &Trial) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let clip = corpus::make(clip, folder.path());
+        let clip = corpus::make(clip);
         Self::with(folder, clip, trial).await
     }
 
     pub(super) async fn with(folder: tempfile::TempDir, clip: PathBuf, trial: &Trial) -> Self {
         let objects = Objects::in_folder(Folder::open(folder.path().join("objects")).unwrap());
-        let options = ToolOptions { allow_unconfined: true, ..ToolOptions::default() };
-        let tools = Tools::find(&options).await.unwrap();
         let scratch = folder.path().join("scratch");
         std::fs::create_dir(&scratch).unwrap();
-        let studio = Studio::new(objects.clone(), tools, scratch);
+        let studio = Studio::new(objects.clone(), tools().await, scratch);
         let source = objects.put_file(&clip).await.unwrap();
         let mut probe = probe(&clip, trial.rate, source);
         (trial.change)(&mut probe.video);
