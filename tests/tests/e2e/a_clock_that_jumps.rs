@@ -99,6 +99,7 @@ async fn tasks_go_on_and_nothing_is_deleted() -> Result<()> {
     // The next server begins with the wrong clock, and looks for what is too old.
     server.terminate()?;
     let _server = serve(folder.path(), port)?;
+    let api = Api::on(port);
     let (after, short) = task("noop", &Value::Null);
     api.submit(&[short]).await?;
     ids.push(after);

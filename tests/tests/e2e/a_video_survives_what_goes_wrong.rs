@@ -92,9 +92,9 @@ async fn check_whole(site: &Site, id: &str, frames: u64) -> Result<Value> {
 #[tokio::test]
 async fn a_killed_worker_costs_the_chunk_in_its_slot_and_no_more() -> Result<()> {
     let site = Site::new()?;
-    let source = upload(&site.api, &site.clip("clip.mp4", "640x360", 12)?).await?;
+    let source = upload(&site.api, &site.clip("clip.mp4", "640x360", 8)?).await?;
     let mut first = site.worker("first", &[])?;
-    let added = add(&site.api, &source, &recipe("slow")).await?;
+    let added = add(&site.api, &source, &recipe("medium")).await?;
     let id = id_of(&added)?;
     // The second one comes when the first is in the middle of its work.
     site.encodes("no chunk was finished", |tasks| {
@@ -109,22 +109,22 @@ async fn a_killed_worker_costs_the_chunk_in_its_slot_and_no_more() -> Result<()>
     let video = ended(&site.api, id).await?;
     ensure!(video["state"] == "ready", "{video}");
     let after = tasks_of(&site.api, "video.encode").await?;
-    ensure!(after.len() == 6, "12 seconds are 6 chunks: {}", after.len());
+    ensure!(after.len() == 4, "8 seconds are 4 chunks: {}", after.len());
     let attempts: u64 = after.iter().filter_map(|task| task["attempts"].as_u64()).sum();
     // What only waited there for the slot is not charged.
-    ensure!(attempts <= 6 + 1, "{attempts} attempts for 6 chunks, one of which was lost");
+    ensure!(attempts <= 4 + 1, "{attempts} attempts for 4 chunks, one of which was lost");
     ensure!(successes(&after).values().all(|count| *count == 1), "a chunk was finished twice");
     for task in after.iter().filter(|task| done.contains(&task["id"].to_string())) {
         ensure!(task["worker"] == "first", "a finished chunk was encoded again: {task}");
     }
-    check_whole(&site, id, 360).await?;
+    check_whole(&site, id, 240).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn a_killed_server_finds_its_running_chunks_again() -> Result<()> {
     let mut site = Site::new()?;
-    let source = upload(&site.api, &site.clip("clip.mp4", "1280x720", 4)?).await?;
+    let source = upload(&site.api, &site.clip("clip.mp4", "1280x720", 3)?).await?;
     let _worker = site.worker("steady", &[])?;
     let recipe =
         json!({ "ladder": [720], "preset": "veryslow", "segment_ms": 2_000, "chunk_ms": 4_000 });
@@ -143,7 +143,7 @@ async fn a_killed_server_finds_its_running_chunks_again() -> Result<()> {
     for task in tasks_of(&site.api, "video.encode").await? {
         ensure!(task["attempts"] == 1, "a chunk was encoded again: {task}");
     }
-    check_whole(&site, id, 120).await?;
+    check_whole(&site, id, 90).await?;
     Ok(())
 }
 
