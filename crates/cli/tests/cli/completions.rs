@@ -28,6 +28,8 @@ fn offered(folder: &Folder, line: &str) -> Vec<String> {
 fn bash_offers_the_names_that_the_server_knows() {
     let server = Server::up(&[]);
     let folder = Folder::new();
+    // The worker is there.
+    server.run(&["submit", "noop", "--queue", "mail", "--wait"]).expect(0);
     let id = server.run(&["submit", "noop", "--queue", "mail", "--in", "1h", "-q"]).expect(0);
     let id = id.line();
     server.run(&["queue", "pause", "reports"]).expect(0);
@@ -60,5 +62,5 @@ fn without_a_server_names_are_not_known_and_nothing_is_said() {
     assert_eq!(ask("queue resume "), [""; 0]);
     assert_eq!(ask("task show 0"), [""; 0]);
     assert_eq!(ask("task list --state ru"), ["running"]);
-    assert_eq!(ask("queue r"), ["rebalance", "resume"]);
+    assert_eq!(ask("queue r"), ["resume", "rebalance"]);
 }
