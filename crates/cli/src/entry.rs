@@ -10,7 +10,7 @@ use crate::args::Line;
 use crate::exit::{Code, Failure};
 use crate::output::{Color, Output};
 use crate::workloads::Workloads;
-use crate::{commands, exit};
+use crate::{commands, complete, exit};
 
 /// The first word of a process that looks after a program of a worker.
 pub(crate) const KEEPER: &str = "keep-program";
@@ -28,6 +28,9 @@ fn run(workloads: &Workloads) -> Code {
         let Err(error) = divvy_worker::builtin::keep(words);
         Output::new(false, false, Color::Never).say(format_args!("{error}"));
         return Code::Failed;
+    }
+    if first.as_deref().is_some_and(|word| word == complete::COMPLETER) {
+        return complete::run(words, workloads);
     }
     if let Some(workload) = first.and_then(|word| workloads.of_inner_word(&word)) {
         return workload.run_inner(&mut words);
@@ -50,6 +53,13 @@ fn run(workloads: &Workloads) -> Code {
 
 /// What was probably meant, where the parser's own advice would lead astray.
 fn tip(error: &clap::Error, words: impl IntoIterator<Item = String>) -> Option<Failure> {
+    if error.kind() == ErrorKind::MissingRequiredArgument
+        && let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg)
+        && missing.iter().any(|one| one.contains("--all|"))
+    {
+        let cure = "give ids, a filter such as --kind NAME, or --all; --help has all filters";
+        return Some(Failure::usage("nothing says which tasks are meant").cure(cure));
+    }
     let wrong = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) => word.as_str(),
         _ => match error.get(ContextKind::InvalidSubcommand)? {
@@ -118,6 +128,15 @@ mod tests {
             assert!(failure.message.starts_with(word), "{line}: {failure}");
         }
         assert!(told("divvy submit noop --prio 1").is_none());
+    }
+
+    #[test]
+    fn a_verb_on_many_asks_for_which_in_one_line() {
+        for line in ["divvy task cancel", "divvy task retry", "divvy dead drop --yes"] {
+            let failure = told(line).expect(line);
+            assert!(failure.message.contains("which tasks"), "{line}: {failure}");
+        }
+        assert!(told("divvy queue pause").is_none());
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod args;
 mod bench;
 mod commands;
+mod complete;
 mod config;
 mod entry;
 mod logging;

@@ -103,7 +103,7 @@ impl Api {
 
     /// Reads something.
     pub async fn get(&self, path: &[&str], query: Query<'_>) -> Result<Reply, Error> {
-        self.reply(self.request(Method::GET, path).query(query)).await
+        self.reply(self.ask(Method::GET, path)?.query(query)).await
     }
 
     /// Reads all rows of a list, page by page.
@@ -119,7 +119,7 @@ impl Api {
 
     /// Asks for something to be done, in a way that the query says.
     pub async fn post_query(&self, path: &[&str], query: Query<'_>) -> Result<Reply, Error> {
-        self.reply(self.request(Method::POST, path).query(query)).await
+        self.reply(self.ask(Method::POST, path)?.query(query)).await
     }
 
     /// Asks for something to be done.
@@ -134,27 +134,27 @@ impl Api {
         query: Query<'_>,
         body: &impl Serialize,
     ) -> Result<Reply, Error> {
-        self.reply(self.request(Method::POST, path).query(query).json(body)).await
+        self.reply(self.ask(Method::POST, path)?.query(query).json(body)).await
     }
 
     /// Sets something whole.
     pub async fn put(&self, path: &[&str], body: &impl Serialize) -> Result<Reply, Error> {
-        self.reply(self.request(Method::PUT, path).json(body)).await
+        self.reply(self.ask(Method::PUT, path)?.json(body)).await
     }
 
     /// Changes a part of something.
     pub async fn patch(&self, path: &[&str], body: &impl Serialize) -> Result<Reply, Error> {
-        self.reply(self.request(Method::PATCH, path).json(body)).await
+        self.reply(self.ask(Method::PATCH, path)?.json(body)).await
     }
 
     /// Removes something.
     pub async fn delete(&self, path: &[&str]) -> Result<Reply, Error> {
-        self.reply(self.request(Method::DELETE, path)).await
+        self.reply(self.ask(Method::DELETE, path)?).await
     }
 
     /// Opens an answer that is read as it comes.
     pub async fn stream(&self, path: &[&str], query: Query<'_>) -> Result<Response, Error> {
-        let answer = self.answer(self.request(Method::GET, path).query(query)).await?;
+        let answer = self.answer(self.ask(Method::GET, path)?.query(query)).await?;
         self.good(answer).await
     }
 
@@ -172,8 +172,23 @@ impl Api {
         }
     }
 
+    /// A request below the API, if each part of its path is one.
+    fn ask(&self, method: Method, path: &[&str]) -> Result<RequestBuilder, Error> {
+        match path.iter().find(|part| matches!(**part, "" | "." | "..")) {
+            // Every library takes these for steps on the way, however they are written: another thing would be asked for.
+            Some(part) => Err(Error::Refused {
+                code: "bad_name".to_owned(),
+                message: format!("`{part}` cannot be a name or an id"),
+                field: None,
+                status: Some(StatusCode::BAD_REQUEST.as_u16()),
+                retry_after: None,
+            }),
+            None => Ok(self.request(method, path)),
+        }
+    }
+
     /// A request below the API, for those who need more than JSON: [`Api::answer`] sends it. Parts of the path cannot
-    /// break out of it.
+    /// break out of it; dots alone are no part of it.
     pub fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
         self.wire.request(method, self.url(&PREFIX, path))
     }
@@ -329,5 +344,10 @@ mod tests {
         let api = Api::new("http://127.0.0.1:1/").unwrap();
         let url = api.url(&PREFIX, &["queues", "a/../b?c"]);
         assert_eq!(url.as_str(), "http://127.0.0.1:1/api/v1/queues/a%2F..%2Fb%3Fc");
+        for part in ["", ".", ".."] {
+            let error = api.ask(Method::POST, &["tasks", part, "cancel"]).unwrap_err();
+            assert_eq!(error.code(), "bad_name", "{error}");
+        }
+        assert!(api.ask(Method::GET, &["queues", "..."]).is_ok());
     }
 }

@@ -46,6 +46,14 @@ pub enum Error {
         /// What is wrong with the certificate.
         problem: String,
     },
+    /// The address begins with the wrong scheme.
+    #[error("the server at {server} {}; write {right}:// instead", speaks(right))]
+    Scheme {
+        /// Where.
+        server: String,
+        /// What the address must begin with: `https`, or `http`.
+        right: &'static str,
+    },
     /// No server answers there.
     #[error(
         "no divvy server answers at {server} ({problem}); start one with `divvy up`, or say where it is in DIVVY_SERVER"
@@ -117,6 +125,7 @@ impl Error {
             Self::Token => "bad_token",
             Self::Authority { .. } => "bad_authority",
             Self::Untrusted { .. } => "untrusted",
+            Self::Scheme { .. } => "wrong_scheme",
             Self::Unreachable { .. } => "unreachable",
             Self::Unauthorized { .. } => "unauthorized",
             Self::Refused { code, .. } => code,
@@ -164,6 +173,10 @@ impl Error {
             retry_after: wait.map(Duration::from_millis),
         }
     }
+}
+
+fn speaks(scheme: &str) -> &'static str {
+    if scheme == "https" { "speaks TLS" } else { "does not speak TLS" }
 }
 
 /// What is at the bottom of an error: the outer ones of network libraries say little.

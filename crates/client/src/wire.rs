@@ -14,7 +14,7 @@ use tower_service::Service;
 
 use crate::error::{Error, cause, distrust};
 use crate::target::is_loopback;
-use crate::{Target, body, tls};
+use crate::{MARK, Target, body, tls};
 
 /// How long a connection may take to come about.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
@@ -24,6 +24,9 @@ const PROBE_EVERY: Duration = Duration::from_secs(20);
 const PROBE_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes that may be under way to us on one stream of gRPC: grants arrive in large batches.
 const WINDOW_BYTES: u32 = 4 << 20;
+
+/// The code with which a server answers plain HTTP where it speaks TLS.
+const TLS_NEEDED: &str = "tls_needed";
 
 type Answer = Pin<Box<dyn Future<Output = http::Response<Body>> + Send>>;
 type Local = Arc<dyn Fn(http::Request<Body>) -> Answer + Send + Sync>;
@@ -128,7 +131,11 @@ impl Wire {
     /// The beginning of the answer, whatever it says.
     pub(crate) async fn send(&self, request: Request) -> Result<Response, Error> {
         let Some(local) = &self.local else {
-            return self.client.execute(request).await.map_err(|error| self.lost(&error));
+            let answer = self.client.execute(request).await.map_err(|error| self.lost(&error))?;
+            if answer.headers().get(MARK).is_some_and(|code| code == TLS_NEEDED) {
+                return Err(Error::Scheme { server: self.server().to_owned(), right: "https" });
+            }
+            return Ok(answer);
         };
         let request = http::Request::try_from(request).map_err(Error::protocol)?;
         Ok(Response::from(local(request).await))
@@ -138,11 +145,7 @@ impl Wire {
     pub(crate) fn lost(&self, error: &reqwest::Error) -> Error {
         let server = self.server().to_owned();
         match distrust(error) {
-            Some(rustls::Error::InvalidMessage(_)) => {
-                let problem =
-                    "what answers there does not speak TLS; write http:// instead of https://";
-                Error::Unreachable { server, problem: problem.to_owned() }
-            }
+            Some(rustls::Error::InvalidMessage(_)) => Error::Scheme { server, right: "http" },
             Some(problem) => Error::Untrusted { server, problem: problem.to_string() },
             None => Error::Unreachable { server, problem: cause(error) },
         }

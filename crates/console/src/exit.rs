@@ -99,6 +99,12 @@ impl From<divvy_client::Error> for Failure {
                 let message = format!("no server answers at {server}: {problem}");
                 Self::new(Code::Unreachable, message).cure(cure)
             }
+            Error::Scheme { right, .. } => {
+                let message = text.split("; ").next().unwrap_or(&text).to_owned();
+                let cure =
+                    format!("write {right}:// in the address (--server URL or DIVVY_SERVER)");
+                Self::new(Code::Unreachable, message).cure(cure)
+            }
             Error::Untrusted { server, problem } => {
                 let message = format!("the certificate of {server} is not trusted: {problem}");
                 Self::new(Code::Unreachable, message).cure(

@@ -6,15 +6,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use divvy_store::{AttemptRecord, Reader, TaskRecord};
 use divvy_types::view::{Attempt, Progress, TaskDetail, TaskSummary};
-use divvy_types::{Name, Seq, TaskId, TaskSpec, TaskState, WaitReason};
+use divvy_types::{IdEnd, Name, Seq, TaskId, TaskSpec, TaskState, WaitReason};
 use tokio::sync::Semaphore;
 
 use crate::core::Core;
 use crate::handle::Handle;
 use crate::request::Error;
 
-/// The fewest digits of a shortened id.
+/// The fewest digits of the start of an id.
 pub(crate) const PREFIX_LEN_MIN: usize = 4;
+/// Ids that are named when a shortened one fits several.
+pub(crate) const CANDIDATES_MAX: usize = 5;
 
 /// Connections for reads.
 pub(crate) struct Readers {
@@ -30,7 +32,7 @@ impl Readers {
 }
 
 impl Handle {
-    /// The id that a text stands for: an id, or the beginning of exactly one.
+    /// The id that a text stands for: an id, or the start or the end of exactly one.
     pub async fn resolve(&self, text: &str) -> Result<TaskId, Error> {
         if let Ok(id) = text.parse() {
             return Ok(id);
@@ -40,12 +42,15 @@ impl Handle {
         else {
             return Err(Error::NotFound(text.chars().take(64).collect()));
         };
-        let found = self.read(move |reader| reader.ids_between(low, high, 10)).await?;
-        match found.as_slice() {
-            [] => Err(Error::NotFound(text.to_owned())),
-            [id] => Ok(*id),
-            several => Err(Error::Ambiguous { prefix: text.to_owned(), count: several.len() }),
-        }
+        let end = IdEnd::parse(text);
+        let read = move |reader: &mut dyn Reader| {
+            let mut found = reader.ids_between(low, high, CANDIDATES_MAX)?;
+            if let Some(end) = end {
+                found.extend(reader.ids_ending(end, CANDIDATES_MAX)?);
+            }
+            Ok(found)
+        };
+        only(text, self.read(read).await?)?.ok_or_else(|| Error::NotFound(text.to_owned()))
     }
 
     /// A task whole.
@@ -95,6 +100,20 @@ impl Handle {
         });
         task.await.unwrap_or_else(|_| Err(Error::Store("a read of the store panicked".into())))
     }
+}
+
+/// The one id that a shortened one fits, if there is one.
+pub(crate) fn only<T: Ord + Copy + ToString>(
+    text: &str,
+    mut found: Vec<T>,
+) -> Result<Option<T>, Error> {
+    found.sort_unstable();
+    found.dedup();
+    if found.len() < 2 {
+        return Ok(found.pop());
+    }
+    let candidates = found.iter().take(CANDIDATES_MAX).map(T::to_string).collect();
+    Err(Error::Ambiguous { text: text.to_owned(), candidates })
 }
 
 /// What the loop knows of an open task.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use divvy_store::{
     Error, Family, MemberRecord, Members, OpenTask, Reader, TaskPage, TaskRecord, WorkflowPage,
 };
-use divvy_types::{Lane, Name, Payload, Select, Seq, TaskId, TaskState, WorkflowId};
+use divvy_types::{IdEnd, Lane, Name, Payload, Select, Seq, TaskId, TaskState, WorkflowId};
 
 use crate::stats::Stats;
 
@@ -47,6 +47,11 @@ impl Reader for Counted {
 
     fn ids_between(&mut self, low: TaskId, high: TaskId, max: usize) -> Result<Vec<TaskId>, Error> {
         let read = self.reader.ids_between(low, high, max);
+        self.note(read)
+    }
+
+    fn ids_ending(&mut self, end: IdEnd, max: usize) -> Result<Vec<TaskId>, Error> {
+        let read = self.reader.ids_ending(end, max);
         self.note(read)
     }
 

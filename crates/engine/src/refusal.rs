@@ -103,7 +103,7 @@ mod tests {
             (Error::NoSuchWorker("x".into()), 404),
             (Error::NoSuchSchedule("x".into()), 404),
             (Error::TooManySchedules, 409),
-            (Error::Ambiguous { prefix: "x".into(), count: 2 }, 409),
+            (Error::Ambiguous { text: "x".into(), candidates: Vec::new() }, 409),
             (conflict, 409),
             (Error::Overloaded { retry_after_ms: 1_500 }, 429),
             (Error::Stopping, 503),

@@ -274,12 +274,12 @@ pub enum Error {
     #[error("no workflow {0}; it may have been dropped by retention, or the id is wrong")]
     NoSuchWorkflow(Name),
     /// A shortened id fits several tasks.
-    #[error("`{prefix}` fits {count} or more; give more digits")]
+    #[error("`{text}` fits several: {}; write more of the one that is meant", candidates.join(", "))]
     Ambiguous {
         /// What was given.
-        prefix: String,
-        /// How many were found.
-        count: usize,
+        text: String,
+        /// The first ones of those that it fits.
+        candidates: Vec<String>,
     },
     /// No worker has this name.
     #[error("no worker `{0}` is connected")]

@@ -120,8 +120,10 @@ pub struct Snapshot {
     pub scheduled: u64,
     /// Tasks that wait for a worker, those in the store included.
     pub ready: u64,
-    /// Tasks that run.
+    /// Tasks that workers have: they run, or are `queued`.
     pub leased: u64,
+    /// Of these, tasks that wait at their worker for a free slot.
+    pub queued: u64,
     /// Ready tasks that wait in the store because the window is full.
     pub spilled: u64,
     /// Connected workers.
@@ -261,6 +263,7 @@ impl Stats {
             scheduled: counts.scheduled,
             ready: counts.ready + counts.spilled,
             leased: counts.leased,
+            queued: counts.queued,
             spilled: counts.spilled,
             workers: core.worker_count(),
         }

@@ -8,12 +8,12 @@ use divvy_types::view::{
     CancelledWorkflow, Page, ResumedWorkflow, SelectWorkflows, WorkflowCounts, WorkflowState,
     WorkflowSummary, WorkflowTask, WorkflowView,
 };
-use divvy_types::{Name, Seq, TaskId, TaskState, Timestamp, WorkflowId, WorkflowRole};
+use divvy_types::{IdEnd, Name, Seq, TaskId, TaskState, Timestamp, WorkflowId, WorkflowRole};
 
 use crate::core::Core;
 use crate::handle::Handle;
 use crate::list::cursor;
-use crate::query::PREFIX_LEN_MIN;
+use crate::query::{CANDIDATES_MAX, PREFIX_LEN_MIN, only};
 use crate::request::{Error, Request};
 
 /// Failed members and callbacks that a view of a workflow shows.
@@ -103,7 +103,7 @@ impl Walk {
 }
 
 impl Handle {
-    /// The workflow that a text stands for: an id, or the beginning of exactly one.
+    /// The workflow that a text stands for: an id, or the start or the end of exactly one.
     pub async fn resolve_workflow(&self, text: &str) -> Result<WorkflowId, Error> {
         if let Ok(id) = text.parse() {
             return Ok(id);
@@ -112,13 +112,18 @@ impl Handle {
         let digits = text.chars().filter(|c| *c != '-').count();
         let range = TaskId::prefix_range(text).filter(|_| digits >= PREFIX_LEN_MIN);
         let (low, high) = range.ok_or_else(unknown)?;
-        let above = WorkflowId(high.0.saturating_add(1));
-        let found = self.read(move |reader| reader.workflows(Some(above), 2)).await?;
-        match found.iter().filter(|(id, _)| id.0 >= low.0).count() {
-            0 => Err(unknown()),
-            1 => Ok(found[0].0),
-            count => Err(Error::Ambiguous { prefix: text.to_owned(), count }),
-        }
+        let end = IdEnd::parse(text);
+        let read = move |reader: &mut dyn Reader| {
+            let above = WorkflowId(high.0.saturating_add(1));
+            let found = reader.workflows(Some(above), CANDIDATES_MAX)?;
+            let starts = found.into_iter().map(|(id, _)| id).filter(|id| id.0 >= low.0);
+            let mut found: Vec<WorkflowId> = starts.collect();
+            if let Some(end) = end {
+                found.extend(workflows_ending(reader, end)?);
+            }
+            Ok(found)
+        };
+        only(text, self.read(read).await?)?.ok_or_else(unknown)
     }
 
     /// A workflow whole.
@@ -135,15 +140,16 @@ impl Handle {
         }
         let open = std::mem::take(&mut walk.open);
         for slice in open.chunks(SLICE) {
-            for state in self.states_of(slice.to_vec()).await? {
+            for (state, queued) in self.states_of(slice.to_vec()).await? {
                 *walk.counts.of(state) += 1;
+                walk.counts.queued += u64::from(queued);
             }
         }
         let waiting = walk.callbacks.iter().filter(|(_, task)| !task.state.is_final());
         let waiting = waiting.map(|(seq, task)| (task.id, *seq)).collect();
         let mut states = self.states_of(waiting).await?.into_iter();
         for (_, task) in walk.callbacks.iter_mut().filter(|(_, task)| !task.state.is_final()) {
-            task.state = states.next().unwrap_or(task.state);
+            task.state = states.next().map_or(task.state, |(state, _)| state);
         }
         Ok(walk.view(id))
     }
@@ -248,11 +254,14 @@ impl Handle {
         .await
     }
 
-    async fn states_of(&self, tasks: Vec<(TaskId, Seq)>) -> Result<Vec<TaskState>, Error> {
+    async fn states_of(&self, tasks: Vec<(TaskId, Seq)>) -> Result<Vec<(TaskState, bool)>, Error> {
         if tasks.is_empty() {
             return Ok(Vec::new());
         }
-        self.look(move |core| tasks.into_iter().map(|task| state_of(core, task)).collect()).await
+        let state = |core: &Core, task: (TaskId, Seq)| {
+            (state_of(core, task), core.scheduler().is_queued_at_worker(task.1))
+        };
+        self.look(move |core| tasks.into_iter().map(|task| state(core, task)).collect()).await
     }
 }
 
@@ -321,6 +330,22 @@ fn summary(reader: &mut dyn Reader, id: WorkflowId) -> Result<WorkflowSummary, d
     summary.percent = ((total - open) * 100).checked_div(total).unwrap_or(100) as u8;
     summary.ended_at = summary.ended_at.filter(|_| open == 0);
     Ok(summary)
+}
+
+/// The workflows whose ids end so, of all that there are.
+fn workflows_ending(
+    reader: &mut dyn Reader,
+    end: IdEnd,
+) -> Result<Vec<WorkflowId>, divvy_store::Error> {
+    let (mut found, mut before) = (Vec::new(), None);
+    loop {
+        let page = reader.workflows(before, SLICE)?;
+        found.extend(page.iter().map(|(id, _)| *id).filter(|id| end.is_of(id.0)));
+        match page.last() {
+            Some((last, _)) if page.len() == SLICE => before = Some(*last),
+            _ => return Ok(found),
+        }
+    }
 }
 
 /// Where a task is that the store shows open.

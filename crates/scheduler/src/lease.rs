@@ -243,7 +243,7 @@ impl Scheduler {
         self.trial_over(row, index);
         self.recall_over(seq, token);
         self.workers.get_mut(index).leased -= 1;
-        self.leave_place(begun, index);
+        self.leave_place(row, begun, index);
         let worker = self.workers.get(index);
         let (name, waiting) = (worker.name.clone(), worker.is_waiting());
         if waiting {

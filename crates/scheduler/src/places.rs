@@ -8,6 +8,7 @@
 use divvy_types::Timestamp;
 
 use crate::Scheduler;
+use crate::queues::Line;
 use crate::table::{NOBODY, Row};
 use crate::workers::Note;
 
@@ -31,6 +32,8 @@ impl Scheduler {
             return;
         }
         task.begun = QUEUED;
+        self.queues.queued(self.classes.get(task.class).queue, Line::Joined);
+        let worker = self.workers.get_mut(index);
         let line = &mut worker.lines[band];
         line.push_back(note);
         if line.len() >= TIDY_MIN && line.len() as u64 > 2 * u64::from(worker.leased) {
@@ -40,9 +43,10 @@ impl Scheduler {
         }
     }
 
-    /// A lease has ended: its slot goes to the next in line.
-    pub(crate) fn leave_place(&mut self, begun: Timestamp, index: u32) {
+    /// The lease of a task has ended: its slot goes to the next in line.
+    pub(crate) fn leave_place(&mut self, row: Row, begun: Timestamp, index: u32) {
         if begun == QUEUED {
+            self.leave_line(row);
             return;
         }
         let now = self.now;
@@ -51,11 +55,17 @@ impl Scheduler {
             while let Some(note) = self.workers.get_mut(index).lines[band].pop_front() {
                 if self.is_queued(&note, index) {
                     self.tasks[note.row].begun = now;
+                    self.leave_line(note.row);
                     self.workers.get_mut(index).begun += 1;
                     return;
                 }
             }
         }
+    }
+
+    fn leave_line(&mut self, row: Row) {
+        let queue = self.classes.get(self.tasks[row].class).queue;
+        self.queues.queued(queue, Line::Left);
     }
 
     /// Whether a note is of an attempt that still waits in line at a worker.

@@ -24,6 +24,13 @@ pub(crate) struct Queue {
     pub(crate) fair_by: FairBy,
 }
 
+/// What a task does about the line for a slot at its worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Line {
+    Joined,
+    Left,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct Queues {
     list: Vec<Option<Queue>>,
@@ -139,6 +146,19 @@ impl Queues {
             &mut self.list[queue as usize].as_mut().expect("a queue in use").counts,
         ] {
             *counts.of(state) -= 1;
+        }
+    }
+
+    /// A task of a queue that a worker has joined the line for a slot there, or left it.
+    pub(crate) fn queued(&mut self, queue: u32, line: Line) {
+        for counts in [
+            &mut self.total,
+            &mut self.list[queue as usize].as_mut().expect("a queue in use").counts,
+        ] {
+            match line {
+                Line::Joined => counts.queued += 1,
+                Line::Left => counts.queued -= 1,
+            }
         }
     }
 

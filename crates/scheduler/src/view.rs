@@ -44,8 +44,10 @@ pub struct Counts {
     pub scheduled: u64,
     /// Wait for a worker, in memory.
     pub ready: u64,
-    /// Run.
+    /// Are at a worker.
     pub leased: u64,
+    /// Of these, wait there for a slot; the others have presumably begun.
+    pub queued: u64,
     /// Wait for a worker, in the store.
     pub spilled: u64,
 }
@@ -97,6 +99,11 @@ impl Scheduler {
         settling.or_else(|| self.tasks.find(seq).map(|task| task.state))
     }
 
+    /// Whether a task is at a worker and waits there for a slot.
+    pub fn is_queued_at_worker(&self, seq: Seq) -> bool {
+        self.tasks.find(seq).is_some_and(is_in_line)
+    }
+
     /// The token of the attempt that runs, if one does.
     pub fn lease_token(&self, seq: Seq) -> Option<Token> {
         self.tasks.find(seq).filter(|task| task.state == TaskState::Leased).map(|task| task.token)
@@ -136,6 +143,7 @@ impl Scheduler {
                 scheduled: queue.counts.scheduled,
                 ready: queue.counts.ready + queue.counts.spilled,
                 leased: queue.counts.leased,
+                queued: queue.counts.queued,
                 oldest_ready_ms: oldest.map(|ready_at| now.since(ready_at).as_millis() as u64),
             }
         });
@@ -249,7 +257,7 @@ impl Scheduler {
             }),
             TaskState::Scheduled => Some(WaitReason::Scheduled { until: task.ready_at }),
             TaskState::Ready => Some(self.wait_for_worker(&task.spec, Some(task))),
-            TaskState::Leased if task.begun == QUEUED => {
+            TaskState::Leased if is_in_line(task) => {
                 Some(WaitReason::AtWorker { worker: self.holder_of(task).unwrap_or_default() })
             }
             TaskState::Leased | TaskState::Done | TaskState::Dead | TaskState::Cancelled => None,
@@ -367,4 +375,10 @@ impl Scheduler {
         }
         self.limits.views(now, &waiting)
     }
+}
+
+/// Whether a task waits for a slot at its worker. What ran when the server stopped is nobody's until its worker is back,
+/// and runs.
+fn is_in_line(task: &Task) -> bool {
+    task.state == TaskState::Leased && task.begun == QUEUED && task.worker != NOBODY
 }

@@ -27,7 +27,6 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
@@ -40,7 +39,7 @@ use crate::objects::Stored;
 use crate::options::{Error, Options};
 use crate::quiet::Quiet;
 use crate::router;
-use crate::tls::Tls;
+use crate::tls::{Greeted, Tls};
 
 /// Connections that the kernel keeps for us.
 const BACKLOG: u32 = 4_096;
@@ -210,10 +209,13 @@ impl Server {
                 }
             };
             let (tls, shutdown) = (self.tls.clone(), shutdown.clone());
+            let speaks_tls = tls.is_some();
             let greeted = greet(stream, tls, visit, shutdown);
             let (builder, router, watcher) = (builder.clone(), router.clone(), graceful.watcher());
             let serving = async move {
                 if let Some((stream, visit)) = greeted.await {
+                    let is_plain = speaks_tls && matches!(stream, Either::Left(_));
+                    let router = if is_plain { wants_tls() } else { router };
                     serve(stream, visit, builder, router, watcher).await;
                 }
             };
@@ -284,9 +286,6 @@ fn connection_builder() -> Builder<TokioExecutor> {
     builder
 }
 
-/// A connection after its handshake, if there is to be one.
-type Greeted = Either<TcpStream, TlsStream<TcpStream>>;
-
 /// Shakes hands for as long as a silent connection is borne and the server runs.
 async fn greet(
     stream: TcpStream,
@@ -300,7 +299,7 @@ async fn greet(
         () = visit.over() => None,
         () = shutdown.cancelled() => None,
     };
-    greeted.map(|stream| (Either::Right(stream), visit))
+    greeted.map(|stream| (stream, visit))
 }
 
 async fn serve(
@@ -337,6 +336,14 @@ async fn serve(
         },
         () = visit.over() => tracing::debug!("a connection was not let in for too long"),
     }
+}
+
+/// Answers everything to those who speak plain HTTP where TLS is spoken.
+fn wants_tls() -> Router {
+    let message = "this server speaks TLS: write https:// instead of http://";
+    let refuse =
+        move || async move { ApiError::new(StatusCode::BAD_REQUEST, "tls_needed", message) };
+    Router::new().fallback(refuse)
 }
 
 /// Whether address and headers are within their bound; only HTTP/2 checks that by itself.

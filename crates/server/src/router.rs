@@ -89,6 +89,7 @@ fn codes() -> Vec<&'static str> {
         "origin_not_allowed",
         "record_changed",
         "scope_missing",
+        "tls_needed",
         "too_many_guesses",
         "tus_version",
         "unauthorized",
@@ -124,6 +125,10 @@ fn pages() -> Vec<Route<App>> {
     const HTML: &str = "text/html";
     vec![
         get("/", page::show).summary("A small page for people").gives_media(HTML),
+        get("/favicon.ico", page::icon)
+            .summary("The icon of the pages")
+            .open()
+            .gives_media("image/svg+xml"),
         get("/sign-in", sign_in::show)
             .summary("A form for the token, for people")
             .open()

@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use crate::options::Error;
@@ -26,6 +27,12 @@ use crate::options::Error;
 const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
 /// How often the files are looked at for a change.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// What TLS begins with, and no request of plain HTTP does.
+const HANDSHAKE: u8 = 0x16;
+
+/// A connection after its greeting: without TLS, or within it.
+pub(crate) type Greeted = Either<TcpStream, TlsStream<TcpStream>>;
 
 /// Where the certificate and its key are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,9 +78,17 @@ impl Tls {
         Ok(Self { files, shown, acceptor: TlsAcceptor::from(Arc::new(config)) })
     }
 
-    /// Agrees with a caller; nothing if they do not, or take too long.
-    pub(crate) async fn greet(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
-        match tokio::time::timeout(HANDSHAKE_WITHIN, self.acceptor.accept(stream)).await {
+    /// Agrees with a caller; nothing if they do not, or take too long. One who begins without TLS comes back as it is.
+    pub(crate) async fn greet(&self, stream: TcpStream) -> Option<Greeted> {
+        let agree = async {
+            let mut first = [HANDSHAKE];
+            stream.peek(&mut first).await?;
+            if first != [HANDSHAKE] {
+                return Ok(Either::Left(stream));
+            }
+            self.acceptor.accept(stream).await.map(Either::Right)
+        };
+        match tokio::time::timeout(HANDSHAKE_WITHIN, agree).await {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a caller does not speak TLS as this server does");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use divvy_types::select::Candidate;
 use divvy_types::view::Upstream;
 use divvy_types::{
-    Fact, Lane, Member, Name, OpenTask, Payload, Select, Seq, TaskError, TaskId, TaskSpec,
+    Fact, IdEnd, Lane, Member, Name, OpenTask, Payload, Select, Seq, TaskError, TaskId, TaskSpec,
     TaskState, Timestamp, Token, Verdict, WorkflowId,
 };
 
@@ -59,6 +59,9 @@ pub trait Reader: Send {
 
     /// Ids between two, at most `max`: how a shortened id is resolved.
     fn ids_between(&mut self, low: TaskId, high: TaskId, max: usize) -> Result<Vec<TaskId>, Error>;
+
+    /// Ids that end so, at most `max`: how a shortened id is resolved that is the end of one. Looks at all ids.
+    fn ids_ending(&mut self, end: IdEnd, max: usize) -> Result<Vec<TaskId>, Error>;
 
     /// At most `rows` tasks that fit, newest first, all with smaller numbers than `before`. Payloads, results, logs and
     /// all attempts but the last are left out.

@@ -91,13 +91,47 @@ impl TaskId {
         if digits.is_empty() || digits.len() > 32 {
             return None;
         }
-        let value = u128::from_str_radix(&digits, 16).ok()?;
+        let value = hexadecimal(&digits)?;
         let free_bits = (32 - digits.len() as u32) * 4;
         if free_bits == 0 {
             return Some((Self(value), Self(value)));
         }
         let low = value << free_bits;
         Some((Self(low), Self(low | ((1u128 << free_bits) - 1))))
+    }
+}
+
+/// The last digits of an id. A UUIDv7 begins with the time, so ids of one moment are alike there; their ends are random.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdEnd {
+    value: u128,
+    digits: u32,
+}
+
+impl IdEnd {
+    /// The fewest digits: with fewer, the ends of many ids soon meet.
+    pub const DIGITS_MIN: usize = 8;
+    const DIGITS_ALL: usize = 32;
+
+    /// The end in a text of hexadecimal digits and hyphens, if there are enough of them and not a whole id.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits: String = text.chars().filter(|c| *c != '-').collect();
+        if !(Self::DIGITS_MIN..Self::DIGITS_ALL).contains(&digits.len()) {
+            return None;
+        }
+        let value = hexadecimal(&digits)?;
+        Some(Self { value, digits: digits.len() as u32 })
+    }
+
+    /// Whether the number of an id ends so.
+    pub fn is_of(self, id: u128) -> bool {
+        (id ^ self.value).trailing_zeros() >= self.digits * 4
+    }
+
+    /// The bytes that an id with this end surely ends with, for a coarse search.
+    pub fn whole_bytes(self) -> Vec<u8> {
+        let bytes = self.value.to_be_bytes();
+        bytes[bytes.len() - self.digits as usize / 2..].to_vec()
     }
 }
 
@@ -111,6 +145,12 @@ impl WorkflowId {
     pub fn from_slice(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(|b| Self(u128::from_be_bytes(b)))
     }
+}
+
+/// A number in hexadecimal digits and nothing else.
+fn hexadecimal(digits: &str) -> Option<u128> {
+    let sound = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    sound.then(|| u128::from_str_radix(digits, 16).ok()).flatten()
 }
 
 /// A text that is not a UUID.
@@ -165,6 +205,19 @@ mod tests {
         assert_eq!(high.to_string(), "0198c0de-7fff-ffff-ffff-ffffffffffff");
         assert!(TaskId::prefix_range("").is_none());
         assert!(TaskId::prefix_range("xyz").is_none());
+    }
+
+    #[test]
+    fn an_end_is_of_the_ids_that_end_with_it() {
+        let id: TaskId = "0198c0de-7a3b-7cc1-9e55-3f2a1b0c9d8e".parse().unwrap();
+        for text in ["1b0c9d8e", "a1b0c9d8e", "1B0C9D8E", "9e55-3f2a1b0c9d8e"] {
+            assert!(IdEnd::parse(text).unwrap().is_of(id.0), "{text}");
+        }
+        assert!(!IdEnd::parse("0b0c9d8e").unwrap().is_of(id.0));
+        assert_eq!(IdEnd::parse("a1b0c9d8e").unwrap().whole_bytes(), [0x1b, 0x0c, 0x9d, 0x8e]);
+        for text in ["b0c9d8e", "0198c0de-7a3b-7cc1-9e55-3f2a1b0c9d8e", "1b0c9d8x", "+1b0c9d8"] {
+            assert!(IdEnd::parse(text).is_none(), "{text}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`id`], [`time`], [`spec`] (what a task is), [`terms`], [`retry`] and [`need`]
 //! (what may be said about it), [`flat`] (how that is read), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
-//! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long),
+//! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long), [`hidden`] (characters that are not seen),
 //! [`submitted`] (what became of a submission), [`fact`] (what is written down), [`open`] (what is known of a task from that), [`report`] (how an attempt ended), [`schedule`] (tasks that come by themselves),
 //! [`select`] (which tasks are meant), [`view`] (what people see of tasks and workers), [`overview`] (and of the server as a whole), [`worker`] (how one introduces itself), [`scope`] (what a caller may do), [`machine`] (how the
 //! pure machines are driven).
@@ -14,6 +14,7 @@ pub mod bounded;
 pub mod cut;
 pub mod fact;
 pub mod flat;
+pub mod hidden;
 pub mod id;
 pub mod limits;
 pub mod machine;
@@ -43,7 +44,7 @@ pub mod wait;
 pub mod worker;
 
 pub use fact::{Fact, Lane, Verdict};
-pub use id::{Seq, TaskId, Token, WorkerKey, WorkflowId};
+pub use id::{IdEnd, Seq, TaskId, Token, WorkerKey, WorkflowId};
 pub use machine::Machine;
 pub use name::Name;
 pub use open::OpenTask;

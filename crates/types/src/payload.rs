@@ -9,6 +9,9 @@ use serde_json::value::RawValue;
 use crate::Name;
 use crate::limits::{CONTENT_TYPE_LEN_MAX, JSON_DEPTH_MAX};
 
+/// A number with fewer digits before its point is one that a float holds.
+const FLOAT_DIGITS_MAX: usize = 308;
+
 /// Bytes and what they are. JSON unless a content type says otherwise.
 ///
 /// As JSON text a JSON payload is itself, and any other is `{"content_type": …, "base64": …}`.
@@ -25,6 +28,11 @@ pub enum InvalidPayload {
     /// Not JSON although it says so.
     #[error("is not valid JSON ({0}); send JSON or give another content type")]
     NotJson(String),
+    /// JSON that some readers cannot take.
+    #[error(
+        "is JSON that not every reader can take ({0}); write numbers that a 64-bit float holds, and whole characters"
+    )]
+    Unreadable(String),
     /// Nested deeper than a reader can be expected to follow.
     #[error("is nested deeper than {JSON_DEPTH_MAX} levels; flatten it")]
     TooDeep,
@@ -50,6 +58,10 @@ impl Payload {
         }
         serde_json::from_slice::<&RawValue>(&data)
             .map_err(|e| InvalidPayload::NotJson(e.to_string()))?;
+        if may_be_unreadable(&data) {
+            serde_json::from_slice::<serde_json::Value>(&data)
+                .map_err(|e| InvalidPayload::Unreadable(e.to_string()))?;
+        }
         Ok(Self { content_type: Name::default(), data })
     }
 
@@ -144,6 +156,28 @@ fn is_too_deep(data: &[u8]) -> bool {
     false
 }
 
+/// Whether JSON text has what makes a reader stumble: an escaped half of a character, or a number that no float holds.
+/// Almost no text has an exponent, that many digits or an escaped character, and only such a text is read whole.
+fn may_be_unreadable(data: &[u8]) -> bool {
+    let (mut in_string, mut escaped, mut digits) = (false, false, 0);
+    for byte in data {
+        match (in_string, escaped, byte) {
+            (true, true, b'u') | (false, _, b'E') => return true,
+            // `true` and `false` end with it, numbers go on after it.
+            (false, _, b'e') if digits > 0 => return true,
+            (true, true, _) => escaped = false,
+            (true, false, b'\\') => escaped = true,
+            (_, _, b'"') => in_string = !in_string,
+            (false, _, b'0'..=b'9') => digits += 1,
+            _ => digits = 0,
+        }
+        if digits >= FLOAT_DIGITS_MAX {
+            return true;
+        }
+    }
+    false
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Encoded {
@@ -196,6 +230,18 @@ mod tests {
         let text = serde_json::to_string(&bytes).unwrap();
         assert_eq!(serde_json::from_str::<Payload>(&text).unwrap(), bytes);
         assert_eq!(serde_json::to_string(&Payload::null()).unwrap(), "null");
+    }
+
+    #[test]
+    fn what_not_every_reader_can_take_is_refused() {
+        let long = "9".repeat(400);
+        for text in ["1e400", "[-1E999]", &long, r#""\ud800""#, r#"{"a":"\udc00x"}"#] {
+            let refused = Payload::json(text.to_owned()).unwrap_err();
+            assert!(matches!(refused, InvalidPayload::Unreadable(_)), "{text}: {refused}");
+        }
+        for text in ["1e30", "12345678901234567890123", r#""\ud83e\udd80 \u00e4 1e400""#, "[0.1]"] {
+            assert!(Payload::json(text).is_ok(), "{text}");
+        }
     }
 
     #[test]

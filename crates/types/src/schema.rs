@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use crate::hidden::HIDES;
 use crate::limits::{CAPABILITY_LEN_MAX, LIMIT_LEN_MAX};
 use crate::settings::{Rate, WEIGHT_MAX};
 use crate::terms::Sparse;
@@ -76,12 +77,9 @@ pub struct LimitName;
 #[derive(Debug)]
 pub struct Weight;
 
-/// What hides or reorders text, as ranges in a class of a regular expression.
-const HIDDEN: &str = r"\u0000-\u001F\u007F-\u009F\u200B-\u200F\u202A-\u202E\u2060-\u2069\uFEFF";
-
 /// The pattern of a name in which these characters cannot be either.
 fn name_without(more: &str) -> String {
-    format!(r"[^\s{HIDDEN}{more}]([^{HIDDEN}{more}]*[^\s{HIDDEN}{more}])?")
+    format!(r"[^\s{HIDES}{more}]([^{HIDES}{more}]*[^\s{HIDES}{more}])?")
 }
 
 impl<const MAX: usize> JsonSchema for Label<MAX> {
@@ -95,7 +93,13 @@ impl<const MAX: usize> JsonSchema for Label<MAX> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let pattern = format!("^{}$", name_without(""));
-        json_schema!({ "type": "string", "minLength": 1, "maxLength": MAX, "pattern": pattern })
+        json_schema!({
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX,
+            "pattern": pattern,
+            "not": { "enum": [".", ".."] },
+        })
     }
 }
 
@@ -109,7 +113,7 @@ impl<const MAX: usize> JsonSchema for Visible<MAX> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "maxLength": MAX, "pattern": format!("^[^{HIDDEN}]*$") })
+        json_schema!({ "type": "string", "maxLength": MAX, "pattern": format!("^[^{HIDES}]*$") })
     }
 }
 

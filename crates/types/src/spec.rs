@@ -7,6 +7,7 @@ use std::ops::{Deref, DerefMut};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::hidden::hides;
 use crate::limits::*;
 use crate::terms::{Sparse, Terms};
 use crate::{Name, Payload, TaskId, Timestamp, WorkflowId, flat};
@@ -440,6 +441,9 @@ pub fn check_name(field: &'static str, name: &str, len_max: usize) -> Result<(),
     if name.trim() != name {
         return Err(SpecError::field(field, "has white space at an end".into()));
     }
+    if matches!(name, "." | "..") {
+        return Err(SpecError::field(field, "is only dots, which no address can carry".into()));
+    }
     Ok(())
 }
 
@@ -448,12 +452,7 @@ fn check_text(field: &'static str, text: &str, len_max: usize) -> Result<(), Spe
     if count > len_max {
         return Err(SpecError::field(field, format!("has {count} characters, at most {len_max}")));
     }
-    // Marks that reorder or hide text let one name pass for another.
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    };
-    if let Some(bad) = text.chars().find(|c| hidden(*c)) {
+    if let Some(bad) = text.chars().find(|c| hides(*c)) {
         return Err(SpecError::field(
             field,
             format!("contains the invisible character U+{:04X}", bad as u32),
@@ -485,6 +484,11 @@ mod tests {
         let cases: Vec<(&str, Spoil)> = vec![
             ("kind is empty", Box::new(|s| s.kind = "".into())),
             ("kind has 129 characters, at most 128", Box::new(|s| s.kind = "k".repeat(129).into())),
+            (
+                "kind contains the invisible character U+2028",
+                Box::new(|s| s.kind = "a\u{2028}b".into()),
+            ),
+            ("queue is only dots, which no address can carry", Box::new(|s| s.queue = "..".into())),
             ("kind contains the invisible character U+0000", Box::new(|s| s.kind = "a\0b".into())),
             (
                 "queue contains the invisible character U+202E",

@@ -134,8 +134,11 @@ pub struct QueueView {
     pub scheduled: u64,
     /// Tasks that wait for a worker.
     pub ready: u64,
-    /// Tasks that run.
+    /// Tasks that workers have: they run, or are `queued`.
     pub leased: u64,
+    /// Of these, tasks that wait at their worker for a free slot.
+    #[serde(default)]
+    pub queued: u64,
     /// How long the oldest ready task has waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_ready_ms: Option<u64>,

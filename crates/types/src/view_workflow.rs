@@ -75,8 +75,11 @@ pub struct WorkflowCounts {
     pub scheduled: u64,
     /// Wait for a worker.
     pub ready: u64,
-    /// Run.
+    /// Are at a worker: they run, or are `queued`.
     pub leased: u64,
+    /// Of these, wait there for a free slot.
+    #[serde(default)]
+    pub queued: u64,
     /// Are done.
     pub done: u64,
     /// Failed for good.

@@ -14,8 +14,8 @@ use divvy_workload::console::exit::{Code, Failure};
 use divvy_workload::console::output::{Color, Output};
 use divvy_workload::settings::{Row, Sources};
 use divvy_workload::{
-    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Prepared, SampleContext, ServerContext,
-    ServerPart, UpContext, WorkerContext, WorkerPart, Workload,
+    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, Prepared, SampleContext,
+    ServerContext, ServerPart, UpContext, WorkerContext, WorkerPart, Workload,
 };
 use serde_json::{Value, json};
 
@@ -48,6 +48,10 @@ impl Workload for VideoWorkload {
 
     fn template(&self) -> &'static str {
         TEMPLATE
+    }
+
+    fn listing(&self, argument: &str) -> Option<Listing> {
+        matches!(argument, "id" | "ids").then(|| Listing::new("videos", "id"))
     }
 
     fn settings(&self, sources: &Sources) -> Result<Vec<Row>> {

@@ -113,7 +113,8 @@ impl Worker {
             let _ = tokio::time::timeout(CLOSE_MAX, connection).await;
         }
         let summary = Summary { unanswered, ..runners.hold.lock().summary };
-        tracing::info!(?summary, "worker ended");
+        let Summary { finished, failed, released, refused, .. } = summary;
+        tracing::info!(finished, failed, released, refused, unanswered, "worker ended");
         Ok(summary)
     }
 }

@@ -19,6 +19,7 @@
 
 mod context;
 mod finding;
+mod listing;
 pub mod private;
 mod server;
 pub mod settings;
@@ -31,6 +32,7 @@ pub use context::Context;
 pub use divvy_console as console;
 pub use divvy_http as http;
 pub use finding::{Finding, Grade};
+pub use listing::Listing;
 pub use server::{RegisterMetrics, ServerContext, ServerPart};
 pub use settings::{Origin, Row, Setting, Sources};
 pub use up::{Prepared, SampleContext, UpContext};

@@ -9,6 +9,7 @@ use divvy_console::exit::Code;
 
 use crate::context::Context;
 use crate::finding::Finding;
+use crate::listing::Listing;
 use crate::server::{ServerContext, ServerPart};
 use crate::settings::{Row, Sources};
 use crate::up::{Prepared, SampleContext, UpContext};
@@ -58,6 +59,11 @@ pub trait Workload: Send + Sync + 'static {
     /// Runs the subcommand.
     fn run<'a>(&'a self, _matches: &'a ArgMatches, _context: &'a Context) -> Doing<'a, Code> {
         Box::pin(async { bail!("{} has no command", self.name()) })
+    }
+
+    /// Where the values of an argument of its subcommand come from, if a server knows them: completions offer these.
+    fn listing(&self, _argument: &str) -> Option<Listing> {
+        None
     }
 
     /// Its benchmark, a subcommand of `divvy bench`.

@@ -3,30 +3,30 @@
 use clap::Args;
 use divvy_types::TaskState;
 
-use super::select::{SelectArgs, filters};
+use super::select::{SelectArgs, filters, state};
 
 pub(crate) const CANCEL_EXAMPLES: &str = "\
 Examples:
-  divvy task cancel 0198c0de --reason 'wrong input'
+  divvy task cancel 1b0c9d8e --reason 'wrong input'
   divvy task cancel --queue mail --state ready,scheduled --dry-run
   divvy task cancel --kind 'video.*' --older-than 2d --yes
   divvy task cancel --workflow-name nightly --since 1h --dry-run";
 pub(crate) const RETRY_EXAMPLES: &str = "\
 Examples:
-  divvy task retry 0198c0de
+  divvy task retry 1b0c9d8e
   divvy task retry --kind http --dry-run                dead ones
-  divvy task retry --workflow 0198c0de-… --state cancelled --yes";
+  divvy task retry --workflow 1b0c9d8e --state cancelled --yes";
 
 /// Tasks by id, or by what they are.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("which").required(true).multiple(true)
     .args(["ids", "state", "all"]).args(filters()))]
 pub(crate) struct TaskSelection {
-    /// These, by id or start of it
+    /// These, by id or the end of it
     #[arg(value_name = "ID", conflicts_with_all = ["state", "select", "all"])]
     pub(crate) ids: Vec<String>,
     /// All in these states
-    #[arg(long, value_name = "STATE,…", value_delimiter = ',')]
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_parser = state())]
     pub(crate) state: Vec<TaskState>,
     #[command(flatten)]
     pub(crate) select: SelectArgs,

@@ -127,12 +127,22 @@ impl Line {
         words: impl IntoIterator<Item = OsString>,
         workloads: &Workloads,
     ) -> Result<Self, clap::Error> {
+        let words: Vec<OsString> = words.into_iter().collect();
         let mut definition = definition(workloads);
-        let matches = definition.try_get_matches_from_mut(words)?;
+        let matches = definition.try_get_matches_from_mut(&words).map_err(|error| {
+            // A usage line that names what a variable has set looks as if it had to be typed.
+            let bare = without_variables(definition.clone());
+            bare.try_get_matches_from(&words).err().unwrap_or(error)
+        })?;
         let verb =
             Verb::read(&matches, workloads).map_err(|error| error.format(&mut definition))?;
         Ok(Self { global: Global::from_arg_matches(&matches)?, verb })
     }
+}
+
+fn without_variables(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| arg.env(None::<&str>));
+    command.mut_subcommands(without_variables)
 }
 
 impl Verb {

@@ -1,5 +1,6 @@
 //! The flags that say which tasks are meant, the same for lists, bulk verbs and dead letters.
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Command, Id};
 use divvy_types::{ErrorClass, Name, Select, TaskState, WorkflowId};
 
@@ -17,9 +18,9 @@ pub(crate) struct SelectArgs {
     /// Of this queue
     #[arg(long)]
     queue: Option<Name>,
-    /// Of this workflow
+    /// Of this workflow, by its id or the end of it
     #[arg(long, value_name = "ID")]
-    workflow: Option<WorkflowId>,
+    pub(crate) workflow: Option<String>,
     /// Of workflows with this name; a trailing * stands for any end
     #[arg(long, value_name = "NAME")]
     workflow_name: Option<Name>,
@@ -52,6 +53,12 @@ pub(crate) struct SelectArgs {
     older_than: Option<Span>,
 }
 
+/// Reads a state. What runs is leased, and so is what a worker has and has not begun.
+pub(crate) fn state() -> impl TypedValueParser<Value = TaskState> {
+    let words = TaskState::ALL.into_iter().map(TaskState::as_str).chain(["running"]);
+    PossibleValuesParser::new(words).try_map(|word| word.parse::<TaskState>())
+}
+
 /// The names of all of them, for groups of flags of which one must be given: a group cannot contain another.
 pub(crate) fn filters() -> Vec<Id> {
     let all = SelectArgs::augment_args(Command::new("filters"));
@@ -59,15 +66,15 @@ pub(crate) fn filters() -> Vec<Id> {
 }
 
 impl SelectArgs {
-    /// The filter, in these states or in any.
-    pub(crate) fn select(&self, state: &[TaskState]) -> Select {
+    /// The filter, in these states or in any; `workflow` is the one that was named.
+    pub(crate) fn select(&self, state: &[TaskState], workflow: Option<WorkflowId>) -> Select {
         let now = words::now();
         let back = |moment: Option<Moment>| moment.map(|moment| moment.back_from(now));
         Select {
             state: state.to_vec(),
             kind: self.kind.clone(),
             queue: self.queue.clone(),
-            workflow: self.workflow,
+            workflow,
             workflow_name: self.workflow_name.clone(),
             tag: self.tag.clone(),
             worker: self.worker.clone(),
@@ -102,22 +109,22 @@ mod tests {
             "task list",
             "task list --worker w --since 2h --error boom --workflow-name nightly*",
             "task cancel --kind a --until 2030-01-31T12:00:00Z",
-            "task cancel 0198c0de",
+            "task cancel 1b0c9d8e",
             "task retry --all",
             "task retry --state cancelled",
             "dead list --class timeout",
             "dead drop --worker w --ended-since 1d --yes",
-            "dead replay 0198c0de",
+            "dead replay 1b0c9d8e",
         ] {
             assert!(parses(line), "{line}");
         }
         for line in [
             "task cancel",
-            "task cancel 0198c0de --kind a",
+            "task cancel 1b0c9d8e --kind a",
             "task cancel --all --tag a",
-            "task retry 0198c0de --all",
+            "task retry 1b0c9d8e --all",
             "dead drop",
-            "dead drop 0198c0de --error boom",
+            "dead drop 1b0c9d8e --error boom",
             "dead drop --all --class timeout",
             "dead drop --class late",
             "task list --since yesterday",

@@ -1,11 +1,11 @@
 //! The nouns that a server keeps: tasks, queues, workers, dead letters.
 
 use clap::{Args, Subcommand};
+use divvy_types::TaskState;
 use divvy_types::settings::Rate;
-use divvy_types::{TaskState, WorkflowId};
 
 use super::bulk::{CANCEL_EXAMPLES, RETRY_EXAMPLES, TaskSelection};
-use super::select::{SelectArgs, filters};
+use super::select::{SelectArgs, filters, state};
 use crate::args::scheduling::{
     REBALANCE_EXAMPLES, Rebalance, SET_QUEUE_EXAMPLES, SetQueue, WorkerStatus,
 };
@@ -14,8 +14,8 @@ use crate::values::Span;
 pub(crate) const TASK_EXAMPLES: &str = "\
 Examples:
   divvy task list --state ready,leased
-  divvy task show 0198c0de
-  divvy task cancel 0198c0de --reason 'not needed any more'
+  divvy task show 1b0c9d8e
+  divvy task cancel 1b0c9d8e --reason 'not needed any more'
   divvy task cancel --queue mail --dry-run
   divvy task retry --kind http --yes";
 pub(crate) const LIST_EXAMPLES: &str = "\
@@ -23,7 +23,7 @@ Examples:
   divvy task list --state dead --kind 'video.*'
   divvy task list --worker encoder-1 --ended-since 1h --error timeout
   divvy task list --all --json | jq .kind";
-pub(crate) const SHOW_EXAMPLES: &str = "Example:\n  divvy task show 0198c0de --json";
+pub(crate) const SHOW_EXAMPLES: &str = "Example:\n  divvy task show 1b0c9d8e --json";
 pub(crate) const QUEUE_EXAMPLES: &str = "\
 Examples:
   divvy queue list
@@ -43,24 +43,24 @@ Examples:
   divvy dead drop --all --yes";
 pub(crate) const REPLAY_EXAMPLES: &str = "\
 Examples:
-  divvy dead replay 0198c0de 0198c0df
-  divvy dead replay 0198c0de --payload '{\"url\": \"https://example.org/\"}'
+  divvy dead replay 1b0c9d8e 2c1d0e9f
+  divvy dead replay 1b0c9d8e --payload '{\"url\": \"https://example.org/\"}'
   divvy dead replay --kind http --class timeout --dry-run
   divvy dead replay --error 'status 503' --rate 10/s --yes";
 pub(crate) const DROP_EXAMPLES: &str = "\
 Examples:
-  divvy dead drop 0198c0de 0198c0df
+  divvy dead drop 1b0c9d8e 2c1d0e9f
   divvy dead drop --kind http --dry-run
   divvy dead drop --all --yes";
 pub(crate) const WAIT_EXAMPLES: &str = "\
 Examples:
-  divvy wait 0198c0de 0198c0df --timeout 10m
+  divvy wait 1b0c9d8e 2c1d0e9f --timeout 10m
   divvy submit sleep -a ms:=50 -q | xargs divvy wait";
-pub(crate) const EXPLAIN_EXAMPLES: &str = "Example:\n  divvy explain 0198c0de";
+pub(crate) const EXPLAIN_EXAMPLES: &str = "Example:\n  divvy explain 1b0c9d8e";
 pub(crate) const LOGS_EXAMPLES: &str = "\
 Examples:
-  divvy logs 0198c0de
-  divvy logs -f 0198c0de     until the task is final";
+  divvy logs 1b0c9d8e
+  divvy logs -f 1b0c9d8e     until the task is final";
 
 pub(crate) const EVENTS_EXAMPLES: &str = "\
 Examples:
@@ -71,11 +71,11 @@ Examples:
 /// Which changes.
 #[derive(Args, Debug)]
 pub(crate) struct Events {
-    /// Only of these tasks, by id or start of it
+    /// Only of these tasks, by id or the end of it
     #[arg(value_name = "ID")]
     pub(crate) tasks: Vec<String>,
     /// Only into these states
-    #[arg(long, value_name = "STATE,…", value_delimiter = ',')]
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_parser = state())]
     pub(crate) state: Vec<TaskState>,
     /// Only of this kind; a trailing * stands for any end
     #[arg(long)]
@@ -83,9 +83,9 @@ pub(crate) struct Events {
     /// Only of this queue
     #[arg(long)]
     pub(crate) queue: Option<String>,
-    /// Only of this workflow
+    /// Only of this workflow, by its id or the end of it
     #[arg(long, value_name = "ID")]
-    pub(crate) workflow: Option<WorkflowId>,
+    pub(crate) workflow: Option<String>,
 }
 
 /// Verbs of tasks.
@@ -109,7 +109,7 @@ pub(crate) enum Task {
 #[derive(Args, Debug)]
 pub(crate) struct TaskList {
     /// Only these states
-    #[arg(long, value_name = "STATE,…", value_delimiter = ',')]
+    #[arg(long, value_name = "STATE,…", value_delimiter = ',', value_parser = state())]
     pub(crate) state: Vec<TaskState>,
     #[command(flatten)]
     pub(crate) select: SelectArgs,
@@ -127,14 +127,14 @@ pub(crate) struct TaskList {
 /// One task.
 #[derive(Args, Debug)]
 pub(crate) struct OneTask {
-    /// The id, or a start of it that fits one task only
+    /// The id, or the end of it as lists show it
     pub(crate) id: String,
 }
 
 /// Some tasks.
 #[derive(Args, Debug)]
 pub(crate) struct ManyTasks {
-    /// The ids, or starts of them
+    /// The ids, or the ends of them as lists show them
     #[arg(required = true, value_name = "ID")]
     pub(crate) ids: Vec<String>,
 }
@@ -235,7 +235,7 @@ pub(crate) struct DeadList {
 #[command(group = clap::ArgGroup::new("which").required(true).multiple(true)
     .args(["ids", "all"]).args(filters()))]
 pub(crate) struct DeadSelection {
-    /// These, by id or start of it
+    /// These, by id or the end of it
     #[arg(value_name = "ID", conflicts_with_all = ["all", "select"])]
     pub(crate) ids: Vec<String>,
     /// All of them

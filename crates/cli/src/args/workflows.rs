@@ -10,9 +10,9 @@ pub(crate) const WORKFLOW_EXAMPLES: &str = "\
 Examples:
   divvy workflow list
   divvy workflow list --state failed --name 'nightly*'
-  divvy workflow show 0198c0de
-  divvy workflow resume 0198c0de --wait      retry what failed, and continue
-  divvy workflow cancel 0198c0de --reason 'wrong input'";
+  divvy workflow show 1b0c9d8e
+  divvy workflow resume 1b0c9d8e --wait      retry what failed, and continue
+  divvy workflow cancel 1b0c9d8e --reason 'wrong input'";
 
 /// Verbs of workflows.
 #[derive(Debug, Subcommand)]
@@ -52,7 +52,7 @@ pub(crate) struct WorkflowList {
 /// One workflow.
 #[derive(Args, Debug)]
 pub(crate) struct OneWorkflow {
-    /// The id, or a start of it that fits one workflow only
+    /// The id, or the end of it as lists show it
     pub(crate) id: String,
 }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use divvy_types::TaskId;
+use divvy_types::{Select, TaskId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::Context;
+use super::filter::select;
 use crate::args::bulk::TaskSelection;
 use crate::confirm::confirm;
 use crate::exit::Code;
@@ -109,7 +110,8 @@ async fn treat(
     context: &Context,
 ) -> Result<Report> {
     let shown = context.output.is_json() && dry_run == selection.dry_run;
-    let mut body = body(verb, selection, dry_run);
+    let filter = select(api, &selection.select, &selection.state).await?;
+    let mut body = body(verb, selection, &filter, dry_run);
     let mut report = Report::default();
     loop {
         let left = selection.limit.map_or(SLICE, |limit| (limit - report.matched).min(SLICE));
@@ -130,11 +132,15 @@ async fn treat(
     }
 }
 
-fn body(verb: &Verb, selection: &TaskSelection, dry_run: bool) -> Map<String, Value> {
-    let filter = json!(selection.select.select(&selection.state));
+fn body(
+    verb: &Verb,
+    selection: &TaskSelection,
+    filter: &Select,
+    dry_run: bool,
+) -> Map<String, Value> {
     let mut body = Map::new();
     body.insert("action".to_owned(), verb.action.into());
-    body.insert("filter".to_owned(), filter);
+    body.insert("filter".to_owned(), json!(filter));
     body.insert("all".to_owned(), selection.all.into());
     body.insert("dry_run".to_owned(), dry_run.into());
     body.extend(verb.reason.as_ref().map(|why| ("reason".to_owned(), why.as_str().into())));
@@ -154,7 +160,8 @@ fn print(report: &Report, context: &Context) -> Result<()> {
     let mut table = Table::new(&[">COUNT", "=WHAT", "NAME"]);
     for (what, counts) in [("state", &report.by_state), ("kind", &report.by_kind)] {
         for (name, count) in counts {
-            table.row([count.to_string().into(), what.into(), name.as_str().into()]);
+            let name = if name == "leased" { "running, or queued at a worker" } else { name };
+            table.row([count.to_string().into(), what.into(), name.into()]);
         }
     }
     table.print(output)?;

@@ -13,8 +13,11 @@ use crate::config::file::FILE_NAME;
 use crate::config::template;
 use crate::exit::{Code, Failure};
 use crate::output::Output;
-use crate::output::table::Table;
 use crate::workloads::Workloads;
+
+/// Columns that nearly all keys, and nearly all values, fit.
+const KEY_WIDTH: usize = 30;
+const VALUE_WIDTH: usize = 24;
 
 /// Shows or checks. That the settings could be read at all is the check.
 pub(super) fn run(args: &Config, context: &Context) -> Result<Code> {
@@ -45,26 +48,23 @@ fn show(with_origin: bool, context: &Context) -> Result<Code> {
         }
         return Ok(Code::Done);
     }
-    let mut table = if with_origin {
-        Table::new(&["=KEY", "VALUE", "ORIGIN"])
-    } else {
-        Table::new(&["=KEY", "VALUE"])
+    // Not a table: the few long keys would take the room of all values, and a setting that is cut is of no use.
+    let line = |key: &str, value: &str, origin: &str| {
+        let origin = if with_origin { origin } else { "" };
+        let line = format!("{key:<KEY_WIDTH$}  {value:<VALUE_WIDTH$}  {origin}");
+        output.data(line.trim_end())
     };
+    line("KEY", "VALUE", "ORIGIN")?;
     for Row { key, value, origin } in rows {
-        let mut cells = vec![key.into_owned().into(), value.into()];
-        if with_origin {
-            cells.push(short(&origin).into());
-        }
-        table.row(cells);
+        line(&key, &value, &short(&origin))?;
     }
-    table.print(output)?;
     if let Some(path) = context.settings.file.as_ref().filter(|_| with_origin) {
         output.note(format_args!("the file is {}", path.display()));
     }
     Ok(Code::Done)
 }
 
-/// An origin that fits a table: a file without its folder.
+/// An origin that fits a line: a file without its folder.
 fn short(origin: &Origin) -> String {
     match origin {
         Origin::File(path) => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into(),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Context;
-use super::filter::{as_query, pairs};
+use super::filter::{as_query, pairs, select};
 use super::submit::payload_of;
 use crate::args::tasks::{Dead, DeadList, DeadReplay, DeadSelection};
 use crate::confirm::confirm;
@@ -30,11 +30,11 @@ pub(super) async fn run(args: Dead, context: &Context) -> Result<Code> {
     match args {
         Dead::List(args) => list(&args, context).await,
         Dead::Replay(args) => {
-            let body = replay_body(&args)?;
+            let body = replay_body(&args, context).await?;
             treat("replay", "replayed", &args.selection, body, context).await
         }
         Dead::Drop(selection) => {
-            let body = body(&selection)?;
+            let body = body(&selection, context).await?;
             treat("drop", "dropped", &selection, body, context).await
         }
     }
@@ -42,7 +42,7 @@ pub(super) async fn run(args: Dead, context: &Context) -> Result<Code> {
 
 async fn list(args: &DeadList, context: &Context) -> Result<Code> {
     let (api, output) = (context.api()?, &context.output);
-    let filter = pairs(&args.select.select(&[]))?;
+    let filter = pairs(&select(&api, &args.select, &[]).await?)?;
     let mut groups: Vec<DeadGroup> = Vec::new();
     let mut after = None;
     loop {
@@ -140,8 +140,8 @@ fn until(last_due: Option<Timestamp>) -> String {
     })
 }
 
-fn replay_body(args: &DeadReplay) -> Result<Map<String, Value>> {
-    let mut body = body(&args.selection)?;
+async fn replay_body(args: &DeadReplay, context: &Context) -> Result<Map<String, Value>> {
+    let mut body = body(&args.selection, context).await?;
     if let Some(rate) = args.rate {
         body.insert("rate".to_owned(), rate.to_string().into());
     }
@@ -155,8 +155,9 @@ fn replay_body(args: &DeadReplay) -> Result<Map<String, Value>> {
     Ok(body)
 }
 
-fn body(selection: &DeadSelection) -> Result<Map<String, Value>> {
-    let Value::Object(mut body) = serde_json::to_value(selection.select.select(&[]))? else {
+async fn body(selection: &DeadSelection, context: &Context) -> Result<Map<String, Value>> {
+    let filter = select(&context.api()?, &selection.select, &[]).await?;
+    let Value::Object(mut body) = serde_json::to_value(filter)? else {
         unreachable!("a filter is an object")
     };
     if !selection.ids.is_empty() {

@@ -1,17 +1,22 @@
 //! `divvy events`: changes of tasks as they happen, a line each, until Ctrl-C.
 
+use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use anyhow::Result;
 use divvy::api::{Api, Error, Frame, Frames};
-use divvy_types::TaskState;
 use divvy_types::view::TaskChange;
+use divvy_types::{TaskState, WorkflowId};
 use tokio::time::Instant;
 
 use super::Context;
+use super::filter::workflow;
 use crate::args::tasks::Events;
 use crate::exit::Code;
 use crate::output::Output;
+use crate::output::ids::Shortener;
+use crate::output::table::{cut, width};
+use crate::output::visible::on_one_line;
 
 /// How long a server may be away, for a restart.
 const AWAY_MAX: Duration = Duration::from_secs(30);
@@ -20,7 +25,8 @@ const ASK_AGAIN_EVERY: Duration = Duration::from_secs(1);
 /// Follows.
 pub(super) async fn run(args: &Events, context: &Context) -> Result<Code> {
     let (api, output) = (context.api()?, &context.output);
-    let query = query(args);
+    let workflow = workflow(&api, args.workflow.as_deref()).await?;
+    let query = query(args, workflow);
     let mut frames = Frames::open(&api, &["events"], &query).await?;
     output.note("changes of tasks, as they happen; Ctrl-C ends this");
     loop {
@@ -33,7 +39,7 @@ pub(super) async fn run(args: &Events, context: &Context) -> Result<Code> {
     }
 }
 
-fn query(args: &Events) -> Vec<(&'static str, String)> {
+fn query(args: &Events, workflow: Option<WorkflowId>) -> Vec<(&'static str, String)> {
     let mut query = Vec::new();
     if !args.state.is_empty() {
         let states: Vec<&str> = args.state.iter().map(|state| state.as_str()).collect();
@@ -41,7 +47,7 @@ fn query(args: &Events) -> Vec<(&'static str, String)> {
     }
     query.extend(args.kind.clone().map(|kind| ("kind", kind)));
     query.extend(args.queue.clone().map(|queue| ("queue", queue)));
-    query.extend(args.workflow.map(|workflow| ("workflow", workflow.to_string())));
+    query.extend(workflow.map(|workflow| ("workflow", workflow.to_string())));
     if !args.tasks.is_empty() {
         query.push(("task", args.tasks.join(",")));
     }
@@ -69,7 +75,7 @@ fn print(frame: &Frame, output: &Output) -> Result<()> {
             if output.is_quiet() {
                 output.data(change.id)?;
             } else {
-                output.data(line(&change))?;
+                output.data(shown(&change))?;
             }
         }
         "lagged" => {
@@ -80,8 +86,17 @@ fn print(frame: &Frame, output: &Output) -> Result<()> {
     Ok(())
 }
 
+/// A change on one line. On a terminal it fits there, with a short id; programs get it whole.
+fn shown(change: &TaskChange) -> String {
+    if io::stdout().is_terminal() {
+        let short = Shortener::new([]).short(change.id);
+        return cut(&line(change, &short), width());
+    }
+    line(change, &change.id.to_string())
+}
+
 /// The time of day in UTC, the state, the task, and what is worth knowing besides.
-fn line(change: &TaskChange) -> String {
+fn line(change: &TaskChange, id: &str) -> String {
     let at = change.at.to_string();
     let clock = at.get(11..19).unwrap_or(&at).to_owned();
     let note = match (&change.error, &change.worker) {
@@ -89,8 +104,8 @@ fn line(change: &TaskChange) -> String {
         (_, Some(worker)) => format!("  on {worker}"),
         _ => String::new(),
     };
-    let TaskChange { id, kind, state, .. } = change;
-    format!("{clock}  {state:<9}  {id}  {kind}{}", note.replace('\n', " "))
+    let TaskChange { kind, state, .. } = change;
+    on_one_line(&format!("{clock}  {state:<9}  {id}  {kind}{note}"))
 }
 
 #[cfg(test)]
@@ -103,7 +118,7 @@ mod tests {
             "state":"dead","at":"2026-11-16T12:08:24.846851Z","worker":"w",
             "error":{"class":"failed","message":"two\nlines"}}"#;
         let change: TaskChange = serde_json::from_str(json).unwrap();
-        let text = line(&change);
+        let text = line(&change, &change.id.to_string());
         let start = "12:08:24  dead       0198c0de-7a3b-7cc1-9e55-3f2a1b0c9d8e  noop  ";
         assert!(text.starts_with(start) && !text.contains('\n'), "{text}");
     }

@@ -30,6 +30,7 @@ mod work;
 mod worker;
 mod workflow;
 
+use std::io::IsTerminal;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
@@ -221,7 +222,7 @@ async fn obey(verb: Verb, context: Context) -> Result<Code> {
     // Those that drain at Ctrl-C listen for it themselves.
     let drains = is_service(&verb);
     let watches = watches(&verb);
-    let theirs = context.theirs.clone();
+    let (theirs, output) = (context.theirs.clone(), context.output);
     let work = async {
         match verb {
             Verb::Ours(command, matches) => dispatch(*command, &matches, context).await,
@@ -233,7 +234,14 @@ async fn obey(verb: Verb, context: Context) -> Result<Code> {
         ended = work => ended,
         signal = tokio::signal::ctrl_c(), if !drains => {
             signal.context("cannot listen for Ctrl-C")?;
-            if watches { Ok(Code::Interrupted) } else { Err(theirs.interrupted().into()) }
+            if !watches {
+                return Err(theirs.interrupted().into());
+            }
+            // The terminal has written ^C; the prompt shall not stand behind it.
+            if std::io::stderr().is_terminal() {
+                output.say("");
+            }
+            Ok(Code::Interrupted)
         }
     }
 }

@@ -1,10 +1,11 @@
 //! `divvy settings`: how a server schedules and where that comes from, and a check of a file for it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
 use divvy_types::overview::SettingsView;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::Context;
 use crate::args::scheduling::Settings;
@@ -35,8 +36,13 @@ async fn show(context: &Context) -> Result<Code> {
     let holds = serde_json::to_value(&view.settings)?;
     let mut table = Table::new(&["KEY", "VALUE", "=FROM"]);
     for (name, section) in holds.as_object().into_iter().flatten() {
-        let from = origin(name, section, &view, &defaults);
+        let mut usual = BTreeMap::new();
+        leaves(name, &defaults[name], &mut |key, value| {
+            usual.insert(key.to_owned(), value);
+        });
+        let in_file = view.file_sections.iter().any(|in_file| in_file == name);
         leaves(name, section, &mut |key, value| {
+            let from = origin(usual.get(key) == Some(&value), in_file);
             table.row([key.into(), value.into(), from.into()]);
         });
     }
@@ -53,14 +59,12 @@ async fn show(context: &Context) -> Result<Code> {
     Ok(Code::Done)
 }
 
-/// Where a section comes from.
-fn origin(name: &str, section: &Value, view: &SettingsView, defaults: &Value) -> &'static str {
-    if view.file_sections.iter().any(|in_file| in_file == name) {
-        "file"
-    } else if defaults.get(name) == Some(section) {
-        "default"
-    } else {
-        "API"
+/// Where a value comes from. A section is of the file or of the API; what it does not say has its default.
+fn origin(is_usual: bool, in_file: bool) -> &'static str {
+    match (is_usual, in_file) {
+        (true, _) => "default",
+        (false, true) => "file",
+        (false, false) => "API",
     }
 }
 

@@ -16,13 +16,12 @@ use super::Context;
 use crate::args::local::Status;
 use crate::exit::Code;
 use crate::output::Output;
-use crate::output::table::folded;
+use crate::output::table::{cut, folded, size};
+use crate::output::visible::on_one_line;
 use crate::output::words;
 
 /// How often a watched server is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Goes to the first line and clears from there on.
-const REDRAW: &[u8] = b"\x1b[H\x1b[J";
 
 /// Looks and judges, once or until Ctrl-C.
 pub(super) async fn run(args: &Status, context: &Context) -> Result<Code> {
@@ -44,6 +43,7 @@ async fn watch(api: &Api, output: &Output) -> Result<Code> {
     let in_place = io::stdout().is_terminal() && !output.is_json();
     let mut interval = tokio::time::interval(LOOK_EVERY);
     let mut last = None;
+    let mut screen = Screen::default();
     loop {
         interval.tick().await;
         let look = match Look::take(api).await {
@@ -55,8 +55,7 @@ async fn watch(api: &Api, output: &Output) -> Result<Code> {
         if in_place {
             let lines =
                 look.as_ref().map_or_else(|away| vec![away.clone()], |look| look.lines(api));
-            output.bytes(REDRAW)?;
-            lines.iter().try_for_each(|line| output.data(line))?;
+            screen.draw(&lines, output)?;
         } else if last.as_ref() != Some(&seen) {
             match &look {
                 Ok(look) if output.is_json() => output.object(&look.json(api))?,
@@ -68,6 +67,43 @@ async fn watch(api: &Api, output: &Output) -> Result<Code> {
         }
         last = Some(seen);
     }
+}
+
+/// Lines that are drawn over themselves, below what the terminal showed before.
+#[derive(Default)]
+struct Screen {
+    /// Rows that the last picture took.
+    rows: usize,
+}
+
+impl Screen {
+    fn draw(&mut self, lines: &[String], output: &Output) -> Result<()> {
+        let (width, height) = size();
+        let (picture, rows) = picture(lines, self.rows, width, height);
+        self.rows = rows;
+        // At once, so that nobody sees half of it.
+        output.bytes(picture.as_bytes())?;
+        Ok(())
+    }
+}
+
+/// What draws these lines over a picture of so many rows, and how many rows it takes. What does not fit is cut: a row that
+/// the terminal wraps or scrolls away could not be drawn over.
+fn picture(lines: &[String], before: usize, width: usize, height: usize) -> (String, usize) {
+    let rows: Vec<String> = lines
+        .iter()
+        .flat_map(|line| line.split('\n'))
+        .map(|row| cut(&on_one_line(row), width))
+        .take(height.saturating_sub(1))
+        .collect();
+    let mut text = if before > 0 { format!("\x1b[{before}A\r") } else { String::new() };
+    for row in &rows {
+        text.push_str(row);
+        // The rest of a longer row of before goes, and nothing blinks.
+        text.push_str("\x1b[K\n");
+    }
+    text.push_str("\x1b[J");
+    (text, rows.len())
 }
 
 /// The time of day in UTC.
@@ -121,15 +157,13 @@ impl Look {
         format!("{}: {}, {}, {workers}{problems}", self.health(), self.open(", "), self.ended(", "))
     }
 
-    fn running(&self) -> (u64, u64) {
-        let held: u64 = self.workers.iter().map(|worker| u64::from(worker.leased)).sum();
-        let queued: u64 = self.workers.iter().map(|worker| u64::from(worker.queue_length)).sum();
-        (held.saturating_sub(queued), queued)
-    }
-
     fn open(&self, gap: &str) -> String {
-        let open = ["ready", "leased", "scheduled", "blocked"];
-        counts(&self.stats["engine"], &open, gap)
+        let engine = &self.stats["engine"];
+        let count = |name: &str| engine[name].as_u64().unwrap_or_default();
+        let queued = count("queued");
+        let running = count("leased").saturating_sub(queued);
+        let rest = counts(engine, &["ready", "scheduled", "blocked"], gap);
+        format!("running {running}{gap}queued at workers {queued}{gap}{rest}")
     }
 
     fn ended(&self, gap: &str) -> String {
@@ -139,7 +173,6 @@ impl Look {
     fn lines(&self, api: &Api) -> Vec<String> {
         let uptime = Duration::from_millis(self.stats["uptime_ms"].as_u64().unwrap_or_default());
         let version = self.stats["version"].as_str().unwrap_or("?");
-        let (running, queued) = self.running();
         let paused = self.queues.iter().filter(|status| status.queue.paused).count();
         let mut lines = vec![
             format!(
@@ -150,11 +183,7 @@ impl Look {
             ),
             format!("open      {}", self.open("   ")),
             format!("ended     {}", self.ended("   ")),
-            format!(
-                "workers   {} connected, running {}, {queued} queued there",
-                self.workers.len(),
-                words::count(running, "task"),
-            ),
+            format!("workers   {} connected", self.workers.len()),
             format!("queues    {}, {paused} paused", self.queues.len()),
         ];
         for (word, texts) in [("problem", &self.problems), ("warning", &self.warnings)] {
@@ -192,6 +221,16 @@ fn broken(alerts: &[Alert], severity: Severity) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_picture_is_drawn_over_the_one_before_it() {
+        let lines = ["one\n  more".to_owned(), "a long line of text".to_owned()];
+        let (text, rows) = picture(&lines, 0, 10, 24);
+        assert_eq!((text.as_str(), rows), ("one\x1b[K\n  more\x1b[K\na long li…\x1b[K\n\x1b[J", 3));
+        let (text, rows) = picture(&lines[1..], rows, 80, 24);
+        assert_eq!((text.as_str(), rows), ("\x1b[3A\ra long line of text\x1b[K\n\x1b[J", 1));
+        assert_eq!(picture(&lines, 0, 80, 3).1, 2, "no more than the terminal has");
+    }
 
     #[test]
     fn faults_are_problems_and_warnings_are_not() {

@@ -18,7 +18,7 @@ use super::wait::{print_ends, resolve};
 use crate::args::submit::Submit;
 use crate::args::terms::TermsArgs;
 use crate::exit::{Code, Failure};
-use crate::output::ids::fresh;
+use crate::output::ids::{Shortener, fresh};
 use crate::output::words;
 use crate::watch::Watch;
 use divvy::api::{Api, Reply};
@@ -50,7 +50,7 @@ pub(super) async fn run(args: Submit, context: &Context) -> Result<Code> {
             ids.iter().try_for_each(|id| output.data(id))?;
             output.note(format_args!(
                 "follow it: divvy wait {0}   why it waits: divvy explain {0}",
-                ids[0]
+                Shortener::new(ids.iter().copied()).short(ids[0])
             ));
         }
         return Ok(Code::Done);

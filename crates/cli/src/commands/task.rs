@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Context;
 use super::bulk::{self, Verb};
-use super::filter::{as_query, pairs};
+use super::filter::{as_query, pairs, select};
 use crate::args::bulk::TaskSelection;
 use crate::args::tasks::{CancelTasks, OneTask, Task, TaskList};
 use crate::exit::Code;
@@ -33,7 +33,7 @@ pub(super) async fn run(args: Task, context: &Context) -> Result<Code> {
 
 async fn list(args: TaskList, context: &Context) -> Result<Code> {
     let api = context.api()?;
-    let filter = pairs(&args.select.select(&args.state))?;
+    let filter = pairs(&select(&api, &args.select, &args.state).await?)?;
     let mut left = if args.all { usize::MAX } else { args.limit as usize };
     let mut after = args.after;
     let mut rows = Vec::new();

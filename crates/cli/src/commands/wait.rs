@@ -39,7 +39,7 @@ pub(super) async fn run(args: &Wait, context: &Context) -> Result<Code> {
     print_ends(&api, &ids, &states, context).await
 }
 
-/// The whole id of a task that is named by its id or the start of it.
+/// The whole id of a task that is named by its id, or the end or the start of it.
 pub(super) async fn resolve(api: &Api, text: &str) -> Result<TaskId> {
     match text.parse() {
         Ok(id) => Ok(id),

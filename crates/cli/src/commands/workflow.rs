@@ -138,7 +138,8 @@ fn print(workflow: &WorkflowView, context: &Context) -> Result<Code> {
 fn counted(counts: &WorkflowCounts) -> String {
     let all = [
         (counts.done, "done"),
-        (counts.leased, "running"),
+        (counts.leased.saturating_sub(counts.queued), "running"),
+        (counts.queued, "queued at workers"),
         (counts.ready, "ready"),
         (counts.scheduled, "scheduled"),
         (counts.blocked, "blocked"),
@@ -266,8 +267,14 @@ mod tests {
 
     #[test]
     fn only_counts_that_say_something_are_told() {
-        let counts = WorkflowCounts { done: 3, blocked: 2, ..WorkflowCounts::default() };
-        assert_eq!(counted(&counts), "3 done, 2 blocked");
+        let counts = WorkflowCounts {
+            done: 3,
+            leased: 3,
+            queued: 1,
+            blocked: 2,
+            ..WorkflowCounts::default()
+        };
+        assert_eq!(counted(&counts), "3 done, 2 running, 1 queued at workers, 2 blocked");
         assert_eq!(counted(&WorkflowCounts::default()), "");
     }
 }

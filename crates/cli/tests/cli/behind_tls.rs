@@ -174,6 +174,10 @@ fn a_proxy_of_the_environment_carries_https_and_sees_no_token() {
     // Loopback and plain HTTP go their own way.
     end(command(&["status"], &format!("https://{address}")), "").expect(0);
     end(command(&["status"], &server.url), "").expect(0);
+    let secure = server.url.replace("http://", "https://");
+    let secure = end(command(&["status"], &secure), "").expect(3);
+    assert!(secure.stderr.contains("does not speak TLS"), "{secure:?}");
+    assert!(secure.stderr.contains("write http://"), "{secure:?}");
     assert!(heads.try_recv().is_err());
 }
 
@@ -201,6 +205,9 @@ fn a_server_with_a_certificate_of_ours_is_reached_by_those_who_have_its_authorit
     let stranger = server.run(&[&submit[..], &token[..]].concat()).expect(3);
     assert!(stranger.stderr.contains("not trusted"), "{stranger:?}");
     server.run(&[&submit[..], &ca[..]].concat()).expect(5);
+    let plain = server.url.replace("https://", "http://");
+    let plain = server.run(&["status", "--server", &plain]).expect(3);
+    assert!(plain.stderr.contains("speaks TLS") && plain.stderr.contains("https://"), "{plain:?}");
 
     let file = server.folder.path().join("divvy-tls/authority.pem");
     let runtime = Runtime::new().unwrap();

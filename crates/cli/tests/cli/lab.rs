@@ -14,6 +14,10 @@ fn every_experiment_is_listed_with_what_it_looks_at() {
     let json = folder.run(&["lab", "list", "--json"]).expect(0).json();
     let names: Vec<&str> = json.iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"herd"));
+    let guide = include_str!("../../../../docs/guides/lab.md");
+    for name in &names {
+        assert!(guide.contains(&format!("| `{name}` |")), "the guide lacks `{name}`");
+    }
     let quiet = folder.run(&["lab", "list", "--quiet"]).expect(0).stdout;
     assert_eq!(quiet.lines().collect::<Vec<_>>(), names);
 }

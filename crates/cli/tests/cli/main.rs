@@ -5,6 +5,7 @@
 mod behind_tls;
 mod benchmarks;
 mod bulk;
+mod completions;
 mod dead_letters;
 mod exit_codes;
 mod help;

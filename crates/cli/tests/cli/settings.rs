@@ -44,7 +44,11 @@ fn each_layer_beats_the_one_below_and_its_origin_is_shown() {
         setting(&end(with_variable, "").expect(0), "work.prefetch"),
         ("0".into(), "DIVVY_PREFETCH".into())
     );
-    let table = folder.run(&["config", "show", "--origin"]).expect(0).stdout;
+    let long = "http://divvy.a-rather-long-name.of-a-department.example:7171";
+    let mut origins = folder.command(&["config", "show", "--origin"]);
+    origins.env("DIVVY_SERVER", long);
+    let table = end(origins, "").expect(0).stdout;
+    assert!(table.contains(long), "{table}");
     assert!(table.contains("ORIGIN") && table.contains("divvy.yaml"), "{table}");
 }
 

@@ -51,6 +51,56 @@ fn a_table_fits_80_columns_and_its_short_ids_work() {
 }
 
 #[test]
+fn what_runs_is_told_from_what_is_queued_at_a_worker() {
+    let server = Server::up(&["--slots", "async=1", "--prefetch", "2"]);
+    server.run(&["submit", "sleep", "--arg", "ms:=600000", "--count", "4"]).expect(0);
+    let row = |table: &str, number: usize| -> Vec<String> {
+        let line = table.lines().nth(number).unwrap_or_default();
+        line.split_whitespace().map(ToOwned::to_owned).collect()
+    };
+    let queues = until("three are at the worker", || {
+        let table = server.run(&["queue", "list"]).expect(0).stdout;
+        let cells = row(&table, 1);
+        (cells.get(3..6) == Some(&["1", "1", "2"].map(String::from)[..])).then_some(table)
+    });
+    assert_eq!(row(&queues, 0)[3..6], ["READY", "RUNNING", "QUEUED"]);
+    let status = server.run(&["status"]).expect(0).stdout;
+    assert!(status.contains("running 1   queued at workers 2   ready 1 "), "{status}");
+    let stats = &server.run(&["status", "--json"]).expect(0).json()[0]["stats"]["engine"];
+    assert_eq!((&stats["leased"], &stats["queued"]), (&3.into(), &2.into()));
+    let states = server.run(&["task", "list"]).expect(0).stdout;
+    let count = |word| states.lines().filter(|line| line.contains(word)).count();
+    assert_eq!((count(" running "), count(" queued ")), (1, 2), "{states}");
+    let workers = server.run(&["worker", "list"]).expect(0).stdout;
+    assert_eq!(row(&workers, 1)[2..4], ["1", "2"], "{workers}");
+}
+
+#[test]
+fn names_on_the_command_line_do_not_change_what_is_asked_for() {
+    let server = Server::serve(&[]);
+    let id = server.run(&["submit", "noop", "-q"]).expect(0).line().to_owned();
+    for line in [
+        &["task", "cancel", ".."][..],
+        &["task", "show", "."],
+        &["task", "show", ""],
+        &["queue", "show", ".."],
+        &["limit", "remove", ".."],
+        &["schedule", "remove", "."],
+    ] {
+        let refused = server.run(line).expect(2);
+        assert!(refused.stderr.contains("cannot be a name or an id"), "{}", refused.stderr);
+    }
+    server.run(&["queue", "show", "../tasks"]).expect(4);
+    let named = server.run(&["submit", "a\u{2028}b"]).expect(2);
+    assert!(named.stderr.contains("invisible character U+2028"), "{}", named.stderr);
+    for payload in ["1e400", r#""\ud800""#] {
+        let refused = server.run(&["submit", "noop", "--payload", payload]).expect(2);
+        assert!(refused.stderr.contains("not every reader can take"), "{}", refused.stderr);
+    }
+    assert_eq!(server.task(&id)["state"], "ready");
+}
+
+#[test]
 fn cancel_and_retry_move_a_task() {
     let server = Server::serve(&[]);
     let id = server.run(&["submit", "noop", "-q"]).expect(0).line().to_owned();

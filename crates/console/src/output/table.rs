@@ -9,6 +9,7 @@ use super::visible::on_one_line;
 
 const GAP: &str = "  ";
 const WIDTH_DEFAULT: usize = 80;
+const HEIGHT_DEFAULT: usize = 24;
 /// No column shrinks below the first of these while another can still give, and none below the second.
 const COLUMN_MIN: [usize; 2] = [8, 3];
 
@@ -129,7 +130,8 @@ impl Table {
     }
 }
 
-fn cut(text: &str, width: usize) -> String {
+/// A text in so many columns, with a sign where something is missing.
+pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -167,7 +169,15 @@ fn fold(text: &str, indent: usize, width: usize) -> String {
 
 /// The columns of the terminal, or those of a usual one.
 pub fn width() -> usize {
-    terminal_size::terminal_size().map_or(WIDTH_DEFAULT, |(width, _)| usize::from(width.0))
+    size().0
+}
+
+/// The columns and rows of the terminal, or those of a usual one.
+pub fn size() -> (usize, usize) {
+    let size = terminal_size::terminal_size();
+    size.map_or((WIDTH_DEFAULT, HEIGHT_DEFAULT), |(width, height)| {
+        (width.0.into(), height.0.into())
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use divvy_types::hidden;
+
 /// The text with what could steer a terminal written out.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.contains(steers) {
@@ -101,10 +103,9 @@ fn unfinished(bytes: &[u8]) -> usize {
     0
 }
 
-/// Whether a terminal would obey it rather than show it.
+/// Whether a terminal would obey it rather than show it. Ends of lines and tabs are for the caller to judge.
 fn steers(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\n' | '\t'))
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    !matches!(c, '\n' | '\t') && hidden::steers(c)
 }
 
 fn write_out(c: char, to: &mut String) {
@@ -128,7 +129,7 @@ mod tests {
             ("over\rwritten", "over\\rwritten"),
             ("dos\r\nline", "dos\nline"),
             ("\u{9b}2J\x7f\0\x08", "\\x9b2J\\x7f\\x00\\x08"),
-            ("a\u{202e}b", "a\\u{202e}b"),
+            ("a\u{202e}b\u{2028}c", "a\\u{202e}b\\u{2028}c"),
         ] {
             assert_eq!(visible(text), shown);
         }

@@ -89,7 +89,7 @@ mod reader {
     use divvy_store::{
         Error, Family, MemberRecord, Members, OpenTask, Reader, TaskPage, TaskRecord, WorkflowPage,
     };
-    use divvy_types::{Lane, Name, Payload, Select, Seq, TaskId, TaskState, WorkflowId};
+    use divvy_types::{IdEnd, Lane, Name, Payload, Select, Seq, TaskId, TaskState, WorkflowId};
 
     use super::{Troubles, damaged};
 
@@ -119,6 +119,9 @@ mod reader {
         }
         fn ids_between(&mut self, a: TaskId, b: TaskId, max: usize) -> Result<Vec<TaskId>, Error> {
             self.reader.ids_between(a, b, max)
+        }
+        fn ids_ending(&mut self, end: IdEnd, max: usize) -> Result<Vec<TaskId>, Error> {
+            self.reader.ids_ending(end, max)
         }
         fn page(
             &mut self,

@@ -219,7 +219,9 @@ impl Pair {
         let ready = self.reference.count(|state| state == State::Ready);
         let scheduled = self.reference.count(|state| state == State::Scheduled);
         let leased = self.reference.count(|state| matches!(state, State::Leased(_)));
-        let expected = Counts { ready, scheduled, leased, ..Counts::default() };
+        let lines = self.world.scheduler.worker_loads().into_iter();
+        let queued = lines.map(|load| u64::from(load.queue_length)).sum();
+        let expected = Counts { ready, scheduled, leased, queued, ..Counts::default() };
         if counts != expected {
             return Err(format!("{counts:?}, expected {expected:?}"));
         }

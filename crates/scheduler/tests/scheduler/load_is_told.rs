@@ -18,6 +18,9 @@ fn what_a_worker_holds_beyond_its_slots_is_its_queue() {
     let queued: Vec<WaitReason> = statuses.filter_map(|status| status.wait).collect();
     let waits = WaitReason::AtWorker { worker: "worker-1".into() };
     assert_eq!(queued, [waits.clone(), waits.clone(), waits], "three have not begun");
+    let (all, queues) = (world.scheduler.counts(), world.scheduler.queues(Timestamp(0)));
+    assert_eq!((all.leased, all.queued), (6, 3));
+    assert_eq!((queues[0].leased, queues[0].queued), (6, 3));
     world.feed(Input::WorkerDraining { worker: WorkerKey(2) });
     assert!(world.scheduler.worker_loads()[1].draining);
 }

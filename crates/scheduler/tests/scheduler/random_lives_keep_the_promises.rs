@@ -691,6 +691,8 @@ impl Model {
             }
         }
         counts.spilled = self.scheduler.counts().spilled;
+        let lines = self.scheduler.workers().into_iter().map(|worker| worker.queue_length);
+        counts.queued = lines.map(u64::from).sum();
         assert_eq!(self.scheduler.counts(), counts);
         let mut leased = 0;
         for worker in self.scheduler.workers() {

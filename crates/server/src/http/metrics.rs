@@ -101,6 +101,8 @@ fn tasks(page: &mut Page<'_>, stats: &Snapshot, finals: &[(TaskState, u64)]) -> 
     }
     let help = "Ready tasks that wait in the store because the window in memory is full";
     page.gauge("tasks_spilled", help, stats.spilled as f64)?;
+    let help = "Leased tasks that wait at their worker for a free slot";
+    page.gauge("tasks_queued", help, stats.queued as f64)?;
     let help = "1 while new tasks are refused for lack of disk space";
     page.gauge("disk_full", help, stats.disk_full as f64)?;
     page.gauge("workers", "Connected workers", stats.workers as f64)

@@ -4,15 +4,18 @@
 
 use axum::Extension;
 use axum::extract::State;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use divvy_http::pages;
-use http::StatusCode;
+use http::{StatusCode, header};
 
 use crate::app::{App, VERSION};
 use crate::guard::Rules;
 
 /// The page, with places for the version, the address, the links and the word that allows its style.
 const PAGE: &str = include_str!("page.html");
+
+/// The icon of all pages.
+const ICON: &str = r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#5b5bd6"/><path d="M12.5 9.6v12.8c0 .8.9 1.3 1.6.9l9.6-6.4c.6-.4.6-1.3 0-1.7l-9.6-6.4c-.7-.5-1.6 0-1.6.8z" fill="#fff"/><rect x="7" y="9" width="2.6" height="14" rx="1.3" fill="#fff" opacity=".65"/></svg>"##;
 
 /// Where commands look for a server.
 const USUAL_PORT: &str = "7171";
@@ -27,6 +30,11 @@ fn first_line(address: &str) -> String {
         Some((_, port)) if port != USUAL_PORT => format!("export DIVVY_SERVER=http://{address}\n"),
         _ => String::new(),
     }
+}
+
+/// The icon, which browsers ask for by themselves.
+pub(crate) async fn icon() -> Response {
+    ([(header::CONTENT_TYPE, "image/svg+xml")], ICON).into_response()
 }
 
 /// The page.

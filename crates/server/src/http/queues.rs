@@ -116,6 +116,7 @@ fn empty(name: Name) -> QueueView {
         scheduled: 0,
         ready: 0,
         leased: 0,
+        queued: 0,
         oldest_ready_ms: None,
     }
 }

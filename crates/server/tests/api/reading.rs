@@ -75,6 +75,11 @@ async fn an_id_may_be_shortened_as_long_as_it_is_clear() {
     assert_eq!(world.task("0198c0de-7a3b-7cc1-9e55-3").await["kind"], "a");
     assert_eq!(world.task(two).await["kind"], "b");
     world.get("/api/v1/tasks/0198c0de").await.refused(409, "ambiguous_id");
+    assert_eq!(world.task("3f2a1b0c9d8e").await["kind"], "a");
+    let both = world.get("/api/v1/tasks/1b0c9d8e").await;
+    assert!(both.text.contains(one) && both.text.contains(two), "{}", both.text);
+    both.refused(409, "ambiguous_id");
+    world.get("/api/v1/tasks/b0c9d8e").await.refused(404, "not_found");
     world.get("/api/v1/tasks/ffff").await.refused(404, "not_found");
     world.get("/api/v1/tasks/nonsense").await.refused(404, "not_found");
     world.get(&format!("/api/v1/tasks/{}", id(404))).await.refused(404, "not_found");

@@ -51,5 +51,10 @@ async fn http_and_grpc_are_spoken_within_tls_on_one_port() {
     let status = client.submit(SubmitRequest::default()).await.unwrap_err();
     assert_eq!(channel.error(&status).code(), "untrusted", "{status}");
     let plain = Api::new(world.url("").as_str()).unwrap().get(&["tasks"], &[]).await.unwrap_err();
-    assert_eq!(plain.code(), "unreachable", "{plain}");
+    assert_eq!(plain.code(), "wrong_scheme", "{plain}");
+    assert!(plain.to_string().ends_with("speaks TLS; write https:// instead"), "{plain}");
+    let channel = Channel::to(Target::new(world.url(""))).unwrap();
+    let mut client = SubmitClient::with_origin(channel.clone(), channel.origin());
+    let status = client.submit(SubmitRequest::default()).await.unwrap_err();
+    assert_eq!(channel.error(&status).code(), "wrong_scheme", "{status}");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use divvy_types::fact::Replay;
 use divvy_types::{
-    Dependency, ErrorClass, Fact, GroupDependency, Lane, Matching, OnConflict, Payload,
+    Dependency, ErrorClass, Fact, GroupDependency, IdEnd, Lane, Matching, OnConflict, Payload,
     RetryPolicy, RetryRule, Select, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, Unique,
     Verdict, Workflow, WorkflowId, WorkflowRole,
 };
@@ -598,11 +598,17 @@ fn ids(bench: &mut Bench) {
     let mut reader = bench.store().reader().expect("a reader opens");
     let found = reader.ids_between(id(1), id(3), 10).expect("ids are read");
     let first = reader.ids_between(id(0), id(9), 2).expect("ids are read");
+    let end = |text| IdEnd::parse(text).expect("the end of an id");
+    let ends = ["0002-7000-8000-000000000000", "3-7000-8000-000000000000", "00000007"]
+        .map(|text| reader.ids_ending(end(text), 10).expect("ids are read"));
+    let few = reader.ids_ending(end("00000000"), 2).expect("ids are read").len();
     let known = [id(2), id(4), id(5)]
         .map(|id| reader.find(id).expect("a task is looked for").map(|task| task.seq.0));
     drop(reader);
     bench.same(&found, &vec![id(1), id(2), id(3)], "ids in a range");
     bench.same(&first, &vec![id(1), id(2)], "the first two");
+    bench.same(&ends, &[vec![id(2)], vec![id(3)], Vec::new()], "ids by their end");
+    bench.same(&few, &2, "no more than were asked for");
     bench.same(&known, &[Some(2), Some(4), None], "tasks by their id");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use divvy_types::view::Upstream;
-use divvy_types::{Lane, Name, Payload, Select, Seq, TaskId, TaskState, WorkflowId};
+use divvy_types::{IdEnd, Lane, Name, Payload, Select, Seq, TaskId, TaskState, WorkflowId};
 
 use super::state::Task;
 use super::{Shared, lock};
@@ -31,6 +31,12 @@ impl Reader for MemoryReader {
             return Ok(Vec::new());
         }
         Ok(lock(&self.0).ids.range(low..=high).map(|(id, _)| *id).take(max).collect())
+    }
+
+    fn ids_ending(&mut self, end: IdEnd, max: usize) -> Result<Vec<TaskId>, Error> {
+        let state = lock(&self.0);
+        let ends = state.ids.keys().filter(|id| end.is_of(id.0));
+        Ok(ends.copied().take(max).collect())
     }
 
     fn page(

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use divvy_types::fact::Replay;
 use divvy_types::view::Upstream;
 use divvy_types::{
-    Lane, Name, Payload, Select, Seq, TaskId, TaskState, Timestamp, Token, WorkflowId,
+    IdEnd, Lane, Name, Payload, Select, Seq, TaskId, TaskState, Timestamp, Token, WorkflowId,
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
@@ -209,6 +209,25 @@ impl Reader for SqliteReader {
                 found.extend(TaskId::from_slice(
                     row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?,
                 ));
+            }
+            Ok(())
+        };
+        look(&self.hot).map_err(|failure| failure.at(&self.path))?;
+        self.history.each(|_, day| look(day))?;
+        Ok(found.into_iter().take(max).collect())
+    }
+
+    fn ids_ending(&mut self, end: IdEnd, max: usize) -> Result<Vec<TaskId>, Error> {
+        let bytes = end.whole_bytes();
+        let mut found = BTreeSet::new();
+        let mut look = |conn: &Connection| -> Outcome<()> {
+            // The index on ids has all that this needs, so rows are not touched.
+            let mut statement =
+                conn.prepare_cached("SELECT id FROM task WHERE substr(id, ?1) = ?2")?;
+            let mut rows = statement.query(params![-(bytes.len() as i64), &bytes[..]])?;
+            while let Some(row) = rows.next()?.filter(|_| found.len() < max) {
+                let id = row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?;
+                found.extend(TaskId::from_slice(id).filter(|id| end.is_of(id.0)));
             }
             Ok(())
         };
