@@ -1,7 +1,7 @@
 //! After a restart: what was open is open again, what runs goes on, and nothing old is believed.
 
 use crate::support::*;
-use divvy_scheduler::{Input, Options, RecoveredTask, ReportAnswer};
+use divvy_scheduler::{AttemptEnd, Input, Options, RecoveredTask, ReportAnswer};
 use divvy_types::{
     AttemptOutcome, ErrorClass, Fact, FailureVerdict, Name, Seq, TaskId, TaskState, Timestamp,
     Token, WorkerKey,
@@ -230,7 +230,7 @@ fn a_task_that_was_only_granted_anew_is_ready_after_a_restart_and_not_counted() 
     world.join(1, 1);
     world.submit(vec![spec(1)]);
     let first = world.scheduler.lease_token(Seq(1)).unwrap();
-    world.report(1, 1, first, AttemptOutcome::Released);
+    world.report(1, 1, first, AttemptEnd::Other(AttemptOutcome::Released));
     let granted: Vec<(Token, Name)> = world.facts().iter().filter_map(|fact| held(fact)).collect();
     let [(last, worker)] = granted.as_slice() else { panic!("{granted:?}") };
     assert!(*last > first && worker.is_empty(), "{granted:?}");
@@ -265,7 +265,7 @@ fn an_attempt_that_was_held_and_given_back_is_not_waited_for_after_a_restart() {
     world.feed(Input::WorkerDraining { worker: WorkerKey(1) });
     world.pass_ms(5_000);
     let token = world.scheduler.lease_token(Seq(1)).unwrap();
-    world.report(1, 1, token, AttemptOutcome::Released);
+    world.report(1, 1, token, AttemptEnd::Other(AttemptOutcome::Released));
     let last = world.facts().iter().rev().find_map(|fact| held(fact));
     assert_eq!(last, Some((token, Name::default())));
 }
