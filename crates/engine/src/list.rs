@@ -192,14 +192,12 @@ fn records(reader: &mut dyn Reader, seqs: Vec<Seq>) -> Result<Vec<TaskRecord>, d
     seqs.into_iter().filter_map(|seq| reader.get(seq).transpose()).collect()
 }
 
-/// Whether memory is the place to look: only open tasks fit, and nothing is asked that only the store can tell quickly.
+/// Whether memory is the place to look: only open tasks fit, and nothing is asked that the store finds along an index.
 /// Tasks that are not ready are few, so that whatever else is asked of them can be tried on each.
 fn is_of_memory(select: &Select) -> bool {
-    let times = select.since.or(select.until).or(select.older_than);
-    let of_past = times.is_some() || select.error.is_some() || select.class.is_some();
-    select.is_open()
-        && select.worker.is_none()
-        && !(of_past && select.state.contains(&TaskState::Ready))
+    let only_state = Select { state: select.state.clone(), ..Select::default() };
+    let is_plain = *select == only_state || !select.state.contains(&TaskState::Ready);
+    select.is_open() && select.worker.is_none() && is_plain
 }
 
 /// Where a page starts, as `next` of the page before said it.

@@ -6,7 +6,7 @@
 //! it never promises less. So a word may be a hash, and the rest of a file costs a list nothing.
 //!
 //! What the main file holds is known in memory: noted with each group before its commit, gathered anew at each start
-//! while the open tasks are read, and forgotten when the last task of a block has left. That takes about a byte for each
+//! while the open tasks are read, and forgotten when the last task of a block has left. That takes a few bytes for each
 //! task, and no write. Day files have two tables for it, filled when tasks move there; those of before lack them and
 //! are walked whole.
 
@@ -22,7 +22,7 @@ use super::row::{self, ATTEMPT, OUTCOME, Sum, TASK, TASK_COLUMNS, Want};
 use crate::Outcome as End;
 
 /// Numbers of one block. Few in tests, so that they need not store many.
-pub(super) const BLOCK: i64 = if cfg!(test) { 4 } else { 256 };
+pub(super) const BLOCK: i64 = if cfg!(test) { 4 } else { 64 };
 /// Parts of a kind that can be asked for with a star behind their dot.
 const PREFIXES_MAX: usize = 4;
 
@@ -55,11 +55,13 @@ fn word(of: Of, text: &str) -> i64 {
 }
 
 /// What a list asks for, in words: of each set a block must have one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Wanted {
     sets: Vec<Vec<i64>>,
     submitted: Span,
     ended: Option<Span>,
+    /// Submitted or ended by then; without it, ever.
+    by: i64,
 }
 
 impl Wanted {
@@ -92,13 +94,12 @@ impl Wanted {
         if !select.state.is_empty() && select.state.iter().all(|state| state.is_final()) {
             sets.push(select.state.iter().map(|state| word(Of::State, state.as_str())).collect());
         }
-        // Whatever ended before a time was submitted before it.
-        let before = select.until.into_iter().chain(select.older_than).min();
-        let submitted = Span::within(select.since, before);
+        let submitted = Span::within(select.since, select.until);
+        let by = Span::within(None, select.older_than).last;
         let of_end = select.ended_since.or(select.ended_until).is_some();
         let ended = of_end.then(|| Span::within(select.ended_since, select.ended_until));
-        let helps = !sets.is_empty() || submitted != Span::ALL || ended.is_some();
-        helps.then_some(Self { sets, submitted, ended })
+        let of_time = submitted != Span::ALL || ended.is_some() || by != Span::ALL.last;
+        (of_time || !sets.is_empty()).then_some(Self { sets, submitted, ended, by })
     }
 }
 
@@ -211,6 +212,7 @@ impl Block {
         let has = |word: &i64| self.words.binary_search(word).is_ok();
         self.submitted.meets(&wanted.submitted)
             && wanted.ended.is_none_or(|ended| self.ended.meets(&ended))
+            && self.submitted.first.min(self.ended.first) <= wanted.by
             && wanted.sets.iter().all(|set| set.iter().any(has))
     }
 }
@@ -335,19 +337,18 @@ fn has_tables(day: &Connection) -> Outcome<bool> {
     Ok(day.prepare_cached(sql)?.exists([])?)
 }
 
-/// The stretches of a day file from `floor` up to `before` that may hold what is wanted, highest first; nothing if the
-/// file does not know.
+/// The stretches of a day file below `before` that may hold what is wanted, highest first; nothing if the file does not
+/// know.
 pub(super) fn of_day(
     day: &Connection,
     wanted: &Wanted,
-    floor: i64,
     before: i64,
 ) -> Outcome<Option<Vec<Range<i64>>>> {
     if !has_tables(day)? {
         return Ok(None);
     }
     let ended = wanted.ended.unwrap_or(Span::ALL);
-    let (low, high) = (floor.div_euclid(BLOCK), before.div_euclid(BLOCK));
+    let (low, high) = (0, before.div_euclid(BLOCK));
     let mut values: Vec<&dyn ToSql> = vec![
         &low,
         &high,
@@ -355,6 +356,7 @@ pub(super) fn of_day(
         &wanted.submitted.last,
         &ended.first,
         &ended.last,
+        &wanted.by,
     ];
     // Along the first word, if there is one that every task must have.
     let (lone, others): (Vec<_>, Vec<_>) = wanted.sets.iter().partition(|set| set.len() == 1);
@@ -363,12 +365,13 @@ pub(super) fn of_day(
     match lone.next() {
         Some(set) => {
             values.push(&set[0]);
-            sql.push_str("word w CROSS JOIN block b ON b.block = w.block WHERE w.word = ?7 AND w.block BETWEEN ?1 AND ?2");
+            sql.push_str("word w CROSS JOIN block b ON b.block = w.block WHERE w.word = ?8 AND w.block BETWEEN ?1 AND ?2");
         }
         None => sql.push_str("block b WHERE b.block BETWEEN ?1 AND ?2"),
     }
     sql.push_str(
-        " AND b.submitted_first <= ?4 AND b.submitted_last >= ?3 AND b.ended_first <= ?6 AND b.ended_last >= ?5",
+        " AND b.submitted_first <= ?4 AND b.submitted_last >= ?3 AND b.ended_first <= ?6 AND b.ended_last >= ?5
+         AND min(b.submitted_first, b.ended_first) <= ?7",
     );
     for set in lone.chain(others) {
         let from = values.len() + 1;

@@ -1,11 +1,11 @@
 //! Pages of tasks, newest first, by the key that the last one ended with.
 //!
 //! Each file is walked in descending order of the task's number, along an index if one fits, and only where `blocks` says
-//! that something may fit; the rows are merged. A bounded number of rows is tried: then the page ends at the number down
-//! to which every file was searched, so that the next page leaves nothing out. A file is never walked below the number
-//! at which another one stopped, because the page cannot reach further.
+//! that something may fit; the rows are merged. All files are walked down to the same number before any goes further, so
+//! that one with few that fit is not searched for what another one has. A bounded number of rows is tried: then the page
+//! ends at the number down to which every file was searched, so that the next page leaves nothing out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use divvy_types::select::Candidate;
@@ -16,12 +16,18 @@ use rusqlite::{Connection, Row, params};
 use super::{SqliteReader, holder};
 use crate::sqlite::blocks::{self, Wanted};
 use crate::sqlite::failure::{Failure, Outcome};
-use crate::sqlite::row::{self, ATTEMPT, Cell, OUTCOME, TASK, TASK_COLUMNS, Want};
+use crate::sqlite::row::{self, Cell, OUTCOME, TASK, TASK_COLUMNS, Want};
 use crate::sqlite::tally;
 use crate::{AttemptRecord, Error, TaskPage, TaskRecord};
 
 /// Rows of one file that one page tries. Few in tests, so that they need not store many.
-const SCAN_ROWS_MAX: usize = if cfg!(test) { 50 } else { 20_000 };
+const SCAN_ROWS_MAX: usize = if cfg!(test) { 50 } else { 5_000 };
+/// Numbers through which all files are walked first; then through so many times as many.
+const FIRST_WINDOW: i64 = if cfg!(test) { 8 } else { 4_096 };
+const WINDOWS_GROW: i64 = 4;
+/// The last failed attempt of a task.
+const LAST_ATTEMPT: &str = "SELECT seq, token, at, worker, class, error, log, counted, retry_at FROM attempt \
+     WHERE seq = ?1 ORDER BY token DESC LIMIT 1";
 /// What it costs to begin at another place of a file, in rows.
 const STRETCH_ROWS: usize = if cfg!(test) { 0 } else { 4 };
 
@@ -37,11 +43,18 @@ enum Along {
 /// What one page has gathered.
 struct Gathered<'q> {
     select: &'q Select,
-    before: i64,
     rows: usize,
     found: BTreeMap<Seq, TaskRecord>,
     /// Below this number some file was not searched.
     searched_to: Seq,
+}
+
+/// How a file is walked.
+struct Walk {
+    along: Along,
+    /// Where something may fit, highest first; what was walked is taken away.
+    stretches: VecDeque<Range<i64>>,
+    looked_at: usize,
 }
 
 pub(super) fn page(
@@ -53,36 +66,58 @@ pub(super) fn page(
     let SqliteReader { path, hot, history, blocks, .. } = reader;
     let before = before.map_or(i64::MAX, |seq| i64::try_from(seq.0).unwrap_or(i64::MAX));
     let (found, searched_to) = (BTreeMap::new(), Seq(0));
-    let mut gathered = Gathered { select, before, rows, found, searched_to };
+    let mut gathered = Gathered { select, rows, found, searched_to };
     // Asked before the snapshot is taken: a block is forgotten only when its tasks have left.
     let wanted = Wanted::of(select);
     let in_hot = wanted.as_ref().and_then(|wanted| blocks.stretches(wanted, before));
     // One snapshot of the hot file for the whole page: a task that it lacks was moved before, so a day file has it.
     hot.execute_batch("BEGIN").map_err(|error| Failure::from(error).at(path))?;
     let mut walk_all = || -> Result<(), Error> {
-        for along in walks(select) {
-            let walked = gathered.walk(hot, along, in_hot.clone(), None);
-            walked.map_err(|failure| failure.at(path))?;
-            if matches!(along, Along::Open) {
-                continue;
-            }
+        let of_hot =
+            walks(select).into_iter().map(|along| Walk::new(along, in_hot.clone(), before));
+        let mut of_hot: Vec<Walk> = of_hot.collect();
+        let mut of_days: BTreeMap<u32, Vec<Walk>> = BTreeMap::new();
+        let mut newest = greatest(hot, before).map_err(|failure| failure.at(path))?;
+        if !select.is_open() {
             history.each(|number, day| {
                 // Its name says when what it holds has ended.
                 if !may_hold(select, number) {
                     return Ok(());
                 }
-                let floor = gathered.searched_to.0 as i64;
-                let known =
-                    wanted.as_ref().map(|wanted| blocks::of_day(day, wanted, floor, before));
-                gathered.walk(day, along, known.transpose()?.flatten(), Some(hot))
+                let known = wanted.as_ref().map(|wanted| blocks::of_day(day, wanted, before));
+                let known = known.transpose()?.flatten();
+                let walks = walks(select).into_iter();
+                let walks = walks.map(|along| Walk::new(along, known.clone(), before)).collect();
+                of_days.insert(number, walks);
+                newest = newest.max(greatest(day, before)?);
+                Ok(())
             })?;
         }
+        let mut window = FIRST_WINDOW;
+        let mut low = newest.map_or(0, |newest| newest + 1);
+        while low > 0 && !gathered.is_full() {
+            low = low.saturating_sub(window).max(0);
+            window = window.saturating_mul(WINDOWS_GROW);
+            for walk in &mut of_hot {
+                gathered.walk(hot, walk, low, None).map_err(|failure| failure.at(path))?;
+            }
+            history.each(|number, day| {
+                let mut walks = of_days.get_mut(&number).into_iter().flatten();
+                walks.try_for_each(|walk| gathered.walk(day, walk, low, Some(hot)))
+            })?;
+        }
+        gathered.searched_to = gathered.searched_to.max(Seq(low as u64));
         Ok(())
     };
     let walked = walk_all();
     hot.execute_batch("COMMIT").map_err(|error| Failure::from(error).at(path))?;
     walked?;
     Ok(gathered.page())
+}
+
+fn greatest(conn: &Connection, before: i64) -> Outcome<Option<i64>> {
+    let mut statement = conn.prepare_cached("SELECT max(seq) FROM task WHERE seq < ?1")?;
+    Ok(statement.query_row([before], |row| row.get(0))?)
 }
 
 fn walks(select: &Select) -> Vec<Along> {
@@ -130,44 +165,67 @@ impl Along {
     }
 }
 
+impl Walk {
+    fn new(along: Along, stretches: Option<Vec<Range<i64>>>, before: i64) -> Self {
+        let mut stretches = VecDeque::from(stretches.unwrap_or_else(|| vec![Range::default()]));
+        if let Some(first) = stretches.front_mut() {
+            first.end = if first.is_empty() { before } else { first.end.min(before) };
+        }
+        Self { along, stretches, looked_at: 0 }
+    }
+
+    /// The next stretch from `low` on.
+    fn next(&mut self, low: i64) -> Option<Range<i64>> {
+        let first = self.stretches.front_mut()?;
+        if first.end <= low {
+            return None;
+        }
+        if first.start >= low {
+            return self.stretches.pop_front();
+        }
+        let upper = low..first.end;
+        first.end = low;
+        Some(upper)
+    }
+}
+
 impl Gathered<'_> {
-    /// Walks one file, whole or only some stretches of it, highest first. Of rows that `shadow` has too, that file knows
-    /// better.
+    /// Whether one more than the page has is found, or no more may be looked at.
+    fn is_full(&self) -> bool {
+        self.found.len() > self.rows || self.searched_to > Seq(0)
+    }
+
+    /// Walks one file down to `low`. Of rows that `shadow` has too, that file knows better.
     fn walk(
         &mut self,
         conn: &Connection,
-        along: Along,
-        stretches: Option<Vec<Range<i64>>>,
+        walk: &mut Walk,
+        low: i64,
         shadow: Option<&Connection>,
     ) -> Outcome<()> {
-        let (before, floor) = (self.before, self.searched_to.0 as i64);
-        let whole = floor..before;
-        let stretches = stretches.unwrap_or_else(|| vec![whole]);
-        let mut statement = conn.prepare_cached(&along.sql())?;
-        let (mut looked_at, mut taken, mut last) = (0, 0, Seq(0));
-        for stretch in stretches {
-            let (low, high) = (stretch.start.max(floor), stretch.end.min(before));
-            if low >= high {
-                continue;
-            }
-            let mut rows = match along {
-                Along::Newest | Along::Open => statement.query(params![high, low, None::<i64>])?,
-                Along::State(state) => statement.query(params![high, low, tally::code(state)])?,
+        let low = low.max(self.searched_to.0 as i64);
+        let mut statement = conn.prepare_cached(&walk.along.sql())?;
+        let mut taken = 0;
+        while let Some(Range { start, end }) = walk.next(low) {
+            let mut last = Seq(end as u64);
+            let mut rows = match walk.along {
+                Along::Newest | Along::Open => statement.query(params![end, start, None::<i64>])?,
+                Along::State(state) => statement.query(params![end, start, tally::code(state)])?,
                 Along::Workflow(workflow) => {
-                    statement.query(params![high, low, &workflow.to_bytes()[..]])?
+                    statement.query(params![end, start, &workflow.to_bytes()[..]])?
                 }
             };
             while let Some(row) = rows.next()? {
                 // One more than the page has tells that the page is not the last.
-                if taken > self.rows || looked_at >= SCAN_ROWS_MAX {
+                if taken > self.rows || walk.looked_at >= SCAN_ROWS_MAX {
                     self.searched_to = self.searched_to.max(last);
                     return Ok(());
                 }
                 last = Seq(row.get::<_, i64>(0)? as u64);
-                looked_at += 1;
+                walk.looked_at += 1;
                 taken += usize::from(self.take(conn, row, last, shadow)?);
             }
-            (last, looked_at) = (Seq(low as u64), looked_at + STRETCH_ROWS);
+            walk.looked_at += STRETCH_ROWS;
         }
         Ok(())
     }
@@ -312,8 +370,7 @@ fn record(conn: &Connection, row: &Row<'_>) -> Outcome<TaskRecord> {
 
 /// The last failed attempt of a task, its log apart.
 fn last_attempt(conn: &Connection, seq: i64) -> Outcome<Option<AttemptRecord>> {
-    let last = format!("SELECT {ATTEMPT} FROM attempt WHERE seq = ?1 ORDER BY token DESC LIMIT 1");
-    let mut statement = conn.prepare_cached(&last)?;
+    let mut statement = conn.prepare_cached(LAST_ATTEMPT)?;
     let mut rows = statement.query([seq])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     Ok(Some(AttemptRecord { log: None, ..row::read_attempt(row)?.record }))
