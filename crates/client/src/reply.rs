@@ -31,7 +31,7 @@ impl Reply {
     /// The rows of a list, each as it came, and where the next page starts. A list is an array or a page.
     pub fn rows(&self) -> Result<Page<Box<RawValue>>, Error> {
         if self.text.trim_start().starts_with('[') {
-            return Ok(Page { items: self.parse()?, next: None });
+            return Ok(Page { items: self.parse()?, next: None, partial: false });
         }
         self.parse()
     }

@@ -4,30 +4,30 @@
 //! is not held up; all others, and those that may wait in the store only, in the store. Either says how far it looked,
 //! and the filter is asked again once it is known where each task is.
 //!
-//! A page is the end of the list only if everything was looked at. When much is looked at for few that fit, the page
-//! ends early, empty perhaps, and says where the next one goes on: none is left out.
+//! A page that is not the last has one more row behind it, because one more is looked for. Only where no index helps is
+//! the search bounded: then the page is *partial*, empty perhaps, and says where the next one goes on. None is left out.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
-use divvy_store::{TaskPage, TaskRecord};
+use divvy_store::{Reader, TaskPage, TaskRecord};
 use divvy_types::alike::normalise;
 use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::select::Candidate;
 use divvy_types::view::{DeadGroup, Page, TaskDetail, TaskSummary};
-use divvy_types::{
-    Name, Select, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp, WorkflowId,
-};
+use divvy_types::{Name, Select, Seq, TaskError, TaskSpec, TaskState, Timestamp, WorkflowId};
 
 use crate::core::Core;
 use crate::handle::Handle;
 use crate::query::{detail, record_key};
 use crate::request::Error;
 
-/// Pages of a store, or slices of memory, that are looked at for one page of a list.
+/// Pages of candidates that are looked at for one page of a list, if the engine knows of them that they do not fit.
 const LOOKS_MAX: usize = 4;
 /// Open tasks that the loop looks at in one slice.
 const OPEN_SLICE: usize = 10_000;
+/// Slices that are looked at until something is found.
+const OPEN_SLICES_MAX: usize = 200;
 /// Dead letters that are read to form one page of groups.
 const DEAD_SCAN_MAX: usize = 20_000;
 
@@ -36,6 +36,8 @@ const DEAD_SCAN_MAX: usize = 20_000;
 struct Found {
     tasks: Vec<(Seq, TaskDetail)>,
     next: Option<Seq>,
+    /// Whether it is not known that there is more.
+    partial: bool,
 }
 
 impl Handle {
@@ -48,7 +50,8 @@ impl Handle {
     ) -> Result<Page<TaskSummary>, Error> {
         let found = self.listed(select, limit, cursor(after)?).await?;
         let items = found.tasks.into_iter().map(|(_, task)| task.summary).collect();
-        Ok(Page { items, next: found.next.map(|seq| seq.0.to_string()) })
+        let next = found.next.map(|seq| seq.0.to_string());
+        Ok(Page { items, next, partial: found.partial })
     }
 
     /// Dead letters that fit, grouped by kind, class and normalised error, largest group first. A page is of so many
@@ -61,7 +64,7 @@ impl Handle {
         let select = Select { state: vec![TaskState::Dead], ..select };
         let mut groups: BTreeMap<(Name, &'static str, String), DeadGroup> = BTreeMap::new();
         let (mut next, mut scanned) = (cursor(after)?, 0);
-        loop {
+        let partial = loop {
             let found = self.listed(select.clone(), PAGE_ROWS_MAX, next).await?;
             next = found.next;
             // An empty page costs as much as one that has many.
@@ -80,12 +83,12 @@ impl Handle {
                 group.count += 1;
             }
             if next.is_none() || scanned >= DEAD_SCAN_MAX {
-                break;
+                break found.partial;
             }
-        }
+        };
         let mut items: Vec<DeadGroup> = groups.into_values().collect();
         items.sort_by_key(|group| std::cmp::Reverse(group.count));
-        Ok(Page { items, next: next.map(|seq| seq.0.to_string()) })
+        Ok(Page { items, next: next.map(|seq| seq.0.to_string()), partial })
     }
 
     async fn listed(
@@ -115,8 +118,11 @@ impl Handle {
             if before.is_none() {
                 return Ok(found);
             }
+            if page.bounded {
+                break;
+            }
         }
-        found.next = before;
+        (found.next, found.partial) = (before, true);
         Ok(found)
     }
 
@@ -126,23 +132,72 @@ impl Handle {
         select: &Select,
         before: Option<Seq>,
         rows: usize,
-    ) -> Result<TaskPage, Error> {
-        if select.is_open() {
+    ) -> Result<Candidates, Error> {
+        if is_of_memory(select)
+            && let Some(candidates) = self.open_candidates(select, before, rows).await?
+        {
+            return Ok(candidates);
+        }
+        let wanted = select.clone();
+        let page = self.read(move |reader| reader.page(&wanted, before, rows)).await?;
+        let TaskPage { mut tasks, searched_to } = page;
+        let bounded = searched_to.is_some() && tasks.len() < rows;
+        if let Some(worker) = select.worker.clone() {
+            // Who holds a task is known to the scheduler only.
+            let held = self.look(move |core| core.scheduler().held_by(&worker, before)).await?;
+            let unseen = |seq: &Seq| {
+                searched_to.is_none_or(|end| *seq >= end)
+                    && tasks.iter().all(|task| task.seq != *seq)
+            };
+            let held: Vec<Seq> = held.into_iter().filter(unseen).collect();
+            tasks.extend(self.read(move |reader| records(reader, held)).await?);
+            tasks.sort_unstable_by_key(|task| std::cmp::Reverse(task.seq));
+        }
+        Ok(Candidates { tasks, searched_to, bounded })
+    }
+
+    /// Open tasks that may fit, found in memory. Nothing if some that may fit wait in the store only.
+    async fn open_candidates(
+        &self,
+        select: &Select,
+        mut before: Option<Seq>,
+        rows: usize,
+    ) -> Result<Option<Candidates>, Error> {
+        for slice in 1.. {
             let wanted = select.of_spec();
             let known = self.look(move |core| open_keys(core, &wanted, before, rows)).await?;
-            if let Some((ids, searched_to)) = known {
-                let records = self
-                    .read(move |reader| {
-                        ids.into_iter().filter_map(|id| reader.find(id).transpose()).collect()
-                    })
-                    .await?;
-                let tasks: Vec<TaskRecord> = records;
-                return Ok(TaskPage { tasks, searched_to });
+            let Some((found, searched_to)) = known else { return Ok(None) };
+            let bounded = slice == OPEN_SLICES_MAX;
+            if !found.is_empty() || searched_to.is_none() || bounded {
+                let tasks = self.read(move |reader| records(reader, found)).await?;
+                return Ok(Some(Candidates { tasks, searched_to, bounded }));
             }
+            before = searched_to;
         }
-        let select = select.clone();
-        self.read(move |reader| reader.page(&select, before, rows)).await
+        Ok(None)
     }
+}
+
+/// Tasks that may fit.
+struct Candidates {
+    /// Newest first.
+    tasks: Vec<TaskRecord>,
+    /// All that may fit are shown down to this number; nothing if none was left out.
+    searched_to: Option<Seq>,
+    /// Whether no more could be looked at.
+    bounded: bool,
+}
+
+fn records(reader: &mut dyn Reader, seqs: Vec<Seq>) -> Result<Vec<TaskRecord>, divvy_store::Error> {
+    seqs.into_iter().filter_map(|seq| reader.get(seq).transpose()).collect()
+}
+
+/// Whether memory is the place to look: only open tasks fit, and nothing is asked that the store finds along an index.
+/// Tasks that are not ready are few, so that whatever else is asked of them can be tried on each.
+fn is_of_memory(select: &Select) -> bool {
+    let only_state = Select { state: select.state.clone(), ..Select::default() };
+    let is_plain = *select == only_state || !select.state.contains(&TaskState::Ready);
+    select.is_open() && select.worker.is_none() && is_plain
 }
 
 /// Where a page starts, as `next` of the page before said it.
@@ -158,21 +213,24 @@ fn open_keys(
     wanted: &Select,
     before: Option<Seq>,
     rows: usize,
-) -> Option<(Vec<TaskId>, Option<Seq>)> {
+) -> Option<(Vec<Seq>, Option<Seq>)> {
     let scheduler = core.scheduler();
     if wanted.state.contains(&TaskState::Ready) && scheduler.counts().spilled > 0 {
         return None;
     }
-    let (mut ids, mut last) = (Vec::new(), None);
+    let (mut found, mut last) = (Vec::new(), None);
     for (looked_at, (seq, state, spec)) in scheduler.open_before(before).enumerate() {
-        if ids.len() == rows || looked_at == OPEN_SLICE {
-            return Some((ids, last));
+        if looked_at == OPEN_SLICE {
+            return Some((found, last));
+        }
+        let Ok(fits) = wanted.matches(&OpenTask { state, spec });
+        if fits && found.len() == rows {
+            return Some((found, last));
         }
         last = Some(seq);
-        let Ok(fits) = wanted.matches(&OpenTask { state, spec });
-        ids.extend(fits.then_some(spec.id));
+        found.extend(fits.then_some(seq));
     }
-    Some((ids, None))
+    Some((found, None))
 }
 
 /// An open task in memory, as [`Select::of_spec`] looks at it.

@@ -312,7 +312,7 @@ pub enum Error {
     /// No room in memory for new tasks that cannot wait in the store.
     #[error(
         "tasks that wait for a time, a deadline or other tasks take all the memory that they may: no more of them are \
-         taken until some have ended; submit them later, or without run_at, deadline and after"
+         taken, and none is put back, until some have ended; ask again later, or submit without run_at, deadline and after"
     )]
     MemoryFull,
     /// The store waits for something that a person has to do.

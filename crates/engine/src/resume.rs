@@ -27,6 +27,8 @@ use crate::request::{Error, Reply, Request};
 
 /// Members that one resume puts back; a larger workflow is resumed by several.
 const RESUME_MAX: usize = 100_000;
+/// Members after which it is asked again whether all fit into memory.
+const ROOM_EVERY: usize = 256;
 /// How the reason of a task begins that was cancelled because a dependency failed.
 const DEPENDENCY_FAILED: &str = "dependency ";
 /// Why a callback was cancelled that waits for a success.
@@ -83,7 +85,10 @@ impl Core {
             self.look_up_workflow(id)?;
         }
         let (members, callbacks) = (in_order(&failed.members), in_order(&failed.callbacks));
-        self.put_back_together(&failed)?;
+        if !self.put_back_together(&failed)? {
+            self.park(reply, Err(Error::MemoryFull));
+            return Ok(());
+        }
         // One that cannot run after all was cancelled again.
         let open = |seqs: Vec<Seq>| {
             seqs.into_iter().filter(|seq| self.scheduler.state(*seq).is_some()).count() as u64
@@ -198,14 +203,22 @@ impl Core {
         }
     }
 
-    /// Opens all of these in one step, so that they wait for each other whatever their order.
-    fn put_back_together(&mut self, failed: &Failed) -> Result<(), Error> {
+    /// Opens all of these in one step, so that they wait for each other whatever their order; none if memory has no
+    /// room for them.
+    fn put_back_together(&mut self, failed: &Failed) -> Result<bool, Error> {
         let spawners = self.spawners_of(&failed.members)?;
         let mut records: Vec<TaskRecord> = Vec::new();
         for group in [&failed.members, &failed.callbacks] {
-            for seq in in_order(group) {
+            for (count, seq) in in_order(group).into_iter().enumerate() {
                 records.extend(self.reader.get(seq)?);
+                // Looked at meanwhile too, so that what does not fit is not gathered.
+                if count % ROOM_EVERY == 0 && !self.has_room_for_all(&records) {
+                    return Ok(false);
+                }
             }
+        }
+        if !self.has_room_for_all(&records) {
+            return Ok(false);
         }
         let spawned = spawners.iter().map(|spawner| (spawner.task, spawner.seq));
         let own = records.iter().map(|record| (record.spec.id, record.seq));
@@ -215,7 +228,11 @@ impl Core {
             tasks.push(self.member_to_put_back(record)?);
         }
         self.feed(Input::TasksResumed { spawners, tasks });
-        Ok(())
+        Ok(true)
+    }
+
+    fn has_room_for_all(&self, records: &[TaskRecord]) -> bool {
+        self.scheduler.has_room_in_memory(records.iter().map(|record| &record.spec))
     }
 
     /// The finished tasks above those that are put back, up to the first of each line, spawners first.

@@ -179,11 +179,15 @@ impl Core {
             self.deferred.push(Request::Replay { id, replay: Box::new(replay), reply });
             return Ok(());
         }
-        let checkpointed = replay.payload.is_none() && self.reader.checkpoint(seq)?.is_some();
         if let Some(payload) = &replay.payload {
             spec.payload = payload.clone();
             settings::need_program(&mut spec);
         }
+        if !self.scheduler.has_room_in_memory([&spec].into_iter()) {
+            self.park(reply, Err(Error::MemoryFull));
+            return Ok(());
+        }
+        let checkpointed = replay.payload.is_none() && self.reader.checkpoint(seq)?.is_some();
         let parents = if replay.keep_edges { self.parents_of_stored(&spec)? } else { Vec::new() };
         self.keys.take(seq, submitted_at, &spec);
         self.ids.insert(id, Known::open(seq));

@@ -11,6 +11,9 @@ use crate::core::{Core, Unresolved};
 use crate::locate::{Located, Resolved};
 use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, WorkerReport};
 
+/// How long a task rests whose children do not fit into memory.
+const NO_ROOM_REST_MS: u64 = 30_000;
+
 impl Core {
     pub(crate) fn connect(
         &mut self,
@@ -89,6 +92,11 @@ impl Core {
                 if self.scheduler.lease_token(seq) != Some(token) =>
             {
                 AttemptEnd::Finished { result, spawned: Vec::new() }
+            }
+            AttemptOutcome::Finished { spawned, .. }
+                if !self.scheduler.has_room_for_children(spawned.iter()) =>
+            {
+                AttemptEnd::Other(AttemptOutcome::Failed(no_room_for(spawned.len())))
             }
             AttemptOutcome::Finished { result, spawned } => {
                 match self.resolve_children(seq, spawned) {
@@ -183,4 +191,14 @@ impl Core {
         }
         self.park(reply, Ok(workers.len() as u32));
     }
+}
+
+/// Why an attempt that did its work is tried again.
+fn no_room_for(children: usize) -> Failure {
+    let message = format!(
+        "its {children} children do not fit into the memory of the server, which tasks that wait take up: it is tried \
+         again, uncounted, until some of those have ended"
+    );
+    let error = TaskError::new(ErrorClass::Failed, message);
+    Failure { verdict: FailureVerdict::SnoozeMs(NO_ROOM_REST_MS), error }
 }

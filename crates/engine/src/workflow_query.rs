@@ -164,6 +164,7 @@ impl Handle {
         let limit = limit.clamp(1, PAGE_ROWS_MAX);
         let mut before = cursor(after)?;
         let mut found: Vec<(Seq, WorkflowSummary)> = Vec::new();
+        let mut partial = true;
         for _ in 0..LOOKS_MAX {
             let wanted = select.clone();
             // One more than the page has tells that the page is not the last.
@@ -175,14 +176,16 @@ impl Handle {
             if found.len() > limit {
                 found.truncate(limit);
                 before = found.last().map(|(seq, _)| *seq);
+                partial = false;
                 break;
             }
             if before.is_none() {
+                partial = false;
                 break;
             }
         }
         let items = found.into_iter().map(|(_, summary)| summary).collect();
-        Ok(Page { items, next: before.map(|seq| seq.0.to_string()) })
+        Ok(Page { items, next: before.map(|seq| seq.0.to_string()), partial })
     }
 
     /// Cancels every task of a workflow that has not ended, those included that wait for its end. Tasks that members

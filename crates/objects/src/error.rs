@@ -121,8 +121,10 @@ pub enum Error {
     /// Not a folder of objects.
     #[error("{0} is not a folder of objects; give the folder `objects` in the data of the server")]
     NotAFolder(PathBuf),
-    /// The disk is full.
-    #[error("cannot {action} {path}: the disk is full; make room there and try again")]
+    /// The disk is full, or nearly: see [`crate::RESERVE_BYTES`].
+    #[error(
+        "cannot {action} {path}: the disk is full, but for what is kept free for tasks; make room there and try again"
+    )]
     Full {
         /// What was tried, such as `write`.
         action: &'static str,

@@ -26,10 +26,14 @@ use crate::error::if_there;
 /// Files without a name that are younger than this are never swept: their writer may be about to lock them.
 const SWEEP_AFTER: Duration = Duration::from_secs(60);
 
+/// What blobs leave free on the disk, for the ends of tasks and for records: as much as the store of tasks does.
+pub const RESERVE_BYTES: u64 = 64 << 20;
+
 /// Objects in a folder; a clone is cheap.
 #[derive(Clone, Debug)]
 pub struct Folder {
     root: PathBuf,
+    reserve_bytes: u64,
     /// Held while a record is compared and replaced.
     pub(crate) records: Arc<Mutex<()>>,
 }
@@ -44,7 +48,7 @@ impl Folder {
             private.recursive(true).mode(0o700);
             private.create(&path).map_err(Error::io("create", path))?;
         }
-        let folder = Self { root, records: Arc::default() };
+        let folder = Self::at(root);
         folder.clear_temporary()?;
         folder.identify()?;
         Ok(folder)
@@ -55,7 +59,7 @@ impl Folder {
     /// # Errors
     /// If there is none, or it cannot be read.
     pub fn attach(root: impl Into<PathBuf>) -> Result<Self, Error> {
-        let folder = Self { root: root.into(), records: Arc::default() };
+        let folder = Self::at(root.into());
         let all_there = ["blobs", "tmp"].iter().all(|part| folder.root.join(part).is_dir());
         if !all_there {
             return Err(Error::NotAFolder(folder.root));
@@ -66,7 +70,30 @@ impl Folder {
 
     /// Reads a folder that nobody need have opened; changes nothing in it.
     pub(crate) fn look_at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), records: Arc::default() }
+        Self::at(root.into())
+    }
+
+    fn at(root: PathBuf) -> Self {
+        Self { root, reserve_bytes: RESERVE_BYTES, records: Arc::default() }
+    }
+
+    /// The same, with so much left free instead of [`RESERVE_BYTES`].
+    #[must_use]
+    pub fn leaving_free(self, reserve_bytes: u64) -> Self {
+        Self { reserve_bytes, ..self }
+    }
+
+    /// Whether so many bytes may still be written to a file of a blob.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if less than the reserve would be left.
+    pub(crate) fn check_room(&self, path: &Path, bytes: u64) -> Result<(), Error> {
+        // Where the system does not tell, the write itself will.
+        let Ok(disk) = nix::sys::statvfs::statvfs(&self.root) else { return Ok(()) };
+        if free_bytes(&disk) < self.reserve_bytes.saturating_add(bytes) {
+            return Err(Error::Full { action: "write", path: path.to_owned() });
+        }
+        Ok(())
     }
 
     /// Where the folder is.
@@ -177,6 +204,15 @@ impl Drop for Temporary {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "the width of the fields differs between systems"
+)]
+fn free_bytes(disk: &nix::sys::statvfs::Statvfs) -> u64 {
+    (disk.blocks_available() as u64).saturating_mul(disk.fragment_size() as u64)
 }
 
 /// Makes a folder and those above it, so that they last.

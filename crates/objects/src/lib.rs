@@ -25,7 +25,7 @@ pub use backup::{Copied, back_up, copy_blobs, copy_folder};
 pub use blob::{Blob, BlobHasher, BlobId};
 pub use check::{Checked, check};
 pub use error::Error;
-pub use folder::Folder;
+pub use folder::{Folder, RESERVE_BYTES};
 pub use record::{RECORD_BYTES_MAX, RecordName, Version};
 pub use staged::Staged;
 pub use upload::{NewUpload, UPLOAD_BYTES_MAX, UPLOAD_METADATA_MAX, Upload, UploadId};

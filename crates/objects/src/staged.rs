@@ -22,6 +22,7 @@ impl Folder {
 impl Staged {
     /// Adds bytes at the end.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.folder.check_room(&self.file.path, bytes.len() as u64)?;
         self.file.write(bytes)?;
         self.hasher.update(bytes);
         Ok(())

@@ -73,6 +73,7 @@ impl Uploads {
             return Err(Error::TooManyUploads { max: UPLOADS_MAX });
         }
         let path = self.data_path(id);
+        self.folder.check_room(&path, length)?;
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let file = opened.map_err(Error::io("create", &path))?;
         // What is left of an upload of the same name is emptied, unless someone is about to give it its place.
@@ -283,6 +284,7 @@ impl Appending {
         if count > self.missing() {
             return Err(Error::UploadTooLong { id: self.id, length: self.new.length });
         }
+        self.uploads.folder.check_room(&self.path, count)?;
         if let Err(error) = self.file.write_all(bytes) {
             // A part of them may be there, which the hash does not know.
             let _ = self.file.set_len(offset);

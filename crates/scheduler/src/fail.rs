@@ -79,8 +79,7 @@ impl Scheduler {
         if self.workers.get(self.tasks[row].worker).draining {
             return self.released(now, row);
         }
-        self.end_lease(row);
-        self.tasks[row].given_back = true;
+        self.end_without_fact(now, row);
         self.schedule(row, now, now.plus_ms(self.options.give_up_pause_ms));
     }
 

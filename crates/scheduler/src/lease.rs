@@ -6,9 +6,9 @@
 //! worker, so short attempts cost none.
 //!
 //! Of all attempts of a task that workers may still have after a crash of the server, only the last can be gone on
-//! with. A first grant is not recorded; any grant that follows one of which no fact tells is recorded as held at once,
-//! and so is an attempt that is adopted. So an attempt without a record is the first of its server start, and only
-//! attempts of the start before this one are adopted.
+//! with. A first grant is not recorded; any grant that follows one of which no fact tells is recorded at once, by its
+//! token alone, and an attempt that is adopted as held. So an attempt without a record is the first of its server start, and
+//! only attempts of the start before this one are adopted; if a token is recorded, only the attempt with that one is.
 //!
 //! When a worker is lost, what it has presumably begun counts as an attempt; what waited there for a slot is given back
 //! uncounted.
@@ -116,15 +116,21 @@ impl Scheduler {
         self.began_before(row, QUEUED);
     }
 
-    /// Adopts an attempt that had run too shortly before a restart to be recorded. Its token must be from the start
-    /// before this one, and no attempt may be known to have failed: it could have been this one.
+    /// Adopts an attempt that had run too shortly before a restart to be recorded as held. Its token must be the one that
+    /// is recorded as granted last. If none is, it must be from the start before this one, and no attempt may be known
+    /// to have failed: it could have been this one.
     fn adopt_waiting(&mut self, now: Timestamp, row: Row, token: Token, index: u32) -> bool {
         let task = &mut self.tasks[row];
-        let untouched =
-            task.recovered && task.token == Token::default() && task.attempts == 0 && !task.retried;
-        if !untouched || token.epoch() + 1 != self.options.epoch {
+        let last = if task.token == Token::default() {
+            token.epoch() + 1 == self.options.epoch && task.attempts == 0 && !task.retried
+        } else {
+            // What was granted in this start has been given back since.
+            task.token == token && task.given_back && token.epoch() < self.options.epoch
+        };
+        if !task.recovered || !last {
             return false;
         }
+        task.given_back = false;
         let (state, due, seq) = (task.state, task.ready_at, task.seq);
         self.lease_held(now, row, index, token);
         self.began_before(row, QUEUED);
@@ -205,9 +211,19 @@ impl Scheduler {
     /// Puts a task that was not begun back to where it came from.
     pub(crate) fn give_back(&mut self, now: Timestamp, row: Row) {
         let ready_at = self.tasks[row].ready_at;
+        self.end_without_fact(now, row);
+        self.make_ready(row, now, ready_at, End::Front);
+    }
+
+    /// Ends the lease of a task whose attempt is given back, and does not count. If it is recorded as held, that nobody
+    /// holds it any more is recorded too: a restart would wait for its worker, and count it as lost.
+    pub(crate) fn end_without_fact(&mut self, now: Timestamp, row: Row) {
+        let (held, token) = (self.tasks[row].held, self.tasks[row].token);
         self.end_lease(row);
         self.tasks[row].given_back = true;
-        self.make_ready(row, now, ready_at, End::Front);
+        if held {
+            self.record_granted(now, row, token);
+        }
     }
 
     pub(crate) fn runs(&self, note: &Note, worker: u32) -> bool {
@@ -280,8 +296,15 @@ impl Scheduler {
         self.record(Fact::Held { seq: note.seq, token: note.token, at: now, worker });
     }
 
+    /// Records which attempt of a task was granted last, so that no earlier one is gone on with after a crash. It may not
+    /// have begun, or was given back: nobody waits for its worker, and it does not count as lost.
+    pub(crate) fn record_granted(&mut self, now: Timestamp, row: Row, token: Token) {
+        let (seq, worker) = (self.tasks[row].seq, Name::default());
+        self.record(Fact::Held { seq, token, at: now, worker });
+    }
+
     /// Puts a task into a worker's hands, and records that at once.
-    pub(crate) fn lease_held(&mut self, now: Timestamp, row: Row, index: u32, token: Token) {
+    fn lease_held(&mut self, now: Timestamp, row: Row, index: u32, token: Token) {
         self.tasks[row].held = true;
         self.lease(now, row, index, token);
         let (seq, worker) = (self.tasks[row].seq, self.workers.get(index).name.clone());

@@ -136,10 +136,9 @@ impl Scheduler {
         self.grants += 1;
         let token = Token::new(self.options.epoch, self.grants);
         if std::mem::replace(&mut self.tasks[row].given_back, false) {
-            self.lease_held(now, row, worker, token);
-        } else {
-            self.lease(now, row, worker, token);
+            self.record_granted(now, row, token);
         }
+        self.lease(now, row, worker, token);
         let waited_us = self.note_grant(now, row, worker, by);
         self.relist(index, now);
         self.left_stream(row);

@@ -3,9 +3,7 @@
 //! Everything that was submitted and is not final is open again. An attempt that is recorded as held stays leased,
 //! to nobody, until its worker announces it or a lease time has passed.
 
-use divvy_types::{
-    Lane, Member, Name, OpenTask, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token,
-};
+use divvy_types::{Lane, Member, Name, OpenTask, Seq, TaskId, TaskSpec, TaskState, Timestamp};
 
 use crate::settle::cause;
 use crate::submit::{Batch, Standing, links_of};
@@ -119,9 +117,12 @@ impl Scheduler {
     pub(crate) fn take_in(&mut self, now: Timestamp, recovered: RecoveredTask, batch: &mut Batch) {
         let RecoveredTask { open, parents } = recovered;
         let OpenTask { seq, submitted_at, spec, spawned_by, attempts, retry_at, held, .. } = open;
+        // Without a worker it is only known which attempt was granted last.
+        let granted = held.as_ref().map(|(token, _)| *token);
+        let held = held.filter(|(_, worker)| !worker.is_empty());
         // A callback that has failed before was called, and one that was put back alone does not wait.
         let workflow = called_back_by(&spec, spawned_by)
-            .filter(|_| held.is_none() && attempts == 0 && !open.replayed);
+            .filter(|_| granted.is_none() && attempts == 0 && !open.replayed);
         // The same goes for one that waits for groups.
         let tied = !spec.after_groups.is_empty() && attempts == 0 && !open.replayed;
         let mut standing = self.standing(&spec, &parents, spawned_by, batch);
@@ -152,7 +153,7 @@ impl Scheduler {
             ready_at: if state == TaskState::Leased { due.min(now) } else { due },
             since: now,
             begun: Timestamp::default(),
-            token: Token::default(),
+            token: granted.unwrap_or_default(),
             links: links_of(&parents, spawned_by),
             class,
             stream: NOBODY,
@@ -162,7 +163,8 @@ impl Scheduler {
             checkpointed: open.checkpointed,
             state,
             retried: retry_at.is_some(),
-            given_back: false,
+            // The next grant follows one that may still be gone on with.
+            given_back: granted.is_some() && held.is_none(),
             held: held.is_some(),
             stopping: false,
             recovered: true,
@@ -170,8 +172,8 @@ impl Scheduler {
         if !open.lost.is_empty() {
             taken.links().lost_workers = open.lost;
         }
-        if let Some(held) = held {
-            self.leave_leased(now, &mut taken, held);
+        if let Some((_, worker)) = held {
+            self.leave_leased(now, &mut taken, worker);
         }
         if state == TaskState::Blocked && !self.recovering {
             self.lives = self.lives.wrapping_add(1).max(1);
@@ -185,11 +187,10 @@ impl Scheduler {
     }
 
     /// The attempt that ran when the server stopped may still run.
-    fn leave_leased(&mut self, now: Timestamp, task: &mut Task, (token, worker): (Token, Name)) {
+    fn leave_leased(&mut self, now: Timestamp, task: &mut Task, worker: Name) {
         if !task.spec.limits.is_empty() {
             self.limits.begin(&task.spec.limits, &self.settings, now);
         }
-        task.token = token;
         task.links().holder = Some(worker);
         self.timers.add(now.plus_ms(self.options.lease_ms), Timer::Unclaimed(task.seq));
     }

@@ -56,14 +56,19 @@ impl Scheduler {
     /// Whether there is room in memory for tasks that are submitted now. What is ready at once can wait in the store,
     /// and needs none.
     pub fn has_room_for<'a>(&self, specs: impl Iterator<Item = &'a TaskSpec>) -> bool {
-        let mut left = self.options.open_bytes.saturating_sub(self.tasks.bytes());
-        for spec in specs.filter(|spec| self.must_stay(spec)) {
-            match left.checked_sub(bytes_of(spec)) {
-                Some(less) => left = less,
-                None => return false,
-            }
-        }
-        true
+        self.has_room_in_memory(specs.filter(|spec| self.must_stay(spec)))
+    }
+
+    /// Whether there is room in memory for tasks that are put back, which all stay there.
+    pub fn has_room_in_memory<'a>(&self, specs: impl Iterator<Item = &'a TaskSpec>) -> bool {
+        fits(self.options.open_bytes.saturating_sub(self.tasks.bytes()), specs)
+    }
+
+    /// Whether there is room in memory for children, which all stay there. They may take half as much again as others:
+    /// what spawns them has been done, and would have to be done again.
+    pub fn has_room_for_children<'a>(&self, specs: impl Iterator<Item = &'a TaskSpec>) -> bool {
+        let most = self.options.open_bytes.saturating_add(self.options.open_bytes / 2);
+        fits(most.saturating_sub(self.tasks.bytes()), specs)
     }
 
     /// Whether a new task stays in memory until it runs.
@@ -226,4 +231,15 @@ impl Scheduler {
         let dependents = self.absent.remove(&seq).unwrap_or_default();
         self.ended.push(Ended { dependents, spawned_by: None, cause: Some(cause) });
     }
+}
+
+/// Whether tasks fit into so many bytes.
+fn fits<'a>(mut bytes: usize, specs: impl Iterator<Item = &'a TaskSpec>) -> bool {
+    for spec in specs {
+        match bytes.checked_sub(bytes_of(spec)) {
+            Some(less) => bytes = less,
+            None => return false,
+        }
+    }
+    true
 }

@@ -29,7 +29,7 @@ pub(crate) struct Task {
     pub(crate) since: Timestamp,
     /// When its present attempt presumably began; see `places`.
     pub(crate) begun: Timestamp,
-    /// Of its present or last attempt under this server start or an adopted one; zero before.
+    /// Of its present or last attempt under this server start, or of one before it that is recorded; otherwise zero.
     pub(crate) token: Token,
     /// What few tasks have, apart.
     pub(crate) links: Option<Box<Links>>,
@@ -45,7 +45,8 @@ pub(crate) struct Task {
     pub(crate) state: TaskState,
     /// Whether an attempt has failed or was put off.
     pub(crate) retried: bool,
-    /// Whether its last attempt ended without a fact: the worker gave it back, or never got it.
+    /// Whether its last attempt ended without a fact: the worker gave it back, or never got it; or is only known to have
+    /// been granted before this server start.
     pub(crate) given_back: bool,
     /// Whether its present attempt is recorded as held.
     pub(crate) held: bool,

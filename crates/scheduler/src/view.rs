@@ -207,6 +207,16 @@ impl Scheduler {
         self.tasks.newest_first(seq).map(|task| (task.seq, task.state, &task.spec))
     }
 
+    /// Tasks that workers of this name hold, with smaller numbers, newest first.
+    pub fn held_by(&self, name: &Name, before: Option<Seq>) -> Vec<Seq> {
+        let tiers = self.workers.named(name).flat_map(|key| self.workers.tiers_of(key));
+        let held = tiers.flat_map(|index| self.leases_of(index)).map(|note| note.seq);
+        let mut held: Vec<Seq> =
+            held.filter(|seq| before.is_none_or(|before| *seq < before)).collect();
+        held.sort_unstable_by_key(|seq| std::cmp::Reverse(*seq));
+        held
+    }
+
     /// The latest connection of a worker of this name.
     pub fn worker_by_name(&self, name: &str) -> Option<WorkerKey> {
         self.workers.named(&Name::from(name)).next_back()

@@ -66,8 +66,9 @@ pub trait Reader: Send {
     /// At most `rows` tasks that fit, newest first, all with smaller numbers than `before`. Payloads, results, logs and
     /// all attempts but the last are left out.
     ///
-    /// Where an open task is and who holds it is not known here: what could fit is shown. A bounded number of tasks is
-    /// looked at, so that a page may be short, or even empty, although more would fit; it says how far it looked.
+    /// Where an open task is and who holds it is not known here: what could fit is shown, except that a worker fits an
+    /// open task only if it failed on it or is recorded to hold it. A bounded number of tasks is looked at where
+    /// no index helps, so that a page may be short, or even empty, although more would fit; it says how far it looked.
     fn page(
         &mut self,
         select: &Select,
@@ -243,6 +244,8 @@ pub struct TaskRecord {
     pub counted: u32,
     /// How it ended, if it did.
     pub outcome: Option<Outcome>,
+    /// Who was last recorded to hold it, if it is open.
+    pub held: Option<Name>,
 }
 
 impl Candidate for TaskRecord {
@@ -275,6 +278,11 @@ impl Candidate for TaskRecord {
     fn worker(&self) -> Result<Option<Name>, Infallible> {
         let last = self.outcome.as_ref().map(|end| &end.worker).filter(|name| !name.is_empty());
         Ok(last.or_else(|| self.attempts.last().map(|attempt| &attempt.worker)).cloned())
+    }
+
+    fn may_be_with(&self, worker: &str) -> Result<bool, Infallible> {
+        let last = self.attempts.last().map(|attempt| &attempt.worker);
+        Ok(last.into_iter().chain(&self.held).any(|name| *name == worker))
     }
 
     fn error(&self) -> Result<Option<TaskError>, Infallible> {

@@ -101,7 +101,8 @@ pub enum Fact {
         /// When.
         at: Timestamp,
     },
-    /// An attempt has been running for a while: after a restart, wait for its worker before granting it anew.
+    /// An attempt has been running for a while: after a restart, wait for its worker before granting it anew. Or one was
+    /// granted after another that was given back: after a restart, no earlier one may be gone on with.
     Held {
         /// The task.
         seq: Seq,
@@ -109,7 +110,7 @@ pub enum Fact {
         token: Token,
         /// When.
         at: Timestamp,
-        /// Who runs it.
+        /// Who runs it; empty if it was only granted, so that nobody need be waited for.
         worker: Name,
     },
     /// Tasks that waited in the store were taken into the scheduler's window.

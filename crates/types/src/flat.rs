@@ -8,7 +8,7 @@
 //! the fields mean.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, Visitor};
@@ -58,26 +58,28 @@ macro_rules! beside_terms {
 /// A list of names that is made once.
 type List = &'static [&'static str];
 
-/// All names that a form may have, for each sort of terms beside which it stands.
+/// Sorts of terms beside which one form may stand: there are the terms of a task, a filter, and none at all.
+const SORTS_MAX: usize = 4;
+
+/// All names that a form may have, for each sort of terms beside which it stands: made once, and read without a lock.
 #[derive(Debug, Default)]
-pub struct Names(Mutex<Vec<(List, List)>>);
+pub struct Names([OnceLock<(List, List)>; SORTS_MAX]);
 
 impl Names {
     /// None yet.
     pub const fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
+        Self([const { OnceLock::new() }; SORTS_MAX])
     }
 
     /// The names beside these terms. They are kept for as long as the process lives.
-    fn of(&self, terms: List, all: impl FnOnce() -> Vec<&'static str>) -> List {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |of: List| std::ptr::eq(of, terms) || of == terms;
-        if let Some((_, names)) = known.iter().find(|(of, _)| is_same(of)) {
-            return names;
+    fn of(&self, terms: List, all: impl Fn() -> Vec<&'static str>) -> List {
+        for sort in &self.0 {
+            let (of, names) = sort.get_or_init(|| (terms, all().leak()));
+            if std::ptr::eq(*of, terms) || *of == terms {
+                return names;
+            }
         }
-        let names: List = all().leak();
-        known.push((terms, names));
-        names
+        unreachable!("a form stands beside more than {SORTS_MAX} sorts of terms")
     }
 }
 

@@ -98,6 +98,10 @@ pub trait Candidate {
     fn ended_at(&self) -> Result<Option<Timestamp>, Self::Error>;
     /// Who holds it, or was the last to. Not asked while the state is unknown.
     fn worker(&self) -> Result<Option<Name>, Self::Error>;
+    /// Whether a worker may be the last that is known to have had it. Asked while the state is unknown.
+    fn may_be_with(&self, _worker: &str) -> Result<bool, Self::Error> {
+        Ok(true)
+    }
     /// Its last error.
     fn error(&self) -> Result<Option<TaskError>, Self::Error>;
     /// The name of its workflow.
@@ -175,8 +179,10 @@ impl Select {
             || is_other(&self.queue, |queue| Ok(queue == task.queue()?))?
             || is_other(&self.workflow, |id| Ok(task.workflow()? == Some(*id)))?
             || !self.has_times(task)?
-            || (state.is_some()
-                && is_other(&self.worker, |name| Ok(task.worker()?.as_ref() == Some(name)))?)
+            || is_other(&self.worker, |name| match state {
+                Some(_) => Ok(task.worker()?.as_ref() == Some(name)),
+                None => task.may_be_with(name),
+            })?
             || ((self.error.is_some() || self.class.is_some()) && !self.has_error(task.error()?))
             || is_other(&self.workflow_name, |name| {
                 Ok(task.workflow_name()?.is_some_and(|found| fits(name, &found)))

@@ -457,9 +457,13 @@ pub struct DeadGroup {
 pub struct Page<T> {
     /// The rows.
     pub items: Vec<T>,
-    /// Pass this as `after` to get the next page; nothing if this is the last.
+    /// Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is
+    /// at least one more row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 /// What a parent's end was, as its dependents get it.

@@ -8,6 +8,7 @@ mod disk;
 mod idle;
 mod latency;
 mod life;
+mod lists;
 mod lives;
 mod patterns;
 mod recovery;
@@ -38,6 +39,8 @@ enum Which {
     Backlog(backlog::Args),
     /// Restart with a large backlog: time and memory until the server works again.
     Recovery(recovery::Args),
+    /// Lists of tasks over a large store: time of a page, by what is asked for.
+    Lists(lists::Args),
     /// Tasks spread over threads in five ways: throughput and time to start, against targets.
     Patterns(patterns::Args),
     /// The scheduler alone on one core: task lives per second, over a growing backlog, and memory.
@@ -58,6 +61,14 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
         Which::Idle(args) => print(output, &idle::run(&args, output).await?),
         Which::Backlog(args) => print(output, &backlog::run(&args, output).await?),
         Which::Recovery(args) => print(output, &recovery::run(&args, output)?),
+        Which::Lists(args) => {
+            let figures = lists::run(&args, output).await?;
+            if output.is_json() {
+                return print(output, &figures);
+            }
+            figures.print(output)?;
+            Ok(Code::Done)
+        }
         Which::Patterns(args) => {
             let figures = patterns::run(&args, output)?;
             if output.is_json() {

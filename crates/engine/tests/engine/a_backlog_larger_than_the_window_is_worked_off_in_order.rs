@@ -1,9 +1,11 @@
 //! The window: what does not fit waits in the store, in order, and survives a restart there.
 
-use crate::support::{World, after, task};
+use crate::support::{World, after, failed, task};
 use divvy_engine::Request;
 use divvy_engine::runner::Options;
-use divvy_types::{Payload, Refusal as _, TaskId, TaskState};
+use divvy_types::{
+    FailureVerdict, Payload, Refusal as _, TaskId, TaskState, Workflow, WorkflowId, WorkflowRole,
+};
 
 fn small_window() -> Options {
     Options { window_tasks: 50, ..Options::default() }
@@ -22,8 +24,6 @@ fn every_task_runs_once_oldest_first_even_over_a_restart() {
     let mut seen = Vec::new();
     work(&mut world, &mut seen, 4_000);
     let mut world = world.restart(1_000);
-    // What was given back and granted once more is recorded as held: its worker has a lease time to come back.
-    world.advance_ms(Options::default().lease_ms);
     work(&mut world, &mut seen, 10_000);
     assert_eq!(seen, (1..=9_000).collect::<Vec<u128>>());
     let counts = world.engine.core().scheduler().counts();
@@ -66,6 +66,61 @@ fn what_cannot_wait_in_the_store_is_refused_when_memory_is_full() {
         world.ask(|reply| Request::Cancel { id, reason: "no need".into(), reply }).unwrap();
     }
     world.submit(vec![later(4)]).unwrap();
+}
+
+#[test]
+fn what_is_put_back_or_spawned_is_refused_too_when_memory_is_full() {
+    let mut world = World::with(Options { open_bytes: 40 << 10, ..Options::default() });
+    let large = |number| {
+        let mut spec = task(number);
+        spec.payload = Payload::new("a/b", vec![7; 10 << 10]).unwrap();
+        spec
+    };
+    let mut member = large(60);
+    let (id, name, role) = (WorkflowId(5), "w".into(), WorkflowRole::Member);
+    member.workflow = Some(Box::new(Workflow { id, name, role }));
+    world.submit(vec![member]).unwrap();
+    let mut worker = world.join("w", 1, vec![]);
+    let granted = worker.grants().pop().unwrap();
+    world.report(&worker, TaskId(60), granted.token, failed(FailureVerdict::Dead));
+    world.submit(vec![task(50)]).unwrap();
+    let granted = worker.grants().pop().unwrap();
+    let tomorrow = world.now.plus_ms(86_400_000);
+    let later = |number| {
+        let mut spec = large(number);
+        spec.run_at = Some(tomorrow);
+        spec
+    };
+    world.submit((1..=3).map(later).collect()).unwrap();
+
+    let replay = |reply| Request::Replay { id: TaskId(60), replay: Box::default(), reply };
+    assert_eq!(world.ask(replay).unwrap_err().code(), "memory_full");
+    let retry = |reply| Request::Retry { id: TaskId(60), reply };
+    assert_eq!(world.ask(retry).unwrap_err().code(), "memory_full");
+    let resume = |reply| Request::ResumeWorkflow { id, include_cancelled: false, reply };
+    assert_eq!(world.ask(resume).unwrap_err().code(), "memory_full");
+    let finish = |children: std::ops::Range<u128>| divvy_types::AttemptOutcome::Finished {
+        result: Payload::null(),
+        spawned: children.map(large).collect(),
+    };
+    world.report(&worker, TaskId(50), granted.token, finish(70..73));
+    assert_eq!(world.state(TaskId(50)), Some(TaskState::Scheduled), "it is tried again");
+    assert_eq!(world.state(TaskId(70)), None);
+
+    for id in [TaskId(1), TaskId(2)] {
+        world.ask(|reply| Request::Cancel { id, reason: "no need".into(), reply }).unwrap();
+    }
+    world.advance_ms(30_000);
+    let again = worker.grants().pop().unwrap();
+    assert_eq!((again.spec.id, again.attempt), (TaskId(50), 1), "that did not count");
+    world.report(&worker, TaskId(50), again.token, finish(70..73));
+    assert!(world.state(TaskId(72)).is_some());
+    world.ask(|reply| Request::Cancel { id: TaskId(3), reason: "no".into(), reply }).unwrap();
+    assert_eq!(world.ask(resume).unwrap_err().code(), "memory_full", "children take room too");
+    for id in (70..73).map(TaskId) {
+        let _ = world.ask(|reply| Request::Cancel { id, reason: "no".into(), reply });
+    }
+    world.ask(replay).unwrap();
 }
 
 fn work(world: &mut World, seen: &mut Vec<u128>, at_most: usize) {

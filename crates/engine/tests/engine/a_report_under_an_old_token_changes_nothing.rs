@@ -55,7 +55,10 @@ fn after_a_crash_the_last_one_granted_goes_on_and_an_earlier_one_does_not() {
     };
     world.engine.step(world.now, save(&second, new.token)).unwrap();
 
-    // The second attempt is too young to be recorded for its age. The first worker is back before the second.
+    // The second attempt is too young to be waited for. The first worker is back before the second, and nothing is
+    // granted anew meanwhile.
+    let pause = |reply| Request::PauseQueue { queue: "default".into(), paused: true, reply };
+    world.ask(pause).unwrap();
     let mut world = world.crash(100);
     let mut first = world.join("first", 1, vec![(old.spec.id, old.token)]);
     let stopped =

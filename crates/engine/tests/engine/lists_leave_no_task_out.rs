@@ -18,6 +18,7 @@ async fn all(handle: &Handle, select: &Select) -> (Vec<TaskId>, usize) {
     loop {
         let page = handle.tasks(select.clone(), 4, after).await.unwrap();
         found.extend(page.items.iter().map(|task| task.id));
+        assert!(!page.partial, "everything is found along an index: {select:?}");
         (after, pages) = (page.next, pages + 1);
         if after.is_none() {
             return (found, pages);
@@ -28,23 +29,34 @@ async fn all(handle: &Handle, select: &Select) -> (Vec<TaskId>, usize) {
 async fn check(store: Box<dyn Store>, window_tasks: usize) {
     let options = Options { window_tasks, ..Options::default() };
     let (handle, engine) = Engine::start(store, options).unwrap();
-    handle.submit(vec![TaskSpec::new(TaskId(1), "needle")]).await.unwrap();
+    let mut needle = TaskSpec::new(TaskId(1), "needle");
+    needle.tags = vec!["t".into()];
+    handle.submit(vec![needle]).await.unwrap();
     let hay: Vec<u128> = (2..2 + HAY).collect();
     for part in hay.chunks(5_000) {
         let specs = part.iter().map(|n| TaskSpec::new(TaskId(*n), "hay")).collect();
         handle.submit(specs).await.unwrap();
     }
-    let four = (100_000..100_004).map(|n| TaskSpec::new(TaskId(n), "four")).collect();
-    handle.submit(four).await.unwrap();
+    let four = (100_000..100_004).map(|n| {
+        let mut spec = TaskSpec::new(TaskId(n), "four");
+        spec.tags = vec!["t".into(), "u".into()];
+        spec
+    });
+    handle.submit(four.collect()).await.unwrap();
 
     for state in [vec![], vec![TaskState::Ready], vec![TaskState::Ready, TaskState::Leased]] {
         let select = named("needle", &state);
-        assert_eq!(all(&handle, &select).await.0, [TaskId(1)], "{select:?}");
+        let needle = all(&handle, &select).await;
+        assert_eq!(needle, (vec![TaskId(1)], 1), "its page is the last and says so: {select:?}");
         let (found, pages) = all(&handle, &named("four", &state)).await;
         assert_eq!((found.len(), pages), (4, 1), "a full page that is the last says so");
     }
     let none = all(&handle, &named("needle", &[TaskState::Blocked])).await;
-    assert_eq!(none.0, []);
+    assert_eq!(none, (vec![], 1));
+    let (found, pages) = all(&handle, &Select { tag: Some("t".into()), ..Select::default() }).await;
+    assert_eq!((found.len(), pages), (5, 2), "no page is empty");
+    let error = Select { error: Some("nowhere".into()), ..Select::default() };
+    assert_eq!(all(&handle, &error).await, (vec![], 1), "nothing has failed");
     let cancel = Bulk {
         action: BulkAction::Cancel,
         select: named("needle", &[]),

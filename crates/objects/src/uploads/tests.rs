@@ -149,3 +149,21 @@ fn sizes_have_limits_and_an_empty_upload_is_an_empty_blob() {
     let done = uploads.append(id, 0).unwrap().finish().unwrap();
     assert_eq!(done.blob.unwrap().id, BlobId::of(b""));
 }
+
+#[test]
+fn what_is_kept_free_for_tasks_is_not_taken_by_blobs() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::open(place.path()).unwrap();
+    let uploads = Uploads::open(&folder).unwrap();
+    let id = uploads.create(of_length(4)).unwrap().id;
+    let greedy = Uploads::open(&folder.clone().leaving_free(u64::MAX)).unwrap();
+    let mut appending = greedy.append(id, 0).unwrap();
+    assert!(matches!(appending.write(b"abcd"), Err(Error::Full { .. })));
+    drop(appending);
+    assert_eq!(uploads.upload(id).unwrap().offset, 0, "nothing of it was taken");
+    assert!(matches!(greedy.create(of_length(1)), Err(Error::Full { .. })));
+    let full = folder.clone().leaving_free(u64::MAX);
+    assert!(matches!(full.put_blob(&mut &b"abcd"[..]), Err(Error::Full { .. })));
+    assert!(folder.put_blob(&mut &b"abcd"[..]).is_ok());
+    assert!(full.put_blob_as(BlobId::of(b"abcd"), &mut &b""[..]).is_ok(), "it is here already");
+}

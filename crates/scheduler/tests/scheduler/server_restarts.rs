@@ -1,8 +1,11 @@
 //! After a restart: what was open is open again, what runs goes on, and nothing old is believed.
 
 use crate::support::*;
-use divvy_scheduler::{Input, Options, RecoveredTask, ReportAnswer};
-use divvy_types::{ErrorClass, Fact, FailureVerdict, Seq, TaskId, TaskState, Timestamp, Token};
+use divvy_scheduler::{AttemptEnd, Input, Options, RecoveredTask, ReportAnswer};
+use divvy_types::{
+    AttemptOutcome, ErrorClass, Fact, FailureVerdict, Name, Seq, TaskId, TaskState, Timestamp,
+    Token, WorkerKey,
+};
 
 fn restarted() -> World {
     World::recovering(Options { epoch: 5, ..Options::default() })
@@ -219,4 +222,57 @@ fn a_task_that_has_run_does_not_wait_for_what_was_put_back() {
     world.feed(Input::TaskRecovered(retried));
     world.feed(Input::RecoveryEnded);
     assert_eq!(world.grants(), [(1, 1), (1, 2)]);
+}
+
+#[test]
+fn a_task_that_was_only_granted_anew_is_ready_after_a_restart_and_not_counted() {
+    let mut world = World::new();
+    world.join(1, 1);
+    world.submit(vec![spec(1)]);
+    let first = world.scheduler.lease_token(Seq(1)).unwrap();
+    world.report(1, 1, first, AttemptEnd::Other(AttemptOutcome::Released));
+    let granted: Vec<(Token, Name)> = world.facts().iter().filter_map(|fact| held(fact)).collect();
+    let [(last, worker)] = granted.as_slice() else { panic!("{granted:?}") };
+    assert!(*last > first && worker.is_empty(), "{granted:?}");
+    // The server is killed before the second attempt has run for long; both workers have theirs.
+    for comes_back in [first, *last] {
+        let mut world = World::recovering(Options { epoch: 2, ..Options::default() });
+        let mut task = recovered(spec(1));
+        task.open.held = Some((*last, Name::default()));
+        world.feed(Input::TaskRecovered(task));
+        world.feed(Input::RecoveryEnded);
+        assert_eq!(world.state(1), Some(TaskState::Ready), "nobody is waited for");
+        world.join_with(1, 1, |worker| worker.held = vec![(Seq(1), comes_back)]);
+        if comes_back == *last {
+            assert_eq!((world.stops().len(), world.grants()), (0, vec![]));
+            world.report(1, 1, *last, finished());
+            assert_eq!(world.answers(), [ReportAnswer::Recorded]);
+            continue;
+        }
+        assert_eq!((world.stops().len(), world.grants()), (1, vec![(1, 1)]), "it is older");
+        let names = world.fact_names();
+        assert_eq!(names, ["Held 1"], "this one is the last from now on");
+        world.join_with(2, 1, |worker| worker.held = vec![(Seq(1), *last)]);
+        assert_eq!(world.stops().last().map(|stop| stop.0), Some(2), "it was granted anew");
+    }
+}
+
+#[test]
+fn an_attempt_that_was_held_and_given_back_is_not_waited_for_after_a_restart() {
+    let mut world = World::new();
+    world.join(1, 1);
+    world.submit(vec![spec(1)]);
+    world.feed(Input::WorkerDraining { worker: WorkerKey(1) });
+    world.pass_ms(5_000);
+    let token = world.scheduler.lease_token(Seq(1)).unwrap();
+    world.report(1, 1, token, AttemptEnd::Other(AttemptOutcome::Released));
+    let last = world.facts().iter().rev().find_map(|fact| held(fact));
+    assert_eq!(last, Some((token, Name::default())));
+}
+
+fn held(fact: &Fact) -> Option<(Token, Name)> {
+    match fact {
+        Fact::Held { token, worker, .. } => Some((*token, worker.clone())),
+        _ => None,
+    }
 }

@@ -33,5 +33,5 @@ use divvy_types::view::Page;
 
 /// A list that is whole.
 pub(crate) fn whole<T>(items: Vec<T>) -> axum::Json<Page<T>> {
-    axum::Json(Page { items, next: None })
+    axum::Json(Page { items, next: None, partial: false })
 }

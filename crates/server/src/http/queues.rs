@@ -55,7 +55,7 @@ pub(crate) async fn list(
     items.truncate(limit);
     let last = items.last().filter(|_| has_more);
     let next = last.map(|status| status.queue.name.to_string());
-    Ok(Json(Page { items, next }))
+    Ok(Json(Page { items, next, partial: false }))
 }
 
 /// One queue.

@@ -87,7 +87,7 @@ pub(crate) async fn list(
     let has_more = items.len() > limit;
     items.truncate(limit);
     let next = items.last().filter(|_| has_more).map(ToString::to_string);
-    Ok(Json(Page { items, next }))
+    Ok(Json(Page { items, next, partial: false }))
 }
 
 /// A record.

@@ -71,8 +71,12 @@ pub fn compare(one: &mut dyn Subject, other: &mut dyn Subject, steps: &[Step]) {
 /// Everything that can be seen of a store, as text.
 pub fn observe(subject: &mut dyn Subject) -> Vec<String> {
     let store = subject.store();
+    // Before what is open is read anew: a list must know by itself what was written since.
+    let mut listed = pages(store);
     let mut seen: Vec<String> =
         recovered(store).iter().map(|one| format!("recovered {one:?}")).collect();
+    seen.append(&mut listed);
+    seen.extend(pages(store));
     let mut reader = store.reader().expect("a reader opens");
     for n in 0..=TASKS {
         seen.push(format!("task {n} {:?}", reader.get(Seq(n)).expect("a task is read")));
@@ -82,10 +86,6 @@ pub fn observe(subject: &mut dyn Subject) -> Vec<String> {
             let found = reader.find(id).expect("a task is looked for");
             seen.push(format!("id {id} {:?}", found.map(|task| task.seq)));
         }
-    }
-    for (select, before) in selections() {
-        let page = reader.page(&select, before, 5).expect("a page is read");
-        seen.push(format!("page {select:?} {before:?} {page:#?}"));
     }
     let all: Vec<Seq> = (0..=TASKS).map(Seq).collect();
     seen.push(format!(
@@ -110,6 +110,15 @@ pub fn observe(subject: &mut dyn Subject) -> Vec<String> {
     seen
 }
 
+fn pages(store: &dyn crate::Store) -> Vec<String> {
+    let mut reader = store.reader().expect("a reader opens");
+    let mut shown = |(select, before)| {
+        let page = reader.page(&select, before, 5).expect("a page is read");
+        format!("page {select:?} {before:?} {page:#?}")
+    };
+    selections().into_iter().map(&mut shown).collect()
+}
+
 fn selections() -> Vec<(Select, Option<Seq>)> {
     let all = Select::default;
     let of = |states: &[TaskState]| Select { state: states.to_vec(), ..Select::default() };
@@ -124,7 +133,17 @@ fn selections() -> Vec<(Select, Option<Seq>)> {
         (Select { workflow: Some(WorkflowId(1)), ..of(&[TaskState::Cancelled]) }, None),
         (Select { kind: Some("a*".into()), ..all() }, None),
         (Select { queue: Some("other".into()), ..all() }, None),
+        (Select { kind: Some("abc".into()), ..of(&[TaskState::Done]) }, None),
+        (Select { kind: Some("abc".into()), ..all() }, Some(Seq(3))),
+        (Select { tag: Some("t".into()), ..all() }, None),
+        (Select { workflow_name: Some("w".into()), ..all() }, None),
         (Select { worker: Some("w".into()), ..all() }, None),
+        (Select { worker: Some("v".into()), ..all() }, None),
+        (Select { worker: Some("h".into()), ..all() }, None),
+        (Select { class: Some(ErrorClass::Timeout), ..all() }, None),
+        (Select { since: Some(second(80_000)), ..all() }, None),
+        (Select { until: Some(second(80_000)), ..all() }, None),
+        (Select { older_than: Some(second(80_000)), ..all() }, None),
         (Select { error: Some("o".into()), ..all() }, None),
         (Select { ended_since: Some(second(5)), ..all() }, None),
     ]
@@ -230,6 +249,7 @@ fn submission() -> impl Strategy<Value = Fact> {
             if special {
                 spec.queue = "other".into();
                 spec.needs = vec!["gpu".into()];
+                spec.tags = vec!["t".into()];
                 spec.workflow = Some(Box::new(Workflow {
                     id: WorkflowId(1),
                     name: "w".into(),

@@ -534,8 +534,8 @@ fn selections() -> Vec<(Select, Vec<u64>, &'static str)> {
         (Select { queue: name("late"), ..all() }, vec![10, 9], "of a queue"),
         (
             Select { worker: Some(worker()), ..all() },
-            vec![10, 9, 8, 7, 4, 3, 2, 1],
-            "of a worker, and open ones of which only the engine knows that",
+            vec![7, 4, 3, 2, 1],
+            "of a worker, and what failed there",
         ),
         (Select { worker: name("nobody"), ..of(&[TaskState::Done]) }, vec![], "of no worker"),
         (Select { class: Some(ErrorClass::Cancelled), ..all() }, vec![6, 5], "by class"),

@@ -77,7 +77,13 @@ impl Task {
             attempts: self.attempts.clone(),
             counted: counted(&self.attempts, self.outcome.as_ref()),
             outcome: self.outcome.clone(),
+            held: self.held_if_open(),
         }
+    }
+
+    fn held_if_open(&self) -> Option<Name> {
+        let held = self.held.as_ref().filter(|_| self.outcome.is_none());
+        held.map(|(_, worker)| worker.clone())
     }
 
     /// Ends the task, unless it has ended or a later attempt has failed.

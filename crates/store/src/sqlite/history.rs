@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use divvy_types::{TaskState, Timestamp};
 use rusqlite::{Connection, params};
 
+use super::blocks;
 use super::failure::{Failure, Outcome, io_error};
 use super::schema::{self, Sort};
 use super::store::create_private;
@@ -173,6 +174,7 @@ impl Archive {
                 ))?
                 .execute([])?;
             }
+            blocks::note_copied(conn)?;
             count(conn, "SELECT seq FROM main.slice", "+")
         })
         .map_err(|failure| failure.at(&path))

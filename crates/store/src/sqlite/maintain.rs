@@ -180,6 +180,8 @@ fn remove_from_hot(
     })?;
     store.moved = reach;
     store.tally.apply(gone);
+    let forgotten = store.blocks.forget_empty(&store.conn, &seqs);
+    forgotten.map_err(|failure| store.named(failure))?;
     Ok(())
 }
 

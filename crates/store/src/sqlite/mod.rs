@@ -5,6 +5,7 @@
 //! - `recover` merges the tables in one pass over each at start.
 //! - `read` answers people and the engine, from its own connections.
 //! - `history` owns the files of days, `maintain` moves tasks there and drops old days.
+//! - `blocks` knows which stretches of task numbers may hold what a list asks for.
 //! - `place` knows whether the files are still where they were opened.
 //! - `checkpoint` keeps the write-ahead log short, beside the commit path.
 //! - `saved` keeps checkpoints of attempts and settings, `keys` the unique keys.
@@ -13,6 +14,7 @@
 //!
 //! It deliberately does not know what makes a task ready, nor who runs it.
 
+mod blocks;
 mod checkpoint;
 mod failure;
 mod history;

@@ -16,11 +16,13 @@ use divvy_types::{
 };
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::blocks::Blocks;
 use super::failure::Outcome;
 use super::history::History;
 use super::row::{self, ATTEMPT, OUTCOME, REPLAYED, TASK, Want};
 use super::saved;
 use super::tally::Tally;
+use crate::Outcome as End;
 use crate::traits::counted;
 use crate::{
     AttemptRecord, Error, Family, MemberRecord, Members, OpenTask, Reader, TaskPage, TaskRecord,
@@ -33,6 +35,7 @@ pub(super) struct SqliteReader {
     pub(super) hot: Connection,
     pub(super) history: History,
     pub(super) tally: Tally,
+    pub(super) blocks: Blocks,
 }
 
 /// What a task is looked up by.
@@ -63,6 +66,7 @@ pub(super) fn load(conn: &Connection, key: Key) -> Outcome<Option<Found>> {
     let task = row::read_task(row, Want::Whole)?;
     let outcome = row::read_outcome(row, row::TASK_COLUMNS, Want::Whole)?;
     let attempts = tried(conn, task.seq)?.attempts;
+    let held = holder(conn, task.seq, outcome.as_ref())?;
     Ok(Some(Found {
         record: TaskRecord {
             seq: task.seq,
@@ -72,6 +76,7 @@ pub(super) fn load(conn: &Connection, key: Key) -> Outcome<Option<Found>> {
             counted: counted(&attempts, outcome.as_ref()),
             attempts,
             outcome,
+            held,
         },
     }))
 }
@@ -186,6 +191,14 @@ fn held(conn: &Connection, seq: Seq) -> Outcome<Option<(Token, Name)>> {
         Ok((Token(row.get::<_, i64>(0)? as u64), row.get_ref(1)?.as_str()?.into()))
     });
     Ok(found.optional()?)
+}
+
+/// Who was last recorded to hold a task, if it is open. Only the main file has such.
+fn holder(conn: &Connection, seq: Seq, outcome: Option<&End>) -> Outcome<Option<Name>> {
+    if outcome.is_some() {
+        return Ok(None);
+    }
+    Ok(held(conn, seq)?.map(|(_, worker)| worker))
 }
 
 impl Reader for SqliteReader {

@@ -6,32 +6,36 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use divvy_types::spec::DEFAULT_QUEUE;
 use divvy_types::{Lane, Member, Name, Seq, TaskId, TaskSpec, Timestamp, Token};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, Rows};
 
+use super::blocks::{Block, Gathered};
 use super::failure::{Failure, Outcome};
-use super::row::{self, ATTEMPT, REPLAYED, StoredAttempt, TASK, Want};
+use super::row::{self, ATTEMPT, Cell, OUTCOME, REPLAYED, StoredAttempt, TASK, Want};
 use super::write::Moved;
 use super::{keys, saved};
+use crate::Outcome as End;
 use crate::{OpenTask, Recovered, SpilledLane};
 
-/// Shows everything that is open.
+/// Shows everything that is open, and gathers which blocks hold what.
 pub(super) fn recover(
     conn: &Connection,
     moved: &Moved,
     visit: &mut dyn FnMut(Recovered),
-) -> Outcome<()> {
+) -> Outcome<Gathered> {
     paused_queues(conn, visit)?;
     saved::settings(conn, visit)?;
     keys::recover(conn, visit)?;
     let mut spilled = spilled(conn)?;
     let mut lanes: BTreeMap<Lane, (u64, Arc<TaskSpec>)> = BTreeMap::new();
     let mut members: BTreeMap<Member, u64> = BTreeMap::new();
+    let mut blocks = Gathered::default();
     let mut statement = conn.prepare(&format!("SELECT {TASK} FROM task t ORDER BY t.seq"))?;
     let mut tasks = statement.query([])?;
-    let mut statement = conn.prepare("SELECT seq FROM outcome ORDER BY seq")?;
-    let mut outcomes = Stream::new(statement.query([])?, |row| Ok((row.get(0)?, ())))?;
+    let mut statement = conn.prepare(&format!("SELECT {OUTCOME} FROM outcome o ORDER BY o.seq"))?;
+    let mut outcomes = Stream::new(statement.query([])?, read_end)?;
     let mut statement =
         conn.prepare(&format!("SELECT {ATTEMPT} FROM attempt ORDER BY seq, token"))?;
     let mut attempts =
@@ -44,9 +48,15 @@ pub(super) fn recover(
     let mut checkpoints = Stream::new(statement.query([])?, |row| Ok((row.get(0)?, ())))?;
     while let Some(row) = tasks.next()? {
         let seq: i64 = row.get(0)?;
-        if outcomes.take(seq)?.is_some() {
+        let block = blocks.of(seq);
+        note_task(block, row)?;
+        let made = made(&mut attempts, seq, block)?;
+        if let Some(end) = outcomes.take(seq)? {
+            block.add_outcome(&end);
             continue;
         }
+        let held = held.take(seq)?;
+        held.iter().for_each(|(_, worker)| block.add_attempt(worker, None));
         let waits_in = spilled.lane_of(seq);
         if waits_in.is_some()
             && let Some(member) = member_of(row)?
@@ -63,7 +73,7 @@ pub(super) fn recover(
             lanes.insert(lane, (1, spec));
             continue;
         }
-        let (made, put_back) = (made(&mut attempts, seq)?, replayed.take(seq)?);
+        let put_back = replayed.take(seq)?;
         visit(Recovered::Open(OpenTask {
             seq: task.seq,
             submitted_at: task.at,
@@ -73,19 +83,45 @@ pub(super) fn recover(
             lost: made.lost,
             checkpointed: checkpoints.take(seq)?.is_some(),
             retry_at: made.retry_at.or_else(|| put_back.as_ref().and_then(|replay| replay.due)),
-            held: held.take(seq)?.filter(|(token, _)| Some(*token) > made.last),
+            held: held.filter(|(token, _)| Some(*token) > made.last),
             replayed: put_back.is_some_and(|replay| !replay.keep_edges),
         }));
     }
+    show_spilled(lanes, members, visit);
+    let (last_seq, last_ordered_id) = last(conn, moved)?;
+    visit(Recovered::End { last_seq, last_ordered_id });
+    Ok(blocks)
+}
+
+fn show_spilled(
+    lanes: BTreeMap<Lane, (u64, Arc<TaskSpec>)>,
+    members: BTreeMap<Member, u64>,
+    visit: &mut dyn FnMut(Recovered),
+) {
     for (lane, (count, sample)) in lanes {
         visit(Recovered::Spilled(SpilledLane { lane, count, sample }));
     }
     for (member, count) in members {
         visit(Recovered::SpilledMembers { member, count });
     }
-    let (last_seq, last_ordered_id) = last(conn, moved)?;
-    visit(Recovered::End { last_seq, last_ordered_id });
+}
+
+/// What a list may ask of a task, without its payload.
+fn note_task(block: &mut Block, row: &Row<'_>) -> Outcome<()> {
+    let seq: i64 = row.get(0)?;
+    let cell = |column, name| Cell { row, column, table: "task", seq, name };
+    let at = Timestamp(cell(2, "at").integer()? as u64);
+    let queue = cell(4, "queue").optional_text()?.unwrap_or(DEFAULT_QUEUE);
+    let terms = row::read_terms(row)?;
+    block.add_task(at, cell(3, "kind").text()?, queue, &terms);
     Ok(())
+}
+
+/// The end of a task. Its sum is checked: a task that has ended must not seem open, nor one that is open seem ended.
+fn read_end(row: &Row<'_>) -> Outcome<(i64, End)> {
+    let seq: i64 = row.get(0)?;
+    let end = row::read_outcome(row, 0, Want::Whole)?;
+    Ok((seq, end.ok_or_else(|| Failure::row("outcome", seq, "it has no number"))?))
 }
 
 /// What a task is a member of. Most that wait in the store belong to no workflow, which the column tells.
@@ -171,9 +207,10 @@ struct Made {
     last: Option<Token>,
 }
 
-fn made(attempts: &mut Stream<'_, StoredAttempt>, seq: i64) -> Outcome<Made> {
+fn made(attempts: &mut Stream<'_, StoredAttempt>, seq: i64, block: &mut Block) -> Outcome<Made> {
     let mut made = Made::default();
     while let Some(attempt) = attempts.take(seq)? {
+        block.add_attempt(&attempt.record.worker, Some(attempt.record.error.class));
         made.counted += u32::from(attempt.record.counted);
         attempt.note_lost_worker(&mut made.lost);
         made.retry_at = attempt.retry_at;

@@ -450,6 +450,11 @@ impl Sum {
         }
     }
 
+    /// All 64 bits.
+    pub(super) fn whole(&self) -> i64 {
+        self.0 as i64
+    }
+
     pub(super) fn finish(&self) -> i64 {
         i64::from((self.0 ^ (self.0 >> 32)) as u32)
     }

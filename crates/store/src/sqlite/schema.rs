@@ -16,6 +16,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
+use super::blocks;
 use super::failure::{Failure, Outcome, io_error};
 use crate::Error;
 
@@ -77,12 +78,9 @@ ALTER TABLE replayed ADD COLUMN due INTEGER;
 ALTER TABLE replayed ADD COLUMN keep_edges INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// Tables of a day file only. `slice` holds the numbers of the last move, to finish it after a crash. The indexes are
-/// for lists; they are written in the background, where the hot file would pay for them with each task. Day files of
-/// before lack them.
+/// Tables of a day file only, besides those of `blocks`. `slice` holds the numbers of the last move, to finish it after a
+/// crash.
 const DAY: &str = "
-CREATE INDEX task_kind ON task(kind, seq);
-CREATE INDEX task_queue ON task(queue, seq) WHERE queue IS NOT NULL;
 CREATE TABLE tally(state INTEGER PRIMARY KEY, count INTEGER NOT NULL);
 CREATE TABLE slice(seq INTEGER PRIMARY KEY);
 ";
@@ -210,7 +208,7 @@ fn is_blank(conn: &Connection) -> Outcome<bool> {
 fn create(conn: &Connection, sort: Sort) -> Outcome<()> {
     conn.pragma_update(None, "journal_mode", "WAL")?;
     conn.pragma_update(None, "synchronous", "FULL")?;
-    let (own, later) = if sort == Sort::Hot { (HOT, HOT_LATER) } else { (DAY, "") };
+    let (own, later) = if sort == Sort::Hot { (HOT, HOT_LATER) } else { (DAY, blocks::DAY) };
     conn.execute_batch(&format!(
         "BEGIN IMMEDIATE; {SHARED} {own} {later}
          PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {FORMAT}; COMMIT;"

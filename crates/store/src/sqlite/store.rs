@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use divvy_types::{Fact, Seq, TaskId, Timestamp, Verdict};
 use rusqlite::{Connection, OptionalExtension as _};
 
+use super::blocks::Blocks;
 use super::checkpoint::{self, Checkpointer};
 use super::failure::{Failure, Outcome, io_error};
 use super::history::{Archive, Days, History};
@@ -61,6 +62,7 @@ pub struct SqliteStore {
     pub(super) archive: Archive,
     pub(super) days: Days,
     pub(super) tally: Tally,
+    pub(super) blocks: Blocks,
     pub(super) moved: Moved,
     pub(super) options: Options,
     pub(super) progress: maintain::Progress,
@@ -101,6 +103,7 @@ impl SqliteStore {
             archive,
             days,
             tally,
+            blocks: Blocks::default(),
             moved,
             options,
             progress: maintain::Progress::default(),
@@ -177,7 +180,9 @@ impl Store for SqliteStore {
     }
 
     fn recover(&mut self, visit: &mut dyn FnMut(Recovered)) -> Result<(), Error> {
-        recover::recover(&self.conn, &self.moved, visit).map_err(|failure| failure.at(&self.path))
+        let found = recover::recover(&self.conn, &self.moved, visit);
+        self.blocks.start_with(found.map_err(|failure| failure.at(&self.path))?);
+        Ok(())
     }
 
     fn commit(&mut self, facts: &[Fact], verdicts: &mut Vec<Verdict>) -> Result<(), Error> {
@@ -185,9 +190,8 @@ impl Store for SqliteStore {
         if facts.is_empty() {
             return Ok(());
         }
-        let written = self.transact(|store| {
-            write::write(&store.conn, &mut store.history, &store.moved, facts, verdicts)
-        });
+        self.blocks.note(facts);
+        let written = self.transact(|store| write::write(store, facts, verdicts));
         match written {
             Ok(delta) => self.tally.apply(delta),
             Err(error) => {
@@ -219,6 +223,7 @@ impl Store for SqliteStore {
             hot: schema::open_reader(&self.path)?,
             history: History::new(self.days.clone()),
             tally: self.tally.clone(),
+            blocks: self.blocks.clone(),
         }))
     }
 

@@ -12,9 +12,11 @@ use divvy_types::{
 };
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, params};
 
+use super::blocks::Blocks;
 use super::failure::Outcome;
 use super::history::History;
 use super::row::{self, Ended};
+use super::store::SqliteStore;
 use super::tally::{self, Delta};
 use super::{keys, read, revive, saved};
 use crate::traits::DROPPED;
@@ -73,14 +75,13 @@ impl Moved {
 
 /// Writes facts within a transaction that the caller began, and says how the counts change.
 pub(super) fn write(
-    conn: &Connection,
-    history: &mut History,
-    moved: &Moved,
+    store: &mut SqliteStore,
     facts: &[Fact],
     verdicts: &mut Vec<Verdict>,
 ) -> Outcome<Delta> {
+    let SqliteStore { conn, history, moved, blocks, .. } = store;
     let (submit, end) = (conn.prepare_cached(SUBMIT)?, conn.prepare_cached(END)?);
-    let mut group = Group { conn, history, moved, delta: Delta::default(), submit, end };
+    let mut group = Group { conn, history, moved, blocks, delta: Delta::default(), submit, end };
     verdicts.reserve(facts.len());
     for fact in facts {
         verdicts.push(group.apply(fact)?);
@@ -92,6 +93,7 @@ struct Group<'a> {
     conn: &'a Connection,
     history: &'a mut History,
     moved: &'a Moved,
+    blocks: &'a Blocks,
     delta: Delta,
     submit: CachedStatement<'a>,
     end: CachedStatement<'a>,
@@ -263,6 +265,8 @@ impl Group<'_> {
         let mut task = read::load(self.conn, read::Key::Seq(seq))?;
         if task.is_none() && self.moved.may_hold_seq(seq) {
             task = revive::from_history(self.conn, self.history, seq)?;
+            // Known before it can be read there.
+            task.iter().for_each(|task| self.blocks.note_task(&task.record));
         }
         let Some(mut record) = task.map(|task| task.record) else { return Ok(Verdict::Stale) };
         let again = |end: &End| matches!(end.state, TaskState::Dead | TaskState::Cancelled);

@@ -1,25 +1,35 @@
 //! Pages of tasks, newest first, by the key that the last one ended with.
 //!
-//! Each file is walked in descending order of the task's number along the index that fits the question best, and the
-//! rows are merged. Filters without an index are tried on a bounded number of rows; then the page ends at the number
-//! down to which every file was searched, so that the next page leaves nothing out. A file is never walked below the
-//! number at which another one stopped, because the page cannot reach further.
+//! Each file is walked in descending order of the task's number, along an index if one fits, and only where `blocks` says
+//! that something may fit; the rows are merged. All files are walked down to the same number before any goes further, so
+//! that one with few that fit is not searched for what another one has. A bounded number of rows is tried: then the page
+//! ends at the number down to which every file was searched, so that the next page leaves nothing out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 use divvy_types::select::Candidate;
 use divvy_types::spec::DEFAULT_QUEUE;
 use divvy_types::{Name, Select, Seq, TaskError, TaskState, Timestamp, WorkflowId};
 use rusqlite::{Connection, Row, params};
 
-use super::SqliteReader;
+use super::{SqliteReader, holder};
+use crate::sqlite::blocks::{self, Wanted};
 use crate::sqlite::failure::{Failure, Outcome};
-use crate::sqlite::row::{self, ATTEMPT, Cell, OUTCOME, TASK, TASK_COLUMNS, Want};
+use crate::sqlite::row::{self, Cell, OUTCOME, TASK, TASK_COLUMNS, Want};
 use crate::sqlite::tally;
 use crate::{AttemptRecord, Error, TaskPage, TaskRecord};
 
-/// Rows of one file that one page looks at. Few in tests, so that they need not store many.
-const SCAN_ROWS_MAX: usize = if cfg!(test) { 50 } else { 20_000 };
+/// Rows of one file that one page tries. Few in tests, so that they need not store many.
+const SCAN_ROWS_MAX: usize = if cfg!(test) { 50 } else { 5_000 };
+/// Numbers through which all files are walked first; then through so many times as many.
+const FIRST_WINDOW: i64 = if cfg!(test) { 8 } else { 4_096 };
+const WINDOWS_GROW: i64 = 4;
+/// The last failed attempt of a task.
+const LAST_ATTEMPT: &str = "SELECT seq, token, at, worker, class, error, log, counted, retry_at FROM attempt \
+     WHERE seq = ?1 ORDER BY token DESC LIMIT 1";
+/// What it costs to begin at another place of a file, in rows.
+const STRETCH_ROWS: usize = if cfg!(test) { 0 } else { 4 };
 
 /// Along what a file is walked.
 #[derive(Clone, Copy)]
@@ -28,20 +38,23 @@ enum Along {
     Open,
     State(TaskState),
     Workflow(WorkflowId),
-    /// The one kind that is wanted, in a day file.
-    Kind,
-    /// The queue that is wanted, in a day file.
-    Queue,
 }
 
 /// What one page has gathered.
 struct Gathered<'q> {
     select: &'q Select,
-    before: i64,
     rows: usize,
     found: BTreeMap<Seq, TaskRecord>,
     /// Below this number some file was not searched.
     searched_to: Seq,
+}
+
+/// How a file is walked.
+struct Walk {
+    along: Along,
+    /// Where something may fit, highest first; what was walked is taken away.
+    stretches: VecDeque<Range<i64>>,
+    looked_at: usize,
 }
 
 pub(super) fn page(
@@ -50,32 +63,61 @@ pub(super) fn page(
     before: Option<Seq>,
     rows: usize,
 ) -> Result<TaskPage, Error> {
-    let SqliteReader { path, hot, history, .. } = reader;
+    let SqliteReader { path, hot, history, blocks, .. } = reader;
     let before = before.map_or(i64::MAX, |seq| i64::try_from(seq.0).unwrap_or(i64::MAX));
     let (found, searched_to) = (BTreeMap::new(), Seq(0));
-    let mut gathered = Gathered { select, before, rows, found, searched_to };
+    let mut gathered = Gathered { select, rows, found, searched_to };
+    // Asked before the snapshot is taken: a block is forgotten only when its tasks have left.
+    let wanted = Wanted::of(select);
+    let in_hot = wanted.as_ref().and_then(|wanted| blocks.stretches(wanted, before));
     // One snapshot of the hot file for the whole page: a task that it lacks was moved before, so a day file has it.
     hot.execute_batch("BEGIN").map_err(|error| Failure::from(error).at(path))?;
     let mut walk_all = || -> Result<(), Error> {
-        for along in walks(select) {
-            gathered.walk(hot, along, None).map_err(|failure| failure.at(path))?;
-            if !matches!(along, Along::Open) {
-                history.each(|number, day| {
-                    // Its name says when what it holds has ended.
-                    if !may_hold(select, number) {
-                        return Ok(());
-                    }
-                    let along = within_day(select, day, along)?;
-                    gathered.walk(day, along, Some(hot))
-                })?;
-            }
+        let of_hot =
+            walks(select).into_iter().map(|along| Walk::new(along, in_hot.clone(), before));
+        let mut of_hot: Vec<Walk> = of_hot.collect();
+        let mut of_days: BTreeMap<u32, Vec<Walk>> = BTreeMap::new();
+        let mut newest = greatest(hot, before).map_err(|failure| failure.at(path))?;
+        if !select.is_open() {
+            history.each(|number, day| {
+                // Its name says when what it holds has ended.
+                if !may_hold(select, number) {
+                    return Ok(());
+                }
+                let known = wanted.as_ref().map(|wanted| blocks::of_day(day, wanted, before));
+                let known = known.transpose()?.flatten();
+                let walks = walks(select).into_iter();
+                let walks = walks.map(|along| Walk::new(along, known.clone(), before)).collect();
+                of_days.insert(number, walks);
+                newest = newest.max(greatest(day, before)?);
+                Ok(())
+            })?;
         }
+        let mut window = FIRST_WINDOW;
+        let mut low = newest.map_or(0, |newest| newest + 1);
+        while low > 0 && !gathered.is_full() {
+            low = low.saturating_sub(window).max(0);
+            window = window.saturating_mul(WINDOWS_GROW);
+            for walk in &mut of_hot {
+                gathered.walk(hot, walk, low, None).map_err(|failure| failure.at(path))?;
+            }
+            history.each(|number, day| {
+                let mut walks = of_days.get_mut(&number).into_iter().flatten();
+                walks.try_for_each(|walk| gathered.walk(day, walk, low, Some(hot)))
+            })?;
+        }
+        gathered.searched_to = gathered.searched_to.max(Seq(low as u64));
         Ok(())
     };
     let walked = walk_all();
     hot.execute_batch("COMMIT").map_err(|error| Failure::from(error).at(path))?;
     walked?;
     Ok(gathered.page())
+}
+
+fn greatest(conn: &Connection, before: i64) -> Outcome<Option<i64>> {
+    let mut statement = conn.prepare_cached("SELECT max(seq) FROM task WHERE seq < ?1")?;
+    Ok(statement.query_row([before], |row| row.get(0))?)
 }
 
 fn walks(select: &Select) -> Vec<Along> {
@@ -99,18 +141,6 @@ fn may_hold(select: &Select, day: u32) -> bool {
         && select.ended_until.is_none_or(|until| until.day() >= day)
 }
 
-/// Day files have indexes that the hot file would pay for with each task; those of an earlier version have not.
-fn within_day(select: &Select, day: &Connection, along: Along) -> Outcome<Along> {
-    let is_default = |queue: &Name| queue == DEFAULT_QUEUE;
-    let (index, better) = match (along, &select.kind, &select.queue) {
-        (Along::Newest, Some(kind), _) if !kind.ends_with('*') => ("task_kind", Along::Kind),
-        (Along::Newest, _, Some(queue)) if !is_default(queue) => ("task_queue", Along::Queue),
-        _ => return Ok(along),
-    };
-    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'index' AND name = ?1";
-    Ok(if day.prepare_cached(sql)?.exists([index])? { better } else { along })
-}
-
 impl Along {
     fn sql(self) -> String {
         let left = "task t LEFT JOIN outcome o ON o.seq = t.seq";
@@ -130,59 +160,99 @@ impl Along {
                     .to_owned(),
                 "t.seq",
             ),
-            Self::Kind => (
-                "task t INDEXED BY task_kind LEFT JOIN outcome o ON o.seq = t.seq
-                 WHERE t.kind = ?3 AND t.seq < ?1 AND t.seq >= ?2"
-                    .to_owned(),
-                "t.seq",
-            ),
-            Self::Queue => (
-                "task t INDEXED BY task_queue LEFT JOIN outcome o ON o.seq = t.seq
-                 WHERE t.queue = ?3 AND t.queue IS NOT NULL AND t.seq < ?1 AND t.seq >= ?2"
-                    .to_owned(),
-                "t.seq",
-            ),
         };
         format!("SELECT {TASK}, {OUTCOME} FROM {from} ORDER BY {order} DESC")
     }
 }
 
+impl Walk {
+    fn new(along: Along, stretches: Option<Vec<Range<i64>>>, before: i64) -> Self {
+        let mut stretches = VecDeque::from(stretches.unwrap_or_else(|| vec![Range::default()]));
+        if let Some(first) = stretches.front_mut() {
+            first.end = if first.is_empty() { before } else { first.end.min(before) };
+        }
+        Self { along, stretches, looked_at: 0 }
+    }
+
+    /// The next stretch from `low` on.
+    fn next(&mut self, low: i64) -> Option<Range<i64>> {
+        let first = self.stretches.front_mut()?;
+        if first.end <= low {
+            return None;
+        }
+        if first.start >= low {
+            return self.stretches.pop_front();
+        }
+        let upper = low..first.end;
+        first.end = low;
+        Some(upper)
+    }
+}
+
 impl Gathered<'_> {
-    /// Walks one file. Rows that `shadow` has are left out, because that file knows better.
+    /// Whether one more than the page has is found, or no more may be looked at.
+    fn is_full(&self) -> bool {
+        self.found.len() > self.rows || self.searched_to > Seq(0)
+    }
+
+    /// Walks one file down to `low`. Of rows that `shadow` has too, that file knows better.
     fn walk(
         &mut self,
         conn: &Connection,
-        along: Along,
+        walk: &mut Walk,
+        low: i64,
         shadow: Option<&Connection>,
     ) -> Outcome<()> {
-        let (before, floor) = (self.before, self.searched_to.0 as i64);
-        let mut statement = conn.prepare_cached(&along.sql())?;
-        let mut rows = match along {
-            Along::Newest | Along::Open => statement.query(params![before, floor, None::<i64>])?,
-            Along::State(state) => statement.query(params![before, floor, tally::code(state)])?,
-            Along::Workflow(workflow) => {
-                statement.query(params![before, floor, &workflow.to_bytes()[..]])?
+        let low = low.max(self.searched_to.0 as i64);
+        let mut statement = conn.prepare_cached(&walk.along.sql())?;
+        let mut taken = 0;
+        while let Some(Range { start, end }) = walk.next(low) {
+            let mut last = Seq(end as u64);
+            let mut rows = match walk.along {
+                Along::Newest | Along::Open => statement.query(params![end, start, None::<i64>])?,
+                Along::State(state) => statement.query(params![end, start, tally::code(state)])?,
+                Along::Workflow(workflow) => {
+                    statement.query(params![end, start, &workflow.to_bytes()[..]])?
+                }
+            };
+            while let Some(row) = rows.next()? {
+                // One more than the page has tells that the page is not the last.
+                if taken > self.rows || walk.looked_at >= SCAN_ROWS_MAX {
+                    self.searched_to = self.searched_to.max(last);
+                    return Ok(());
+                }
+                last = Seq(row.get::<_, i64>(0)? as u64);
+                walk.looked_at += 1;
+                taken += usize::from(self.take(conn, row, last, shadow)?);
             }
-            Along::Kind => statement.query(params![before, floor, self.select.kind.as_deref()])?,
-            Along::Queue => {
-                statement.query(params![before, floor, self.select.queue.as_deref()])?
-            }
-        };
-        let (mut looked_at, mut taken, mut last) = (0, 0, Seq(0));
-        while let Some(row) = rows.next()? {
-            // One more than the page has tells that the page is not the last.
-            if taken > self.rows || looked_at >= SCAN_ROWS_MAX {
-                self.searched_to = self.searched_to.max(last);
-                break;
-            }
-            last = Seq(row.get::<_, i64>(0)? as u64);
-            looked_at += 1;
-            if self.select.matches(&Stored { conn, row })? && !is_shadowed(shadow, last)? {
-                self.found.insert(last, record(conn, row)?);
-                taken += 1;
-            }
+            walk.looked_at += STRETCH_ROWS;
         }
         Ok(())
+    }
+
+    /// Takes a row if it fits.
+    fn take(
+        &mut self,
+        conn: &Connection,
+        row: &Row<'_>,
+        seq: Seq,
+        shadow: Option<&Connection>,
+    ) -> Outcome<bool> {
+        if !self.select.matches(&Stored { conn, row })? {
+            return Ok(false);
+        }
+        if let Some(hot) = shadow {
+            let sql = format!(
+                "SELECT {TASK}, {OUTCOME} FROM task t LEFT JOIN outcome o ON o.seq = t.seq WHERE t.seq = ?1"
+            );
+            let mut statement = hot.prepare_cached(&sql)?;
+            let mut rows = statement.query([seq.0 as i64])?;
+            if let Some(row) = rows.next()? {
+                return self.take(hot, row, seq, None);
+            }
+        }
+        self.found.insert(seq, record(conn, row)?);
+        Ok(true)
     }
 
     fn page(self) -> TaskPage {
@@ -250,6 +320,15 @@ impl Candidate for Stored<'_, '_> {
         Ok(self.last_attempt()?.map(|attempt| attempt.worker))
     }
 
+    fn may_be_with(&self, worker: &str) -> Outcome<bool> {
+        if self.last_attempt()?.is_some_and(|attempt| attempt.worker == worker) {
+            return Ok(true);
+        }
+        let mut held =
+            self.conn.prepare_cached("SELECT 1 FROM held WHERE seq = ?1 AND worker = ?2")?;
+        Ok(held.exists(params![self.row.get::<_, i64>(0)?, worker])?)
+    }
+
     fn error(&self) -> Outcome<Option<TaskError>> {
         match row::read_outcome(self.row, TASK_COLUMNS, Want::NoPayload)? {
             Some(end) => Ok(end.error),
@@ -284,13 +363,14 @@ fn record(conn: &Connection, row: &Row<'_>) -> Outcome<TaskRecord> {
     }
     let counted = failed + u32::from(outcome.as_ref().is_some_and(|end| end.token.0 > 0));
     let (seq, submitted_at, spawned_by) = (task.seq, task.at, task.spawned_by);
-    Ok(TaskRecord { seq, submitted_at, spec: task.spec, spawned_by, attempts, counted, outcome })
+    let held = holder(conn, seq, outcome.as_ref())?;
+    let spec = task.spec;
+    Ok(TaskRecord { seq, submitted_at, spec, spawned_by, attempts, counted, outcome, held })
 }
 
 /// The last failed attempt of a task, its log apart.
 fn last_attempt(conn: &Connection, seq: i64) -> Outcome<Option<AttemptRecord>> {
-    let last = format!("SELECT {ATTEMPT} FROM attempt WHERE seq = ?1 ORDER BY token DESC LIMIT 1");
-    let mut statement = conn.prepare_cached(&last)?;
+    let mut statement = conn.prepare_cached(LAST_ATTEMPT)?;
     let mut rows = statement.query([seq])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     Ok(Some(AttemptRecord { log: None, ..row::read_attempt(row)?.record }))

@@ -71,6 +71,46 @@ fn a_rare_task_behind_many_others_is_found_page_by_page() {
 }
 
 #[test]
+fn a_list_goes_straight_to_what_fits_in_both_sorts_of_file() {
+    let mut subject = SqliteSubject::new();
+    crate::conformance::recovered(subject.store());
+    let mut needle = spec(1);
+    needle.kind = "some.needle".into();
+    needle.queue = "rare".into();
+    needle.tags = vec!["red".into()];
+    let mut facts = vec![submission(1, needle)];
+    facts.extend((2..=400).map(submitted));
+    facts.extend((1..=100).map(|n| finished(n, n)));
+    commit(subject.store(), &facts);
+    let all = Select::default;
+    let selects = [
+        Select { kind: Some("some.needle".into()), ..all() },
+        Select { kind: Some("some.*".into()), ..all() },
+        Select { queue: Some("rare".into()), state: vec![TaskState::Done], ..all() },
+        Select { tag: Some("red".into()), worker: Some(crate::conformance::worker()), ..all() },
+    ];
+    for step in ["written", "started anew", "moved", "moved and started anew"] {
+        match step {
+            "started anew" | "moved and started anew" => {
+                subject.restart();
+                crate::conformance::recovered(subject.store());
+            }
+            "moved" => maintain(subject.store(), second(DAY_S)),
+            _ => {}
+        }
+        let mut reader = subject.store().reader().unwrap();
+        for select in &selects {
+            let page = reader.page(select, None, 10).unwrap();
+            let found: Vec<u64> = page.tasks.iter().map(|task| task.seq.0).collect();
+            assert_eq!((found, page.searched_to), (vec![1], None), "{step}: {select:?}");
+        }
+        let none = Select { tag: Some("blue".into()), ..all() };
+        let page = reader.page(&none, None, 10).unwrap();
+        assert_eq!((page.tasks.len(), page.searched_to), (0, None), "{step}");
+    }
+}
+
+#[test]
 fn ended_tasks_move_to_the_file_of_their_day_and_old_days_are_dropped() {
     let mut subject = three_days();
     let mut reader = subject.store().reader().unwrap();
