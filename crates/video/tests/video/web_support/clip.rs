@@ -174,6 +174,8 @@ fn describe(files: Vec<FileEntry>) -> Manifest {
         captions: Part::default(),
         thumbnails: Part::Done { provider: "ffmpeg".to_owned() },
         texts: Vec::new(),
+        notes: Vec::new(),
+        repaired_tracks: 0,
         scan: Part::Done { provider: "open_nsfw 0.1.0".to_owned() },
         findings: Some(Scan {
             provider: "open_nsfw 0.1.0".to_owned(),
