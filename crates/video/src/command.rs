@@ -148,6 +148,7 @@ async fn some(api: &Api, filter: &[(&str, String)], limit: usize) -> Result<Vec<
         views.extend(parse_rows::<VideoView>(&page.items)?);
         after = page.next;
         if after.is_none() || views.len() >= limit {
+            views.truncate(limit);
             return Ok(views);
         }
     }

@@ -151,13 +151,7 @@ fn describe(files: Vec<FileEntry>) -> Manifest {
                 bt709: false,
                 keyframes: vec![0, 30, 60],
             },
-            audio: vec![AudioStream {
-                index: 1,
-                codec: "aac".to_owned(),
-                channels: 2,
-                language: "en".to_owned(),
-                title: None,
-            }],
+            audio: vec![sound()],
         },
         recipe: Recipe::default(),
         tools: "ffmpeg".to_owned(),
@@ -187,5 +181,15 @@ fn describe(files: Vec<FileEntry>) -> Manifest {
         needs_review: true,
         files,
         cost: Cost { cpu_ms: 8_400, wall_ms: 4_700 },
+    }
+}
+
+fn sound() -> AudioStream {
+    AudioStream {
+        index: 1,
+        codec: "aac".to_owned(),
+        channels: 2,
+        language: "en".to_owned(),
+        title: None,
     }
 }
