@@ -55,6 +55,8 @@ pub struct Core {
     pub(crate) now: Timestamp,
     /// The task whose report is being handled, for its answer.
     pub(crate) reporting: Option<TaskId>,
+    /// Whether anyone wants to hear how far tasks are.
+    pub(crate) progress_watched: bool,
 }
 
 impl Core {
@@ -76,6 +78,7 @@ impl Core {
             last_trigger: Timestamp(0),
             now: Timestamp(0),
             reporting: None,
+            progress_watched: false,
         }
     }
 
@@ -185,9 +188,10 @@ impl Core {
         self.scheduler.next_deadline().into_iter().chain(tick).min()
     }
 
-    /// Says whether anyone watches changes.
-    pub fn set_watched(&mut self, watched: bool) {
-        self.scheduler.set_watched(watched);
+    /// Says whether anyone watches changes, and how far tasks are.
+    pub fn set_watched(&mut self, changes: bool, progress: bool) {
+        self.scheduler.set_watched(changes);
+        self.progress_watched = progress;
     }
 
     /// What gathered since the last call.

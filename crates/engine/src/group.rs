@@ -18,6 +18,9 @@ use crate::request::{Error, GrantedTask, Outbox, ToWorker};
 /// Payload that one load from the spill brings at most, roughly.
 const LOAD_BYTES_MAX: usize = 32 << 20;
 
+/// News of how far tasks are that are kept for those who are behind.
+pub(crate) const PROGRESS_KEPT: usize = 1_024;
+
 /// Facts, and the effects that wait for them.
 #[derive(Default)]
 pub struct Group {
@@ -104,13 +107,38 @@ pub struct Released {
 pub struct Outlet {
     outboxes: BTreeMap<WorkerKey, Outbox>,
     reader: Box<dyn Reader>,
-    changes: broadcast::Sender<Arc<TaskChange>>,
+    watchers: Watchers,
+}
+
+/// Those who hear what happens to tasks.
+#[derive(Clone)]
+pub struct Watchers {
+    /// New states.
+    pub(crate) changes: broadcast::Sender<Arc<TaskChange>>,
+    /// How far running tasks are. What is read too late is gone: newer news follow.
+    pub(crate) progress: broadcast::Sender<Arc<TaskChange>>,
+}
+
+impl Watchers {
+    /// Nobody yet; so many changes are kept for those who are behind.
+    pub fn new(kept: usize) -> Self {
+        let (changes, progress) = (broadcast::channel(kept).0, broadcast::channel(PROGRESS_KEPT).0);
+        Self { changes, progress }
+    }
+
+    fn tell(&self, change: TaskChange) {
+        let hearers = if change.progress.is_some() { &self.progress } else { &self.changes };
+        if hearers.receiver_count() > 0 {
+            // Nobody listening is fine.
+            let _ = hearers.send(Arc::new(change));
+        }
+    }
 }
 
 impl Outlet {
     /// An outlet without any worker yet.
-    pub fn new(reader: Box<dyn Reader>, changes: broadcast::Sender<Arc<TaskChange>>) -> Self {
-        Self { outboxes: BTreeMap::new(), reader, changes }
+    pub fn new(reader: Box<dyn Reader>, watchers: Watchers) -> Self {
+        Self { outboxes: BTreeMap::new(), reader, watchers }
     }
 
     /// Carries out the effects of a group whose facts are durable.
@@ -157,11 +185,8 @@ impl Outlet {
         for worker in group.disconnects {
             self.outboxes.remove(&worker);
         }
-        if self.changes.receiver_count() > 0 {
-            for change in group.changes {
-                // Nobody listening is fine.
-                let _ = self.changes.send(Arc::new(change));
-            }
+        for change in group.changes {
+            self.watchers.tell(change);
         }
         for load in group.loads {
             let tasks = self.reader.spilled(load.lane, load.after, load.rows, LOAD_BYTES_MAX)?;

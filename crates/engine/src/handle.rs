@@ -17,6 +17,7 @@ use divvy_types::{
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::core::Core;
+use crate::group::Watchers;
 use crate::query::Readers;
 use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, SubmitOptions, WorkerReport};
 use crate::stats::{Snapshot, Stats};
@@ -30,7 +31,7 @@ const RETRY_AFTER_MS: u64 = 1_000;
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) requests: mpsc::Sender<Request>,
-    pub(crate) changes: broadcast::Sender<Arc<TaskChange>>,
+    pub(crate) watchers: Watchers,
     pub(crate) readers: Arc<Readers>,
     pub(crate) stats: Arc<Stats>,
 }
@@ -181,9 +182,14 @@ impl Handle {
     /// state or will be told. A change that happened while nobody watched is not told, so this waits until such
     /// changes can be read.
     pub async fn changes(&self) -> Result<broadcast::Receiver<Arc<TaskChange>>, Error> {
-        let changes = self.changes.subscribe();
+        let changes = self.watchers.changes.subscribe();
         self.ask(|reply| Request::Flush { reply }).await?;
         Ok(changes)
+    }
+
+    /// How far running tasks are, as they tell it, from now on. A receiver that falls behind loses the oldest.
+    pub fn progress(&self) -> broadcast::Receiver<Arc<TaskChange>> {
+        self.watchers.progress.subscribe()
     }
 
     /// The figures of the engine since its start, and how many tasks are open.

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use divvy_store::Store;
 use divvy_types::{Timestamp, Verdict};
-use tokio::sync::broadcast;
 
 use crate::core::Core;
-use crate::group::Outlet;
+use crate::group::{Outlet, Watchers};
 use crate::request::{Error, Request};
 use crate::runner::Options;
 use crate::stats::Stats;
@@ -30,8 +29,7 @@ impl InlineEngine {
         now: Timestamp,
     ) -> Result<Self, Error> {
         let core = Core::recover(store.as_mut(), options, Arc::new(Stats::default()), now)?;
-        let (changes, _) = broadcast::channel(options.changes);
-        let outlet = Outlet::new(store.reader()?, changes);
+        let outlet = Outlet::new(store.reader()?, Watchers::new(options.changes));
         let mut engine = Self { core, store, outlet, verdicts: Vec::new() };
         engine.settle(now)?;
         Ok(engine)

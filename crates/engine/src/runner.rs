@@ -7,14 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 use divvy_store::Store;
-use divvy_types::view::TaskChange;
 use divvy_types::{Settings, Timestamp};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Shared;
 use crate::core::Core;
-use crate::group::Outlet;
+use crate::group::{Outlet, Watchers};
 use crate::handle::Handle;
 use crate::query::Readers;
 use crate::request::{Error, Request};
@@ -90,11 +89,11 @@ impl Engine {
         let stats = Arc::new(Stats::default());
         let clock = Shared::start(store.last_used());
         let core = Core::recover(store.as_mut(), &options, Arc::clone(&stats), clock.now())?;
-        let (changes, _) = broadcast::channel(options.changes);
+        let watchers = Watchers::new(options.changes);
         let (requests, intake) = mpsc::channel(options.channel);
         let readers =
             (0..options.readers.max(1)).map(|_| store.reader()).collect::<Result<Vec<_>, _>>()?;
-        let outlet = Arc::new(Mutex::new(Outlet::new(store.reader()?, changes.clone())));
+        let outlet = Arc::new(Mutex::new(Outlet::new(store.reader()?, watchers.clone())));
         let (done, finished) = mpsc::unbounded_channel();
         let start_failed = |e: std::io::Error| Error::Store(format!("cannot start a thread: {e}"));
         let stop = CancellationToken::new();
@@ -116,7 +115,7 @@ impl Engine {
             outlet,
             writer,
             writer_busy: false,
-            changes: changes.clone(),
+            watchers: watchers.clone(),
             stop: stop.clone(),
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -132,7 +131,7 @@ impl Engine {
             })
             .map_err(start_failed)?;
         Ok((
-            Handle { requests, changes, readers: Arc::new(Readers::new(readers)), stats },
+            Handle { requests, watchers, readers: Arc::new(Readers::new(readers)), stats },
             Self { stop, ended },
         ))
     }
@@ -156,7 +155,7 @@ struct Runner {
     outlet: Arc<Mutex<Outlet>>,
     writer: Writer,
     writer_busy: bool,
-    changes: broadcast::Sender<Arc<TaskChange>>,
+    watchers: Watchers,
     stop: CancellationToken,
 }
 
@@ -228,7 +227,8 @@ impl Runner {
 
     /// Changes are made up only if someone watches; [`Handle::changes`] says why nobody misses one.
     fn look_for_watchers(&mut self) {
-        self.core.set_watched(self.changes.receiver_count() > 0);
+        let Watchers { changes, progress } = &self.watchers;
+        self.core.set_watched(changes.receiver_count() > 0, progress.receiver_count() > 0);
     }
 
     /// Hears that a group is durable, and lets its effects out if the writer did not.

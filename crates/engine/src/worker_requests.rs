@@ -2,12 +2,14 @@
 
 use divvy_scheduler::input::{AttemptEnd, AttemptEnded};
 use divvy_scheduler::{Input, ReportAnswer};
+use divvy_types::view::{Progress, TaskChange};
 use divvy_types::{
     AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, Seq, SpecError, TaskError,
-    TaskId, TaskSpec, Token, WorkerHello, WorkerKey,
+    TaskId, TaskSpec, TaskState, Token, WorkerHello, WorkerKey,
 };
 
 use crate::core::{Core, Unresolved};
+use crate::group::PROGRESS_KEPT;
 use crate::locate::{Located, Resolved};
 use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, WorkerReport};
 
@@ -156,9 +158,29 @@ impl Core {
             let Some(seq) = self.seq_of(update.task) else { continue };
             let holds = self.scheduler.holder(seq) == Some(worker);
             if holds && self.scheduler.lease_token(seq) == Some(update.token) {
+                self.tell_progress(seq, &update.progress);
                 self.live.update(seq, update.token, update.progress, &update.log);
             }
         }
+    }
+
+    /// Tells those who watch. While a group waits for the disk, no more is told than they could read afterwards.
+    fn tell_progress(&mut self, seq: Seq, progress: &Progress) {
+        if !self.progress_watched || self.group.changes.len() >= PROGRESS_KEPT {
+            return;
+        }
+        let Some(spec) = self.scheduler.spec(seq) else { return };
+        self.group.changes.push(TaskChange {
+            id: spec.id,
+            kind: spec.kind.clone(),
+            queue: spec.queue.clone(),
+            state: TaskState::Leased,
+            at: self.now,
+            worker: None,
+            workflow: spec.workflow.as_ref().map(|workflow| workflow.id),
+            error: None,
+            progress: Some(progress.clone()),
+        });
     }
 
     pub(crate) fn take_checkpoints(

@@ -177,6 +177,7 @@ impl Scheduler {
             worker,
             workflow: spec.workflow.as_ref().map(|workflow| workflow.id),
             error,
+            progress: None,
         }));
     }
 

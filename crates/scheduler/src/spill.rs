@@ -220,6 +220,7 @@ impl Scheduler {
                 worker: None,
                 workflow: member.as_ref().map(|member| member.workflow),
                 error,
+                progress: None,
             };
             if self.watched {
                 self.actions.push_back(Action::Announce(change));

@@ -410,7 +410,7 @@ pub struct ScoreTerm {
     pub value: f64,
 }
 
-/// A task changed its state: one server-sent event.
+/// A task changed its state, or told how far it is: one server-sent event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskChange {
@@ -433,6 +433,9 @@ pub struct TaskChange {
     /// What went wrong, if something did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<TaskError>,
+    /// How far it is, if that is all that changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
 }
 
 /// A group of dead letters with alike errors.

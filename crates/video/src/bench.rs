@@ -3,6 +3,7 @@
 //! Every server is private, in a folder of its own, so that nothing is known before. Thumbnails, subtitles and the scan
 //! are off, because plain ffmpeg makes none.
 
+pub(crate) mod pages;
 mod plain;
 mod quality;
 mod stack;
@@ -29,7 +30,8 @@ const EXAMPLES: &str = "\
 Examples:
   divvy bench video --json                       150 s of 1080p, some minutes
   divvy bench video --seconds 30 --slots 2 --skip-quality
-  divvy bench video --chunk 20s --preset medium";
+  divvy bench video --chunk 20s --preset medium
+  divvy bench video --library 100000 --json      pages of a large library";
 
 /// A video in pieces against one plain ffmpeg: time, CPU, size, likeness and frames.
 #[derive(Debug, clap::Parser)]
@@ -54,6 +56,9 @@ pub(crate) struct Args {
     /// Do not compare the pictures with the source
     #[arg(long)]
     skip_quality: bool,
+    /// Measure pages of a library of so many videos instead
+    #[arg(long, value_name = "VIDEOS", value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
+    library: Option<u32>,
     /// The ffmpeg to use [default: the first in PATH]
     #[arg(long, value_name = "PATH")]
     ffmpeg: Option<PathBuf>,
@@ -63,7 +68,7 @@ pub(crate) struct Args {
 
 /// The figures. The ratios at the top are those of the run with most slots that the cores can serve.
 #[derive(Debug, Serialize)]
-pub(crate) struct Figures {
+struct Figures {
     seconds: u32,
     cores: u64,
     preset: String,
@@ -114,8 +119,17 @@ struct Rendition {
     drift_ms: Option<f64>,
 }
 
-/// Measures.
-pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<Figures> {
+/// Measures and shows the figures.
+pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<()> {
+    if let Some(videos) = args.library {
+        let figures = pages::run(videos, &args.place, output).await?;
+        return if output.is_json() { output.object(&figures) } else { figures.print(output) };
+    }
+    let figures = encode(args, output).await?;
+    if output.is_json() { output.object(&figures) } else { figures.print(output) }
+}
+
+async fn encode(args: &Args, output: &Output) -> anyhow::Result<Figures> {
     let recipe = recipe(args)?;
     let ffmpeg = args.ffmpeg.clone().unwrap_or_else(|| "ffmpeg".into());
     output.note(format_args!("making a clip of {} s (once) …", args.seconds));
@@ -255,7 +269,7 @@ fn fine(value: f64) -> f64 {
 
 impl Figures {
     /// Prints the figures for people.
-    pub(crate) fn print(&self, output: &Output) -> anyhow::Result<()> {
+    fn print(&self, output: &Output) -> anyhow::Result<()> {
         let optional = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| v.to_string());
         let mut runs = Table::new(&[
             "RUN",

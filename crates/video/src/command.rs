@@ -115,11 +115,8 @@ async fn resolve(api: &Api, text: &str) -> Result<VideoId> {
     if text.len() == ID_LEN {
         return Ok(VideoId(text.to_owned()));
     }
-    let mut found = Vec::new();
-    for view in all(api, usize::MAX).await? {
-        found.extend(Some(view.video.id).filter(|id| id.0.starts_with(text)));
-    }
-    Ok(only(text, found)?)
+    let found = some(api, &[("id", text.to_owned())], PAGE).await?;
+    Ok(only(text, found.into_iter().map(|view| view.video.id).collect())?)
 }
 
 fn only(text: &str, mut found: Vec<VideoId>) -> Result<VideoId, Failure> {
@@ -138,18 +135,20 @@ fn only(text: &str, mut found: Vec<VideoId>) -> Result<VideoId, Failure> {
     }
 }
 
-/// The latest videos, up to so many.
-async fn all(api: &Api, limit: usize) -> Result<Vec<VideoView>> {
+/// The latest videos that fit, up to so many.
+async fn some(api: &Api, filter: &[(&str, String)], limit: usize) -> Result<Vec<VideoView>> {
     let mut views: Vec<VideoView> = Vec::new();
     let mut after = None;
     loop {
         let rows = PAGE.min(limit - views.len());
-        let mut query = vec![("limit", rows.to_string())];
+        let mut query = filter.to_vec();
+        query.push(("limit", rows.to_string()));
         query.extend(after.map(|cursor| ("after", cursor)));
         let page = api.get(&["videos"], &query).await?.rows()?;
         views.extend(parse_rows::<VideoView>(&page.items)?);
         after = page.next;
         if after.is_none() || views.len() >= limit {
+            views.truncate(limit);
             return Ok(views);
         }
     }

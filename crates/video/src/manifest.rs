@@ -42,14 +42,38 @@ pub struct Manifest {
     pub findings: Option<Scan>,
     /// Whether a person must look at it before it is shown.
     pub needs_review: bool,
-    /// Frames that could not be read whole because the source is damaged, at least; more than none makes the video
-    /// degraded.
+    /// Frames that are not as they were because the source is damaged: made up, or showing faults, those included that
+    /// refer to a damaged one. More than none makes the video degraded.
     #[serde(default)]
     pub repaired: u64,
+    /// Sound tracks of which damaged places were passed over; these make it degraded too.
+    #[serde(default)]
+    pub repaired_tracks: u64,
+    /// What else people should know, such as subtitles that could not be carried over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The files.
     pub files: Vec<FileEntry>,
     /// What all of it cost, as far as it was made for this video or for one before it.
     pub cost: Cost,
+}
+
+impl Manifest {
+    /// What is not as it was because the source is damaged, in words.
+    pub fn damage(&self) -> Option<String> {
+        let frames = match self.repaired {
+            0 => None,
+            1 => Some("1 frame is made up or shows faults".to_owned()),
+            count => Some(format!("{count} frames are made up or show faults")),
+        };
+        let tracks = match self.repaired_tracks {
+            0 => None,
+            1 => Some("1 sound track has damaged places".to_owned()),
+            count => Some(format!("{count} sound tracks have damaged places")),
+        };
+        let words: Vec<String> = frames.into_iter().chain(tracks).collect();
+        (!words.is_empty()).then(|| words.join(", "))
+    }
 }
 
 /// One rendition.
@@ -93,6 +117,17 @@ pub struct TextEntry {
     pub path: String,
     /// Where it comes from.
     pub origin: Origin,
+}
+
+impl Origin {
+    /// Where that is, in words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::File => "from a file",
+            Self::Source => "from the source",
+            Self::Provider => "by listening",
+        }
+    }
 }
 
 /// Where subtitles come from.

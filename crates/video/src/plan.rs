@@ -208,9 +208,10 @@ fn speech_track<'a>(tracks: &'a [Track], language: &str) -> Option<&'a Track> {
 }
 
 fn captions(probe: &Probe, keys: &Keys<'_>) -> Option<Captions> {
-    let tagged = probe.subtitles.iter().map(|it| (it.language.as_str(), it.title.as_deref()));
+    let texts = || probe.subtitles.iter().filter(|stream| stream.is_text());
+    let tagged = texts().map(|it| (it.language.as_str(), it.title.as_deref()));
     let named = tracks::names(tagged, "Subtitles");
-    let tracks = probe.subtitles.iter().zip(named);
+    let tracks = texts().zip(named);
     let tracks: Vec<CaptionTrack> = tracks
         .map(|(stream, (language, name))| CaptionTrack { index: stream.index, language, name })
         .collect();
@@ -301,7 +302,8 @@ impl Keys<'_> {
     }
 
     fn captions(&self) -> Key {
-        let streams: Vec<u32> = self.probe.subtitles.iter().map(|stream| stream.index).collect();
+        let texts = self.probe.subtitles.iter().filter(|stream| stream.is_text());
+        let streams: Vec<u32> = texts.map(|stream| stream.index).collect();
         self.of("captions", &(revision::CAPTIONS, streams, self.length()))
     }
 

@@ -30,6 +30,9 @@ pub const STREAMS_MAX: usize = 32;
 /// Of a source, so many key frames are remembered; of more, those at larger distances.
 pub const KEYFRAMES_MAX: usize = 16_384;
 
+/// Subtitles that are text.
+const TEXTS: [&str; 6] = ["mov_text", "subrip", "webvtt", "ass", "ssa", "text"];
+
 /// A source that can be processed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
@@ -44,7 +47,7 @@ pub struct Probe {
     pub video: VideoStream,
     /// The sound, one entry per track.
     pub audio: Vec<AudioStream>,
-    /// The subtitles that are text, one entry per track.
+    /// The subtitles, one entry per track; those that are pictures are not carried over.
     #[serde(default)]
     pub subtitles: Vec<TextStream>,
 }
@@ -100,7 +103,7 @@ pub struct AudioStream {
     pub title: Option<String>,
 }
 
-/// Subtitles of a source, as text.
+/// Subtitles of a source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextStream {
     /// Its number among all streams of the source.
@@ -111,6 +114,13 @@ pub struct TextStream {
     pub language: String,
     /// Its title, if it has one.
     pub title: Option<String>,
+}
+
+impl TextStream {
+    /// Whether it is text; others are pictures.
+    pub fn is_text(&self) -> bool {
+        TEXTS.contains(&self.codec.as_str())
+    }
 }
 
 /// Why a source is refused, for the one who gave it.

@@ -24,7 +24,7 @@ pub struct Piece {
     pub media: Blob,
     /// Each fragment is a segment of the playlist.
     pub fragments: Vec<Fragment>,
-    /// Frames that were made up because the source is damaged there.
+    /// Frames that are made up or show faults because the source is damaged there.
     #[serde(default)]
     pub repaired: u64,
     /// What it cost.

@@ -74,12 +74,7 @@ impl Workload for VideoWorkload {
 
     fn bench<'a>(&'a self, matches: &'a ArgMatches, context: &'a Context) -> Doing<'a, Code> {
         Box::pin(async {
-            let figures =
-                bench::run(&bench::Args::from_arg_matches(matches)?, &context.output).await?;
-            match context.output.is_json() {
-                true => context.output.object(&figures)?,
-                false => figures.print(&context.output)?,
-            }
+            bench::run(&bench::Args::from_arg_matches(matches)?, &context.output).await?;
             Ok(Code::Done)
         })
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -69,8 +69,20 @@ fn router() -> Router<Shared> {
         let view = stored.lock().unwrap().views.get(&id).map(|view| Json(json!(view)));
         view.ok_or((StatusCode::NOT_FOUND, [(REFUSAL_MARK, "no_video")], Json(error)))
     }
-    async fn list(State(stored): State<Shared>) -> Json<Value> {
-        let items: Vec<VideoView> = stored.lock().unwrap().views.values().cloned().collect();
+    async fn list(
+        State(stored): State<Shared>,
+        Query(asked): Query<BTreeMap<String, String>>,
+    ) -> Json<Value> {
+        let fits = |view: &&VideoView| {
+            let is_wanted =
+                |name: &str, fits: &dyn Fn(&String) -> bool| asked.get(name).is_none_or(fits);
+            is_wanted("id", &|start| view.video.id.0.starts_with(start))
+                && is_wanted("state", &|states| {
+                    states.split(',').any(|state| state == view.video.state.as_str())
+                })
+        };
+        let stored = stored.lock().unwrap();
+        let items: Vec<&VideoView> = stored.views.values().filter(fits).collect();
         Json(json!({ "items": items, "next": null }))
     }
     async fn events(State(stored): State<Shared>, Path(id): Path<String>) -> String {
@@ -142,6 +154,7 @@ fn view_of(id: &str, state: VideoState) -> VideoView {
     };
     let stage = Stage {
         name: "encode".to_owned(),
+        about: "Encode the picture".to_owned(),
         total: 4,
         done: 2,
         running: 2,

@@ -11,12 +11,13 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use divvy_engine::Error;
-use divvy_http::events::{self, LastEventId};
+use divvy_http::events::{self, Event, LastEventId};
 use divvy_http::{ApiError, Following, Parameters, Ring};
 use divvy_types::limits::{KIND_LEN_MAX, QUEUE_LEN_MAX};
 use divvy_types::schema::Label;
 use divvy_types::view::TaskChange;
 use divvy_types::{Name, Select, TaskId, TaskState, WorkflowId};
+use futures_util::{Stream, stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Mutex;
@@ -56,6 +57,8 @@ pub(crate) struct Filter {
     workflow: Option<WorkflowId>,
     /// Only these tasks, by id or the beginning of one.
     task: Vec<String>,
+    /// Tell too how far running tasks are, as events `progress`.
+    progress: bool,
 }
 
 /// A filter whose tasks are known.
@@ -72,11 +75,32 @@ pub(crate) async fn stream(
 ) -> Result<Response, ApiError> {
     // Before the answer begins: what the caller reads after that is complete together with the events.
     let following = app.changes.follow(&app, last.as_deref()).await?;
-    let wishes = Wishes::read(&app, filter).await?;
+    let news = filter.progress.then(|| app.handle.progress());
+    let wishes = Arc::new(Wishes::read(&app, filter).await?);
+    let progress = progress(news, Arc::clone(&wishes));
     let changes = events::of_ring(following, move |change: &Change| {
         wishes.want(change).then(|| events::event("change", &**change))
     });
-    Ok(events::answer(changes, app.shutdown.clone()))
+    Ok(events::answer(stream::select(changes, progress), app.shutdown.clone()))
+}
+
+/// How far running tasks are. It is not kept: what is read too late is left out, and newer news follow.
+fn progress(
+    news: Option<broadcast::Receiver<Change>>,
+    wishes: Arc<Wishes>,
+) -> impl Stream<Item = Event> {
+    stream::unfold((news, wishes), |(news, wishes)| async move {
+        let mut news = news?;
+        loop {
+            match news.recv().await {
+                Ok(change) if wishes.want(&change) => {
+                    return Some((events::event("progress", &*change), (Some(news), wishes)));
+                }
+                Ok(_) | Err(RecvError::Lagged(_)) => (),
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    })
 }
 
 impl Default for Changes {
@@ -185,6 +209,7 @@ mod tests {
             worker: None,
             workflow: Some(WorkflowId(3)),
             error: None,
+            progress: None,
         }
     }
 

@@ -195,3 +195,26 @@ async fn connections(world: &World) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix("divvy_connections "));
     line.expect("a figure").parse::<f64>().unwrap() as u64
 }
+
+#[tokio::test]
+async fn how_far_a_task_is_reaches_those_who_asked_for_it_and_nobody_else() {
+    let world = World::start().await;
+    let mut plain = Watcher::start(&world, "/api/v1/events").await;
+    let mut asked = Watcher::start(&world, "/api/v1/events?progress=true").await;
+    asked.until("\n\n").await.unwrap();
+    world.post("/api/v1/tasks", &json!({"id": id(1), "kind": "noop"})).await.ok();
+    let mut worker = world.worker(hello("w1", &["noop"])).await.unwrap();
+    let grant = worker.granted().await;
+    let task = grant.task.unwrap().id;
+    let (done, total) = (3, 8);
+    let news =
+        v1::Progress { task: task.clone(), token: grant.token, done, total, ..Default::default() };
+    worker.say(Say::Heartbeat(v1::Heartbeat { progress: vec![news] })).await;
+    asked.until("event: progress").await.unwrap();
+    asked.until(r#""total":8"#).await.unwrap();
+    let told = asked.events("progress").remove(0);
+    assert_eq!((&told["progress"]["done"], &told["id"]), (&3.into(), &json!(id(1))), "{told}");
+    worker.report(task, grant.token, finished("1")).await;
+    plain.until(r#""state":"done""#).await.unwrap();
+    assert!(plain.events("progress").is_empty(), "{}", plain.text);
+}

@@ -4,7 +4,7 @@ use crate::library::{VideoState, VideoView};
 use anyhow::Result;
 use divvy::types::Timestamp;
 
-use super::all;
+use super::some;
 use crate::command::args::VideoList;
 use crate::command::words;
 use divvy_workload::Context;
@@ -15,13 +15,11 @@ use divvy_workload::console::output::words::{bytes, now, relative};
 /// Lists.
 pub(super) async fn run(args: &VideoList, context: &Context) -> Result<Code> {
     let output = &context.output;
-    let states: Vec<VideoState> = args.state.iter().map(|state| (*state).into()).collect();
-    let limit = args.limit as usize;
-    // States are picked here, so all must be looked at in order to find enough of some.
-    let mut views =
-        all(&context.api()?, if states.is_empty() { limit } else { usize::MAX }).await?;
-    views.retain(|view| states.is_empty() || states.contains(&view.video.state));
-    views.truncate(limit);
+    let states = args.state.iter().map(|state| VideoState::from(*state).as_str());
+    let states: Vec<&str> = states.collect();
+    let filter = (!states.is_empty()).then(|| ("state", states.join(",")));
+    let filter: Vec<_> = filter.into_iter().collect();
+    let views = some(&context.api()?, &filter, args.limit as usize).await?;
     if output.is_json() {
         views.iter().try_for_each(|view| output.object(view))?;
     } else if output.is_quiet() {

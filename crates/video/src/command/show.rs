@@ -1,7 +1,7 @@
 //! `divvy video show`: everything about one video on one screen; also how a wait for it ends.
 
 use crate::library::{VideoState, VideoView};
-use crate::manifest::Manifest;
+use crate::manifest::{Manifest, Part, TextEntry};
 use anyhow::Result;
 use divvy::types::Timestamp;
 use serde_json::json;
@@ -135,7 +135,8 @@ pub(crate) fn results(manifest: &Manifest, output: &Output) -> Result<()> {
     let tracks: Vec<&str> = manifest.tracks.iter().map(|track| track.name.as_str()).collect();
     let sound = if tracks.is_empty() { "none".to_owned() } else { tracks.join(", ") };
     line(output, "sound", &sound)?;
-    line(output, "subtitles", &words::part(&manifest.subtitles))?;
+    let Manifest { texts, subtitles: heard, captions, .. } = manifest;
+    line(output, "subtitles", &subtitles(texts, heard, captions))?;
     let mut scan = words::part(&manifest.scan);
     if let Some(found) = &manifest.findings {
         scan.push_str(&format!(
@@ -144,10 +145,32 @@ pub(crate) fn results(manifest: &Manifest, output: &Output) -> Result<()> {
         ));
     }
     line(output, "scan", &scan)?;
+    if let Some(damage) = manifest.damage() {
+        line(output, "damage", &format!("{damage}, of {} frames", manifest.frames))?;
+    }
+    for note in &manifest.notes {
+        line(output, "note", &Cell::from(note.as_str()).into_text())?;
+    }
     let total = manifest.files.iter().map(|file| file.length).sum();
     line(output, "files", &format!("{}, {}", manifest.files.len(), bytes(total)))?;
     let cost = manifest.cost;
     line(output, "cost", &format!("{} of CPU time", words::span(cost.cpu_ms)))
+}
+
+/// The tracks with their languages and where they are from, and how it went with those that were wanted beside them.
+fn subtitles(texts: &[TextEntry], heard: &Part, carried: &Part) -> String {
+    let track = |text: &TextEntry| {
+        let name = Cell::from(text.name.as_str()).into_text();
+        format!("{name} ({}, {})", text.language, text.origin.words())
+    };
+    let mut texts: Vec<String> = texts.iter().map(track).collect();
+    if texts.is_empty() || !matches!(heard, Part::Skipped { .. }) {
+        texts.push(words::part(heard));
+    }
+    if let Part::Failed { reason } = carried {
+        texts.push(format!("those of the source FAILED: {reason}"));
+    }
+    texts.join(", ")
 }
 
 fn renditions(manifest: &Manifest) -> Table {
@@ -173,6 +196,28 @@ fn line(output: &Output, key: &str, value: &str) -> Result<()> {
 mod tests {
     use super::*;
     use crate::command::words::tests::view;
+    use crate::manifest::Origin;
+
+    #[test]
+    fn tracks_of_subtitles_are_named_with_their_origin() {
+        let text = |name: &str, language: &str, origin| TextEntry {
+            language: language.to_owned(),
+            name: name.to_owned(),
+            path: String::new(),
+            origin,
+        };
+        let skipped = Part::default();
+        assert_eq!(subtitles(&[], &skipped, &skipped), "skipped: not asked for");
+        let texts = [text("German", "de", Origin::Source), text("English", "en", Origin::File)];
+        let both = "German (de, from the source), English (en, from a file)";
+        assert_eq!(subtitles(&texts, &skipped, &skipped), both);
+        let failed = Part::Failed { reason: "ffmpeg fell".to_owned() };
+        let told = subtitles(&texts[1..], &failed, &failed);
+        assert_eq!(
+            told,
+            "English (en, from a file), FAILED: ffmpeg fell, those of the source FAILED: ffmpeg fell"
+        );
+    }
 
     #[test]
     fn stages_that_have_no_tasks_yet_are_not_shown() {

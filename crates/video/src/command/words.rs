@@ -86,6 +86,7 @@ pub(crate) mod tests {
     pub(crate) fn view(state: VideoState) -> VideoView {
         let stage = |name: &str, total, done, running| Stage {
             name: name.to_owned(),
+            about: String::new(),
             total,
             done,
             running,

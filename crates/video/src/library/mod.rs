@@ -12,7 +12,7 @@ mod references;
 mod remove;
 mod sweep;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod view;
 
 use std::sync::{Arc, Mutex};
@@ -28,9 +28,10 @@ use tokio::sync::{RwLock, broadcast};
 
 use crate::manifest::Manifest;
 use crate::recipe::{Recipe, RecipeError};
+use crate::tasks::QUEUE;
 pub(crate) use add::{TITLE_LEN_MAX, check_title};
-pub use index::Cursor;
 use index::Index;
+pub use index::{Cursor, Filter};
 pub use sweep::{REST, Sweep, Swept};
 use view::Memory;
 
@@ -120,6 +121,16 @@ pub enum VideoState {
 }
 
 impl VideoState {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Processing,
+        Self::Ready,
+        Self::Degraded,
+        Self::NeedsReview,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
     /// Its name in every interface.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -196,6 +207,9 @@ pub struct VideoView {
 pub struct Stage {
     /// Its name, such as `encode`.
     pub name: String,
+    /// What people call it, such as `Encode the picture`.
+    #[serde(default)]
+    pub about: String,
     /// Tasks of it.
     pub total: u32,
     /// Tasks that are done.
@@ -325,9 +339,10 @@ impl Library {
         let _ = self.changed.send(video.id.clone());
     }
 
-    /// Changes of the tasks of a video, from now on, as the server tells them.
-    pub(crate) async fn changes(&self, video: &Video) -> Result<Frames, LibraryError> {
-        let query = [("workflow", video.workflow.clone())];
+    /// Changes of the tasks of a workflow, or of all videos, and how far they are, from now on, as the server tells them.
+    pub(crate) async fn changes(&self, workflow: Option<&str>) -> Result<Frames, LibraryError> {
+        let of = workflow.map_or(("queue", QUEUE), |workflow| ("workflow", workflow));
+        let query = [of, ("progress", "true")].map(|(name, value)| (name, value.to_owned()));
         Ok(Frames::open(self.client.api(), &["events"], &query).await?)
     }
 

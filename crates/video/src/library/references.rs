@@ -7,10 +7,11 @@ use std::collections::{BTreeSet, HashSet};
 
 use divvy::objects::{BlobId, ObjectError};
 use divvy::types::{Payload, TaskId, TaskState};
-use futures_util::TryStreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::{Library, LibraryError, Video, bad};
+use super::index::{Entry, READS_AT_ONCE};
+use super::{Library, LibraryError, bad};
 
 /// Tasks that are read for the names in them. With more of them nothing is swept.
 const TASKS_MAX: usize = 20_000;
@@ -71,27 +72,27 @@ impl Library {
     /// The names in all records but these, with the documents that they name; the videos are those given.
     pub(super) async fn named_by_records(
         &self,
-        videos: &[Video],
+        videos: &[Entry],
         but: &HashSet<String>,
     ) -> Result<Names, LibraryError> {
         let (mut used, mut plain) = (Names::default(), Names::default());
-        for video in videos {
-            let value = serde_json::to_value(video).map_err(|error| ObjectError::Record {
-                name: video.id.record(),
-                problem: error.to_string(),
-            })?;
-            used.read(&value);
-        }
-        for name in self.objects.record_names("").await? {
-            let name = name.as_str();
-            if but.contains(name) || name.starts_with("video/library/") {
-                continue;
-            }
-            if let Some(record) = self.objects.record::<Value>(name).await? {
-                // What a result names is media, of which there is a lot, and never a document.
-                let into = if name.starts_with(RESULTS) { &mut plain } else { &mut used };
-                into.read(&record.value);
-            }
+        used.blobs.extend(videos.iter().flat_map(Entry::blobs));
+        let known: HashSet<&str> = videos.iter().map(|video| video.id.0.as_str()).collect();
+        let is_known = |name: &str| {
+            but.contains(name)
+                || name.strip_prefix("video/library/").is_some_and(|id| known.contains(id))
+        };
+        let names = self.objects.record_names("").await?;
+        let names = names.into_iter().filter(|name| !is_known(name.as_str()));
+        let reads = names.map(|name| async move {
+            let record = self.objects.record::<Value>(name.as_str()).await;
+            record.map(|record| (name.as_str().starts_with(RESULTS), record))
+        });
+        let mut found = stream::iter(reads).buffer_unordered(READS_AT_ONCE);
+        while let Some((is_result, record)) = found.try_next().await? {
+            // What a result names is media, of which there is a lot, and never a document.
+            let into = if is_result { &mut plain } else { &mut used };
+            record.iter().for_each(|record| into.read(&record.value));
         }
         self.follow(&mut used).await?;
         used.extend(plain);
@@ -113,11 +114,12 @@ impl Library {
             bad("sweep", problem)
         };
         let tasks = self.client.tasks_in(&states, TASKS_MAX).await?.ok_or_else(too_many)?;
-        let videos = self.videos().await?;
+        let entries = self.entries().await?;
+        let known: HashSet<&str> = entries.iter().map(|one| one.workflow.as_str()).collect();
         // A dead task of a video that was removed is no reason to keep anything.
         let is_of_nobody = |kind: &str, workflow: Option<String>| {
-            let is_known = |workflow: &String| videos.iter().any(|one| one.workflow == *workflow);
-            kind.starts_with("video.") && !workflow.as_ref().is_some_and(is_known)
+            kind.starts_with("video.")
+                && !workflow.is_some_and(|workflow| known.contains(workflow.as_str()))
         };
         let (mut ids, mut workflows) = (HashSet::<TaskId>::new(), HashSet::new());
         for task in tasks {
@@ -151,7 +153,7 @@ impl Library {
     }
 
     /// The names in the plan and the manifest of a video.
-    pub(super) async fn documents(&self, video: &Video) -> Result<Names, LibraryError> {
+    pub(super) async fn documents(&self, video: &Entry) -> Result<Names, LibraryError> {
         let mut found = Names::default();
         for id in [video.plan, video.manifest].into_iter().flatten() {
             if let Some(value) = self.document(id).await? {
@@ -163,10 +165,11 @@ impl Library {
 
     /// Adds the names in the documents among these blobs.
     async fn follow(&self, names: &mut Names) -> Result<(), LibraryError> {
-        for id in names.blobs.clone() {
-            if let Some(value) = self.document(id).await? {
-                names.read(&value);
-            }
+        let ids: Vec<BlobId> = names.blobs.iter().copied().collect();
+        let reads = ids.into_iter().map(|id| self.document(id));
+        let mut found = stream::iter(reads).buffer_unordered(READS_AT_ONCE);
+        while let Some(value) = found.try_next().await? {
+            value.iter().for_each(|value| names.read(value));
         }
         Ok(())
     }

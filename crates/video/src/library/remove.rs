@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::index::Entry;
 use super::records::{address_record, content_record};
 use super::references::Names;
 use super::{Library, LibraryError, Video, VideoId, VideoState, records};
@@ -33,14 +34,13 @@ impl Library {
         if !was_there {
             return Err(LibraryError::NoVideo(id.0.clone()));
         }
-        let others = self.videos().await?;
+        let (video, others) = (Entry::of(&video), self.entries().await?);
         let mut mine = self.documents(&video).await?;
-        mine.blobs.extend([video.plan, video.manifest].into_iter().flatten());
-        mine.blobs.extend(video.source.map(|source| source.id));
+        mine.blobs.extend(video.blobs());
         let removed = self.forget_results(&video, &mine, &others).await?;
         mine.extend(removed);
         let used = self.named_by_records(&others, &HashSet::new()).await?;
-        let is_busy = others.iter().any(|other| other.state == VideoState::Processing);
+        let is_busy = others.iter().any(Entry::is_made);
         let rest = if is_busy { FRESH } else { Duration::ZERO };
         let mut bytes = 0;
         for blob in mine.blobs.difference(&used.blobs) {
@@ -72,22 +72,22 @@ impl Library {
     /// Removes the results that only this video used, which names those in `mine`; returns what they named.
     async fn forget_results(
         &self,
-        video: &Video,
+        video: &Entry,
         mine: &Names,
-        others: &[Video],
+        others: &[Entry],
     ) -> Result<Names, LibraryError> {
         let mut removed = Names::default();
         let Some(source) = video.source else { return Ok(removed) };
-        let of_source = |other: &&Video| other.source.is_some_and(|other| other.id == source.id);
-        let sharing: Vec<&Video> = others.iter().filter(of_source).collect();
-        if sharing.iter().any(|other| other.state == VideoState::Processing) {
+        let of_source = |other: &&Entry| other.source == Some(source);
+        let sharing: Vec<&Entry> = others.iter().filter(of_source).collect();
+        if sharing.iter().any(|other| other.is_made()) {
             return Ok(removed);
         }
         let mut used = Names::default();
         for other in &sharing {
             used.extend(self.documents(other).await?);
         }
-        for name in self.objects.record_names(&results_of(source.id)).await? {
+        for name in self.objects.record_names(&results_of(source)).await? {
             let key = name.as_str().rsplit('/').next().unwrap_or_default();
             let only_mine =
                 sharing.is_empty() || (mine.keys.contains(key) && !used.keys.contains(key));

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use super::index::Entry;
 use super::references::{Names, RESULTS};
 use super::{Library, LibraryError, Video, VideoState, bad, now};
 
@@ -95,7 +96,7 @@ impl Library {
         // What a task begins to name after this was named elsewhere, or stored, a moment ago.
         let mut used = self.named_by_tasks().await?;
         let _alone = self.order.write().await;
-        let mut videos = self.videos().await?;
+        let mut videos = self.entries().await?;
         let forgotten = forget_cancelled(&mut videos, rest);
         let results = self.results_of_nobody(&videos).await?;
         used.extend(self.named_by_records(&videos, &results).await?);
@@ -149,7 +150,7 @@ impl Library {
 
     /// Removes what cancelled videos left. Mostly there is nothing, and then no task is read.
     async fn sweep_made(&self) -> Result<Swept, LibraryError> {
-        let mut videos = self.videos().await?;
+        let mut videos = self.entries().await?;
         let forgotten = forget_cancelled(&mut videos, REST);
         if forgotten.is_empty() && self.results_of_nobody(&videos).await?.is_empty() {
             return Ok(Swept::default());
@@ -158,14 +159,14 @@ impl Library {
     }
 
     /// The records of results of sources that no video has a plan for.
-    async fn results_of_nobody(&self, videos: &[Video]) -> Result<HashSet<String>, LibraryError> {
+    async fn results_of_nobody(&self, videos: &[Entry]) -> Result<HashSet<String>, LibraryError> {
         // An address that is fetched again may turn out to be any source.
-        if videos.iter().any(|one| is_made(one) && one.source.is_none()) {
+        if videos.iter().any(|one| one.is_made() && one.source.is_none()) {
             return Ok(HashSet::new());
         }
-        let planned = |video: &&Video| is_made(video) || video.plan.is_some();
+        let planned = |video: &&Entry| video.is_made() || video.plan.is_some();
         let sources: HashSet<BlobId> =
-            videos.iter().filter(planned).filter_map(|one| Some(one.source?.id)).collect();
+            videos.iter().filter(planned).filter_map(|one| one.source).collect();
         let names = self.objects.record_names(RESULTS).await?;
         let of_nobody = |name: &String| {
             let source = name.split('/').nth(2).and_then(|source| source.parse().ok());
@@ -177,7 +178,7 @@ impl Library {
     /// What was made for these videos, and is named by these results.
     async fn made_for(
         &self,
-        videos: &[Video],
+        videos: &[Entry],
         results: &HashSet<String>,
     ) -> Result<Names, LibraryError> {
         let mut made = Names::default();
@@ -193,7 +194,7 @@ impl Library {
         Ok(made)
     }
 
-    async fn forget_plan(&self, cancelled: &Video) -> Result<(), LibraryError> {
+    async fn forget_plan(&self, cancelled: &Entry) -> Result<(), LibraryError> {
         let forget = |video: &mut Video| {
             if video.state == VideoState::Cancelled && video.workflow == cancelled.workflow {
                 video.plan = None;
@@ -209,25 +210,20 @@ impl Library {
 
 /// Takes the plans from videos that were cancelled longer ago than that, unless their source is in use; returns which.
 /// A video without a plan is made anew when it is added again.
-fn forget_cancelled(videos: &mut [Video], rest: Duration) -> Vec<Video> {
-    let busy: Vec<Option<BlobId>> =
-        videos.iter().filter(|one| is_made(one)).map(|one| Some(one.source?.id)).collect();
+fn forget_cancelled(videos: &mut [Entry], rest: Duration) -> Vec<Entry> {
+    let busy: HashSet<Option<BlobId>> =
+        videos.iter().filter(|one| one.is_made()).map(|one| one.source).collect();
     let since = now().saturating_sub(millis(rest).saturating_mul(1_000));
     let mut forgotten = Vec::new();
     for video in videos {
-        let source = video.source.map(|source| source.id);
         let is_old = video.ended_at.is_some_and(|at| at <= since);
-        let is_free = !busy.contains(&None) && !busy.contains(&source);
+        let is_free = !busy.contains(&None) && !busy.contains(&video.source);
         if video.state == VideoState::Cancelled && video.plan.is_some() && is_old && is_free {
             forgotten.push(video.clone());
             video.plan = None;
         }
     }
     forgotten
-}
-
-fn is_made(video: &Video) -> bool {
-    video.state == VideoState::Processing
 }
 
 fn swept(dry_run: bool, mut gone: Vec<Blob>, uploads: &[u64], results: usize) -> Swept {

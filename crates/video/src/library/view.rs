@@ -17,32 +17,13 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::index::READS_AT_ONCE;
 use super::queue::Snapshot;
-use super::{Cursor, Library, LibraryError, Stage, Video, VideoId, VideoState, VideoView, now};
+use super::{
+    Cursor, Filter, Library, LibraryError, Stage, Video, VideoId, VideoState, VideoView, now,
+};
 use crate::estimate::{self, Estimates, Size};
 use crate::plan::Plan;
-use crate::tasks::{
-    Audio, Captions, Encode, Fetch, Frames, Made, Mux, Package, Pcm, PlanVideo, ProbeSource,
-    Publish, ScanFrames, SpriteSheet, Transcribe, Verify, planned,
-};
+use crate::tasks::{Encode, Made, STAGES, planned};
 
-/// The stages, in the order in which they are shown.
-const STAGES: [&str; 15] = [
-    Fetch::KIND,
-    ProbeSource::KIND,
-    PlanVideo::KIND,
-    Encode::KIND,
-    Audio::KIND,
-    Frames::KIND,
-    SpriteSheet::KIND,
-    ScanFrames::KIND,
-    Captions::KIND,
-    Pcm::KIND,
-    Transcribe::KIND,
-    Mux::KIND,
-    Package::KIND,
-    Verify::KIND,
-    Publish::KIND,
-];
 /// Finished chunks that are asked what they took, to correct the rest.
 const SAMPLES_MAX: usize = 8;
 /// Things of a sort that are remembered; then all are forgotten, which only costs time.
@@ -84,9 +65,10 @@ impl Library {
     pub async fn list(
         &self,
         after: Option<&Cursor>,
+        filter: &Filter,
         limit: usize,
     ) -> Result<(Vec<VideoView>, Option<Cursor>), LibraryError> {
-        let (videos, more) = self.listed(after, limit).await?;
+        let (videos, more) = self.listed(after, filter, limit).await?;
         let next = videos.last().filter(|_| more);
         let next = next.map(|video| Cursor { added_at: video.added_at, id: video.id.clone() });
         let views = videos.into_iter().map(|video| async move {
@@ -344,8 +326,9 @@ fn fraction(task: &TaskSummary) -> f64 {
 }
 
 fn stages(tasks: &[TaskSummary]) -> Vec<Stage> {
-    let stage = |kind: &&str| {
-        let of_kind: Vec<&TaskSummary> = tasks.iter().filter(|task| task.kind == *kind).collect();
+    let stage = |stage: &crate::tasks::Stage| {
+        let of_kind: Vec<&TaskSummary> =
+            tasks.iter().filter(|task| task.kind == stage.kind).collect();
         let count = |fits: fn(TaskState) -> bool| {
             let count = of_kind.iter().filter(|task| fits(task.state)).count();
             u32::try_from(count).unwrap_or(u32::MAX)
@@ -356,7 +339,8 @@ fn stages(tasks: &[TaskSummary]) -> Vec<Stage> {
         }
         let share: f64 = of_kind.iter().map(|task| fraction(task)).sum();
         Some(Stage {
-            name: kind.strip_prefix("video.").unwrap_or(kind).to_owned(),
+            name: stage.name().to_owned(),
+            about: stage.about.to_owned(),
             total,
             done: count(|state| state == TaskState::Done),
             running: count(|state| state == TaskState::Leased),

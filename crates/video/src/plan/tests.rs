@@ -91,7 +91,8 @@ fn subtitles_of_the_source_have_names_and_one_result() {
         language: language.into(),
         title: title.map(str::to_owned),
     };
-    let subtitles = vec![text(3, "ger", None), text(4, "eng", Some("Songs"))];
+    let picture = TextStream { codec: "hdmv_pgs_subtitle".into(), ..text(2, "fre", None) };
+    let subtitles = vec![picture, text(3, "ger", None), text(4, "eng", Some("Songs"))];
     let with = plan(Probe { subtitles, ..probe(10) }, &recipe());
     let captions = with.captions.as_ref().unwrap();
     let found: Vec<_> =

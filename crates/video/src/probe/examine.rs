@@ -15,7 +15,7 @@ use divvy::prelude::*;
 
 use super::packets::{self, ReadError, Timeline};
 use super::streams::{self, Headers};
-use super::{Probe, Refusal};
+use super::{Probe, Refusal, TextStream};
 use crate::tools::{Finished, Invocation, Limits, RunError, Tools};
 
 const PACKETS_FILE: &str = "packets.csv";
@@ -45,6 +45,8 @@ pub struct Unsteady {
     format: &'static str,
     /// The streams that matter.
     streams: Vec<u32>,
+    /// The subtitles that the copy will not have.
+    pictures: Vec<TextStream>,
 }
 
 /// Finds out what `file` holds, which is `source`. Works in `folder`.
@@ -75,8 +77,8 @@ pub async fn examine(
         let packets = BufReader::new(File::open(&path)?);
         match (Timeline::read(packets, accepted.times()), accepted.unsteady_format()) {
             (Err(ReadError::Unsteady(problem)), Some(format)) => {
-                let streams = accepted.streams();
-                Ok(Examined::Unsteady(Unsteady { problem, format, streams }))
+                let (streams, pictures) = (accepted.streams(), accepted.pictures());
+                Ok(Examined::Unsteady(Unsteady { problem, format, streams, pictures }))
             }
             (timeline, _) => {
                 let probe = accepted.probe(source, &timeline?).map_err(ReadError::Refused)?;
@@ -124,6 +126,11 @@ impl Unsteady {
             }
             Err(other) => Err(Failure::retry(other)),
         }
+    }
+
+    /// The subtitles that are pictures, which a copy does not have.
+    pub fn pictures(&self) -> &[TextStream] {
+        &self.pictures
     }
 
     /// Why a file of which no steady copy can be made is refused.

@@ -18,8 +18,6 @@ pub(super) const ENTRIES: &str = "format=format_name:\
 
 /// Containers that are opened. Others are images, or lists that make a reader open further files.
 const FORMATS: [&str; 9] = ["mov", "matroska", "webm", "mpegts", "avi", "flv", "ogg", "wav", "mp3"];
-/// Subtitles that are text; others are pictures.
-const TEXTS: [&str; 6] = ["mov_text", "subrip", "webvtt", "ass", "ssa", "text"];
 const TITLE_CHARS_MAX: usize = 64;
 /// Pictures whose short side has at least so many pixels are coded in BT.709 unless they say otherwise.
 const HD_SIDE: u32 = 720;
@@ -195,12 +193,9 @@ impl Stream {
         Some(AudioStream { index: self.index, codec, channels, language, title })
     }
 
-    /// The subtitles of this stream, if they are text.
+    /// The subtitles of this stream, if it has any.
     fn text(&self) -> Option<TextStream> {
         let codec = self.codec_name.clone().filter(|_| self.codec_type == "subtitle")?;
-        if !TEXTS.contains(&codec.as_str()) {
-            return None;
-        }
         let (language, title) = self.tags.named();
         Some(TextStream { index: self.index, codec, language, title })
     }
@@ -247,10 +242,16 @@ impl Accepted {
         ["mpegts", "matroska"].into_iter().find(|name| has(name))
     }
 
+    /// The subtitles that are pictures.
+    pub(super) fn pictures(&self) -> Vec<TextStream> {
+        self.subtitles.iter().filter(|stream| !stream.is_text()).cloned().collect()
+    }
+
     /// The numbers of the streams that are used.
     pub(super) fn streams(&self) -> Vec<u32> {
         let sound = self.audio.iter().map(|stream| stream.index);
-        let texts = self.subtitles.iter().map(|stream| stream.index);
+        let texts = self.subtitles.iter().filter(|stream| stream.is_text());
+        let texts = texts.map(|stream| stream.index);
         std::iter::once(self.picture.index).chain(sound).chain(texts).collect()
     }
 

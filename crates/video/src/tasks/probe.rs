@@ -10,7 +10,7 @@ use crate::results;
 use crate::studio::{Studio, failure};
 
 /// Goes up when the same file would be understood differently, so that old answers are not believed.
-const REVISION: u32 = 3;
+const REVISION: u32 = 4;
 
 /// Finds out what the source of a video holds, once for each content and build of the tools.
 pub(crate) async fn probe_source(
@@ -37,10 +37,11 @@ pub(crate) async fn probe_source(
         }
         Examined::Unsteady(unsteady) => {
             let copy = unsteady.copy(tools, file.path(), folder, &cancel).await?;
-            let probe = match examine(tools, source, &copy, folder, &cancel).await? {
+            let mut probe = match examine(tools, source, &copy, folder, &cancel).await? {
                 Examined::Good(probe) if shows_all(&probe.video) => probe,
                 Examined::Good(_) | Examined::Unsteady(_) => return Err(unsteady.refusal()),
             };
+            probe.subtitles.extend_from_slice(unsteady.pictures());
             let copied = objects.put_file(&copy).await.map_err(failure)?;
             // Not recorded: all that is made from the copy is recorded under its own name, and goes with it.
             Ok(Probe { source: copied, copied_from: Some(source), ..*probe })

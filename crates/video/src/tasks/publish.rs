@@ -7,25 +7,13 @@ use divvy::types::{TaskState, WorkflowId};
 
 use super::pcm;
 use super::plan::planned;
-use super::{
-    Captions, Close, Encode, Frames, Made, Pcm, Publish, ScanFrames, SpriteSheet, Transcribe,
-    Verify, Written,
-};
+use super::{Close, Encode, Made, Publish, Stage, Verify, Written};
 use crate::estimate::{self, Estimates, Size};
 use crate::library::{Video, VideoId, VideoState, now, records};
 use crate::manifest::{Manifest, Part};
 use crate::plan::Plan;
 use crate::studio::{Studio, failure};
 
-/// Parts without which a video is degraded, and no failure.
-const OPTIONAL: [&str; 6] = [
-    Transcribe::KIND,
-    ScanFrames::KIND,
-    Pcm::KIND,
-    Captions::KIND,
-    Frames::KIND,
-    SpriteSheet::KIND,
-];
 /// Finished tasks that are asked what they took.
 const SAMPLES_MAX: usize = 256;
 
@@ -119,13 +107,9 @@ fn verdict(manifest: &Manifest) -> (VideoState, Option<String>) {
             }
         }
     }
-    if manifest.repaired > 0 {
+    if let Some(damage) = manifest.damage() {
         state = VideoState::Degraded;
-        let frames = if manifest.repaired == 1 { "frame" } else { "frames" };
-        missing.push(format!(
-            "the source is damaged: at least {} {frames} could not be read whole, and repeat others or show faults",
-            manifest.repaired
-        ));
+        missing.push(format!("the source is damaged: {damage}"));
     }
     if manifest.needs_review {
         state = VideoState::NeedsReview;
@@ -136,7 +120,8 @@ fn verdict(manifest: &Manifest) -> (VideoState, Option<String>) {
 
 /// The first failure of a part that is not optional.
 fn cause(failed: &[WorkflowTask]) -> (VideoState, String) {
-    let optional = |task: &&WorkflowTask| OPTIONAL.contains(&task.kind.as_str());
+    let optional =
+        |task: &&WorkflowTask| Stage::of(&task.kind).is_some_and(|stage| stage.is_optional);
     let required: Vec<&WorkflowTask> = failed.iter().filter(|task| !optional(task)).collect();
     let dead = required.iter().find(|task| task.state == TaskState::Dead);
     let words = |task: &WorkflowTask| {

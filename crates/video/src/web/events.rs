@@ -1,5 +1,5 @@
 //! `GET /api/v1/videos/{id}/events`: a video at each change as server-sent events, at most once a second, until its
-//! state is final.
+//! state is final. `GET /api/v1/videos/events`: that something changed in the library, and no more.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use divvy_http::ApiError;
 use divvy_http::events::{self, Event};
 use futures_util::{StreamExt as _, stream};
 use http::StatusCode;
+use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::Site;
@@ -29,13 +30,7 @@ pub(super) async fn stream(
     State(site): State<Site>,
     Named(id): Named,
 ) -> Result<Response, ApiError> {
-    let place = site.watchers.clone().try_acquire_owned().map_err(|_| {
-        ApiError::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "too_many_watchers",
-            "too many others watch videos; ask for GET /api/v1/videos/{id} now and then",
-        )
-    })?;
+    let place = place(&site)?;
     // Asked before the answer begins, so that an unknown video is a 404.
     let first = site.library.view(&id).await?;
     let (now, is_over) = (event(&first), first.video.state.is_final());
@@ -47,6 +42,28 @@ pub(super) async fn stream(
     });
     let events = stream::iter([now]).chain(changes);
     Ok(events::answer(events, site.shutdown.clone()))
+}
+
+/// Says whenever something changed in the library, at most every two seconds, until the caller leaves or the server stops.
+pub(super) async fn stream_all(State(site): State<Site>) -> Result<Response, ApiError> {
+    let (place, bell) = (place(&site)?, site.feeds.bell(&site.library));
+    let rung = bell.watch();
+    let changes = stream::unfold((rung, bell, place), |(mut rung, bell, place)| async move {
+        rung.changed().await.ok()?;
+        let count = *rung.borrow_and_update();
+        Some((events::event("changed", &json!({ "count": count })), (rung, bell, place)))
+    });
+    Ok(events::answer(changes, site.shutdown))
+}
+
+fn place(site: &Site) -> Result<OwnedSemaphorePermit, ApiError> {
+    site.watchers.clone().try_acquire_owned().map_err(|_| {
+        ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too_many_watchers",
+            "too many others watch videos; ask for GET /api/v1/videos/{id} now and then",
+        )
+    })
 }
 
 impl Watcher {

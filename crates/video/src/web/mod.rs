@@ -103,6 +103,9 @@ fn table() -> Vec<Route<Site>> {
         post("/api/v1/videos/sweep", videos::sweep).summary(
             "Remove blobs that nothing names and what cancelled videos left, or tell what that would be",
         ),
+        get("/api/v1/videos/events", events::stream_all)
+            .summary("That something changed in the library, at most every two seconds")
+            .gives_media("text/event-stream"),
         get("/api/v1/videos/{id}/events", events::stream)
             .summary("The video at each change, at most once a second, until its state is final")
             .gives_media("text/event-stream")

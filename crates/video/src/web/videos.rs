@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Site;
 use super::request::{Named, video_id};
-use crate::library::{Cursor, NewVideo, Sweep, Swept, Video, VideoView};
+use crate::library::{Cursor, Filter, NewVideo, Sweep, Swept, Video, VideoState, VideoView};
 use crate::manifest::Manifest;
 
 /// Videos of one answer, unless told otherwise.
@@ -27,6 +27,12 @@ pub(super) struct Listing {
     limit: Option<usize>,
     /// What `next` of the part before said.
     after: Option<String>,
+    /// Only videos in one of these states.
+    #[serde(default)]
+    state: Vec<VideoState>,
+    /// Only videos whose id begins with this.
+    #[serde(default)]
+    id: String,
 }
 
 /// A part of the list.
@@ -65,7 +71,8 @@ pub(super) async fn list(
 ) -> Result<Json<Page>, ApiError> {
     let limit = rows(listing.limit, PAGE, PAGE_MAX)?;
     let after = listing.after.as_deref().map(cursor).transpose()?;
-    let (items, next) = site.library.list(after.as_ref(), limit).await?;
+    let filter = Filter { states: listing.state, start: listing.id };
+    let (items, next) = site.library.list(after.as_ref(), &filter, limit).await?;
     let next = next.map(|Cursor { added_at, id }| format!("{added_at}.{}", id.0));
     Ok(Json(Page { items, next }))
 }

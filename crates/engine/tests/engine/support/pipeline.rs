@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use divvy_engine::core::Core;
-use divvy_engine::group::{Group, Outlet};
+use divvy_engine::group::{Group, Outlet, Watchers};
 use divvy_engine::request::Reply;
 use divvy_engine::stats::Stats;
 use divvy_engine::{Error, Options, Request};
 use divvy_store::Store;
 use divvy_store::memory::MemoryStore;
 use divvy_types::{TaskId, TaskState, Timestamp, Verdict};
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 
 pub(crate) struct Pipeline {
     pub(crate) core: Core,
@@ -26,7 +26,7 @@ impl Pipeline {
     pub(crate) fn open(disk: &MemoryStore, options: &Options, now: Timestamp) -> Self {
         let mut store: Box<dyn Store> = Box::new(disk.reopen());
         let core = Core::recover(store.as_mut(), options, Arc::new(Stats::default()), now).unwrap();
-        let outlet = Outlet::new(store.reader().unwrap(), broadcast::channel(16).0);
+        let outlet = Outlet::new(store.reader().unwrap(), Watchers::new(16));
         Self { core, now, disk: disk.reopen(), store, outlet, in_flight: None }
     }
 

@@ -2,7 +2,7 @@
 //! server, the engine and the objects. The tasks in between store a few bytes under the keys of the plan, which is all
 //! that the library sees of them.
 
-mod stage;
+pub(crate) mod stage;
 mod sweeping;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use divvy::objects::BlobId;
 use divvy::prelude::*;
 use divvy::types::TaskId;
 
-use super::{Library, LibraryError, NewVideo, Video, VideoState};
+use super::{Filter, Library, LibraryError, NewVideo, Video, VideoState};
 use crate::estimate::{self, Estimates, Size};
 use crate::plan::Plan;
 use crate::recipe::Recipe;
@@ -47,7 +47,7 @@ async fn the_same_content_again_costs_no_task_and_a_new_rung_only_that_rung() {
     theatre.finished(&more.video).await;
     let rungs: Vec<Vec<u32>> = theatre.encodes().into_iter().skip(2).map(|e| e.rungs).collect();
     assert_eq!(rungs, [vec![0], vec![0]], "only the larger rung");
-    let (listed, next) = library.list(None, 9).await.unwrap();
+    let (listed, next) = library.list(None, &Filter::default(), 9).await.unwrap();
     assert_eq!((listed.len(), next), (2, None));
     assert_eq!(listed[0].video.id, more.video.id, "latest first");
     theatre.close().await;
@@ -140,7 +140,7 @@ async fn a_damaged_source_leaves_a_degraded_video_that_says_so() {
     let video = theatre.library.add(new_video(source, ladder(&[480]))).await.unwrap().video;
     let view = theatre.finished(&video).await;
     assert_eq!(view.video.state, VideoState::Degraded);
-    assert!(view.video.reason.unwrap().contains("at least 2 frames could not be read"));
+    assert!(view.video.reason.unwrap().contains("2 frames are made up or show faults"));
     theatre.close().await;
 }
 
@@ -368,7 +368,7 @@ async fn what_is_not_there_is_said_so() {
     let wrong = Recipe { crf: 99, ..Recipe::default() };
     let problem = library.add(new_video(nothing, wrong)).await.unwrap_err().to_string();
     assert!(problem.starts_with("crf"), "{problem}");
-    assert!(library.list(None, 9).await.unwrap().0.is_empty());
+    assert!(library.list(None, &Filter::default(), 9).await.unwrap().0.is_empty());
     assert!(library.objects().record_names("video").await.unwrap().is_empty(), "nothing half done");
     theatre.close().await;
 }

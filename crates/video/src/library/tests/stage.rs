@@ -31,11 +31,12 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// What the tasks did, and what holds them.
 #[derive(Clone, Debug)]
-pub(super) struct Stage {
-    pub(super) cured: Arc<AtomicBool>,
+pub(crate) struct Stage {
+    pub(crate) cured: Arc<AtomicBool>,
     encodes: Arc<Mutex<Vec<Encode>>>,
     holding: Arc<AtomicBool>,
     gate: Arc<Semaphore>,
+    half_way: Arc<Semaphore>,
     begun: Arc<Semaphore>,
     ended: Arc<Semaphore>,
     verify_holding: Arc<AtomicBool>,
@@ -51,6 +52,7 @@ impl Stage {
             encodes: Arc::default(),
             holding: Arc::default(),
             gate: closed(),
+            half_way: closed(),
             begun: closed(),
             ended: closed(),
             verify_holding: Arc::default(),
@@ -60,32 +62,37 @@ impl Stage {
     }
 
     /// Lets chunks wait until they are released.
-    pub(super) fn hold_encodes(&self) {
+    pub(crate) fn hold_encodes(&self) {
         self.holding.store(true, Ordering::SeqCst);
     }
 
-    pub(super) fn release_encodes(&self, count: usize) {
+    pub(crate) fn release_encodes(&self, count: usize) {
         self.gate.add_permits(count);
     }
 
+    /// Lets a chunk that is held tell that it is half-way.
+    pub(crate) fn be_half_way(&self) {
+        self.half_way.add_permits(1);
+    }
+
     /// Lets the check of the whole wait until it is released.
-    pub(super) fn hold_verify(&self) {
+    pub(crate) fn hold_verify(&self) {
         self.verify_holding.store(true, Ordering::SeqCst);
     }
 
-    pub(super) async fn verify_begun(&self) {
+    pub(crate) async fn verify_begun(&self) {
         within(self.verify_begun.acquire()).await.unwrap().forget();
     }
 
-    pub(super) fn release_verify(&self) {
+    pub(crate) fn release_verify(&self) {
         self.verify_gate.add_permits(1);
     }
 
-    pub(super) async fn encode_begun(&self) {
+    pub(crate) async fn encode_begun(&self) {
         within(self.begun.acquire()).await.unwrap().forget();
     }
 
-    pub(super) async fn encode_ended(&self) {
+    pub(crate) async fn encode_ended(&self) {
         within(self.ended.acquire()).await.unwrap().forget();
     }
 }
@@ -95,10 +102,10 @@ async fn within<F: Future>(work: F) -> F::Output {
 }
 
 /// A server, a worker and a library.
-pub(super) struct Theatre {
-    pub(super) library: Library,
-    pub(super) client: Client,
-    pub(super) stage: Stage,
+pub(crate) struct Theatre {
+    pub(crate) library: Library,
+    pub(crate) client: Client,
+    pub(crate) stage: Stage,
     url: String,
     folder: Folder,
     _place: tempfile::TempDir,
@@ -110,13 +117,13 @@ pub(super) struct Theatre {
     engine: JoinHandle<()>,
 }
 
-pub(super) fn new_video(source: BlobId, recipe: Recipe) -> NewVideo {
+pub(crate) fn new_video(source: BlobId, recipe: Recipe) -> NewVideo {
     let source = Some(source);
     NewVideo { source, url: None, title: None, recipe, priority: None, deadline_ms: None }
 }
 
 impl Theatre {
-    pub(super) async fn open() -> Self {
+    pub(crate) async fn open() -> Self {
         let place = tempfile::tempdir().unwrap();
         let folder = Folder::open(place.path().join("objects")).unwrap();
         let objects = Objects::in_folder(folder.clone());
@@ -159,7 +166,7 @@ impl Theatre {
         }
     }
 
-    pub(super) async fn close(self) {
+    pub(crate) async fn close(self) {
         self.shutdown.drain();
         within(self.worker).await.unwrap();
         self.stopper.stop();
@@ -169,7 +176,7 @@ impl Theatre {
     }
 
     /// Lets a worker join that can scan; returns when the server knows it.
-    pub(super) async fn hire_scanner(&self) -> Scanner {
+    pub(crate) async fn hire_scanner(&self) -> Scanner {
         let shutdown = Shutdown::new();
         let worker =
             Worker::new("scanner").caps(["scan=eye"]).state(self.library.objects().clone());
@@ -186,18 +193,18 @@ impl Theatre {
         Scanner { shutdown, worker }
     }
 
-    pub(super) async fn upload(&self, bytes: &[u8]) -> BlobId {
+    pub(crate) async fn upload(&self, bytes: &[u8]) -> BlobId {
         self.library.objects().put(bytes.to_vec()).await.unwrap().id
     }
 
     /// Waits until the plan of an uploaded video has spawned its tasks.
-    pub(super) async fn planned(&self, video: &Video) {
+    pub(crate) async fn planned(&self, video: &Video) {
         let id = TaskId::from_key(&format!("video/{}/{}/1", video.id.0, video.added_at));
         within(self.client.task(id).wait()).await.unwrap();
     }
 
     /// Waits until a video is published.
-    pub(super) async fn finished(&self, video: &Video) -> VideoView {
+    pub(crate) async fn finished(&self, video: &Video) -> VideoView {
         self.planned(video).await;
         let id = TaskId::from_key(&format!("{}/publish/0", video.workflow));
         within(self.client.task(id).wait()).await.unwrap();
@@ -205,14 +212,14 @@ impl Theatre {
     }
 
     /// Waits until the workflow of a video has ended with a failure and that was recorded.
-    pub(super) async fn failed(&self, video: &Video) -> VideoView {
+    pub(crate) async fn failed(&self, video: &Video) -> VideoView {
         let id = TaskId::from_key(&format!("video/{}/{}/2", video.id.0, video.added_at));
         within(self.client.task(id).wait()).await.unwrap();
         self.library.view(&video.id).await.unwrap()
     }
 
     /// Waits until no task of a video waits or runs.
-    pub(super) async fn ended(&self, video: &Video) {
+    pub(crate) async fn ended(&self, video: &Video) {
         for task in self.client.workflow_tasks(video.workflow_id().unwrap()).await.unwrap() {
             // How it ended does not matter here.
             let _ = within(self.client.task(task.id).wait()).await;
@@ -220,12 +227,12 @@ impl Theatre {
     }
 
     /// The chunks that were encoded, in order.
-    pub(super) fn encodes(&self) -> Vec<Encode> {
+    pub(crate) fn encodes(&self) -> Vec<Encode> {
         self.stage.encodes.lock().unwrap().clone()
     }
 
     /// Makes all blobs two days older.
-    pub(super) fn age_blobs(&self) {
+    pub(crate) fn age_blobs(&self) {
         let long_ago = std::time::SystemTime::now() - 2 * crate::library::REST;
         for found in self.folder.blobs() {
             let path = self.folder.blob_path(found.unwrap().0.id);
@@ -234,30 +241,30 @@ impl Theatre {
     }
 
     /// Whether a blob is there; it does not count as used.
-    pub(super) fn has(&self, id: BlobId) -> bool {
+    pub(crate) fn has(&self, id: BlobId) -> bool {
         self.folder.blob(id).unwrap().is_some()
     }
 
     /// The folder of the objects.
-    pub(super) fn folder(&self) -> &Folder {
+    pub(crate) fn folder(&self) -> &Folder {
         &self.folder
     }
 
     /// How many blobs there are.
-    pub(super) fn blobs(&self) -> usize {
+    pub(crate) fn blobs(&self) -> usize {
         let folders = std::fs::read_dir(self.folder.root().join("blobs")).unwrap();
         folders.map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap().count()).sum()
     }
 }
 
 /// A worker that only scans.
-pub(super) struct Scanner {
+pub(crate) struct Scanner {
     shutdown: Shutdown,
     worker: JoinHandle<()>,
 }
 
 impl Scanner {
-    pub(super) async fn leave(self) {
+    pub(crate) async fn leave(self) {
         self.shutdown.drain();
         within(self.worker).await.unwrap();
     }
@@ -272,7 +279,8 @@ async fn scan(task: ScanFrames, State(objects): State<Objects>) -> Outcome<Made>
 
 fn worker(studio: Studio, stage: Stage) -> Worker {
     let build = format!("ffmpeg={}", studio.tools().build());
-    bookkeeping(studio)
+    let real = [Fetch::KIND, PlanVideo::KIND, Publish::KIND];
+    crate::tasks::worker(studio, |stage| real.contains(&stage.kind))
         .caps([build.as_str(), "encoder.libx264", "speech=tiny"])
         .state(stage)
         .on(probe)
@@ -326,12 +334,12 @@ async fn probe(
 }
 
 /// A source of many chunks: 20 seconds of 30 frames each.
-pub(super) const LONG: &[u8] = b"very long";
-pub(super) const LONG_CHUNKS: u64 = 800;
+pub(crate) const LONG: &[u8] = b"very long";
+pub(crate) const LONG_CHUNKS: u64 = 800;
 /// A source of which two frames cannot be read.
-pub(super) const DAMAGED: &[u8] = b"damaged";
+pub(crate) const DAMAGED: &[u8] = b"damaged";
 /// A source of which no thumbnail can be taken.
-pub(super) const UNSEEN: &[u8] = b"no picture";
+pub(crate) const UNSEEN: &[u8] = b"no picture";
 const COST: Cost = Cost { cpu_ms: 777, wall_ms: 777 };
 
 /// Stores a blob under a key.
@@ -347,11 +355,19 @@ async fn encode(
     State(studio): State<Studio>,
     State(stage): State<Stage>,
     cancel: Cancel,
+    progress: Progress,
 ) -> Outcome<Made> {
     stage.begun.add_permits(1);
-    if stage.holding.load(Ordering::SeqCst) {
+    while stage.holding.load(Ordering::SeqCst) {
         tokio::select! {
-            permit = stage.gate.acquire() => permit.unwrap().forget(),
+            permit = stage.gate.acquire() => {
+                permit.unwrap().forget();
+                break;
+            }
+            permit = stage.half_way.acquire() => {
+                permit.unwrap().forget();
+                progress.set(1, 2);
+            }
             () = cancel.cancelled() => return Err(Failure::cancelled()),
         }
     }
@@ -435,6 +451,8 @@ async fn package(task: Package, State(studio): State<Studio>) -> Outcome<Written
             false => skipped(),
         },
         texts: Vec::new(),
+        notes: Vec::new(),
+        repaired_tracks: 0,
         scan: skipped(),
         findings: None,
         needs_review: bytes == b"doubtful",

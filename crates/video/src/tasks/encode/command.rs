@@ -19,6 +19,8 @@ const UNINDEXED_MARGIN_US: i64 = 500_000;
 const FAR_MARGIN_US: i64 = 10_000_000;
 /// Where the times of the source's frames are noted in a tolerant attempt.
 pub(super) const SEEN_FILE: &str = "seen.txt";
+/// Where the checksums of frames are, with faults concealed and without.
+pub(super) const SUM_FILES: [&str; 2] = ["concealed.txt", "plain.txt"];
 
 /// What one run of ffmpeg shall encode.
 #[derive(Clone, Debug)]
@@ -51,12 +53,8 @@ impl Order<'_> {
         } else {
             add(&["-xerror"]);
         }
-        add(&["-copyts", "-threads", &threads]);
-        if let Some(at) = self.entry_us() {
-            add(&["-seek_timestamp", "1", "-noaccurate_seek", "-ss", &format!("{at}us")]);
-        }
-        add(&["-i"]);
-        all.push(source.into());
+        add(&["-copyts"]);
+        self.enter(source, &mut all);
         let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
         add(&["-filter_complex_threads", &threads, "-filter_complex", &self.filters()]);
         for (place, rung) in self.rungs.iter().enumerate() {
@@ -66,6 +64,45 @@ impl Order<'_> {
             add(&["-f", "mp4", &file(place)]);
         }
         all
+    }
+
+    /// The arguments that decode the chunk twice, with faults concealed and without, and write the checksums of all
+    /// frames to [`SUM_FILES`].
+    pub(super) fn comparison(&self, source: &Path) -> Vec<OsString> {
+        let video = &self.plan.probe.video;
+        // Times of the source are those of frames or between them.
+        let edge = |frame: u64| {
+            i64::try_from(video.rate.micros(frame)).unwrap_or(i64::MAX) - frame_us(video) / 2
+        };
+        let filters = format!(
+            "setpts=floor(PTS-({})/1000000/TB+0.5),settb=1/1000000,trim=start_pts={}:end_pts={}",
+            video.start_us,
+            edge(self.span.from),
+            edge(self.span.to),
+        );
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let mut all = words(&["-max_error_rate", "1", "-copyts"]);
+        for concealment in ["guess_mvs+deblock", "0"] {
+            all.extend(words(&["-ec", concealment]));
+            self.enter(source, &mut all);
+        }
+        for (input, file) in SUM_FILES.iter().enumerate() {
+            all.extend(words(&["-map", &format!("{input}:{}", video.index), "-vf", &filters]));
+            all.extend(words(&["-fps_mode", "passthrough", "-enc_time_base", "1:1000000"]));
+            all.extend(words(&["-f", "framecrc", file]));
+        }
+        all
+    }
+
+    /// Opens the source where the chunk is.
+    fn enter(&self, source: &Path, all: &mut Vec<OsString>) {
+        let mut add = |words: &[&str]| all.extend(words.iter().map(OsString::from));
+        add(&["-threads", &self.manner.threads.to_string()]);
+        if let Some(at) = self.entry_us() {
+            add(&["-seek_timestamp", "1", "-noaccurate_seek", "-ss", &format!("{at}us")]);
+        }
+        add(&["-i"]);
+        all.push(source.into());
     }
 
     fn settings(&self, rung: &Rung, threads: &str) -> Vec<String> {
@@ -206,27 +243,29 @@ fn frame_us(video: &VideoStream) -> i64 {
     i64::try_from(video.rate.micros(1)).unwrap_or(0)
 }
 
-/// The frames of the span at which the source showed none, from the times that a tolerant attempt noted.
-pub(super) fn unseen(video: &VideoStream, span: Span, notes: &str) -> u64 {
-    if video.variable_rate {
-        return 0;
-    }
-    let mut seen = vec![false; usize::try_from(span.frames()).unwrap_or(0)];
+/// For each frame of the span whether the source showed one, from the times that a tolerant attempt noted.
+pub(super) fn seen(video: &VideoStream, span: Span, notes: &str) -> Vec<bool> {
+    let mut seen = vec![video.variable_rate; usize::try_from(span.frames()).unwrap_or(0)];
     for line in notes.lines() {
         let pts = line.split_whitespace().find_map(|word| word.strip_prefix("pts:"));
-        let Some(at) = pts.and_then(|pts| pts.parse::<i64>().ok()) else { continue };
-        let frame = i128::from(at) * i128::from(video.rate.frames) * 2;
-        let frame = (frame / (i128::from(video.rate.seconds) * 1_000_000) + 1) / 2;
-        let place = usize::try_from(frame - i128::from(span.from)).ok();
+        let place = pts.and_then(|pts| place(video, span, pts.parse().ok()?));
         if let Some(place) = place.and_then(|place| seen.get_mut(place)) {
             *place = true;
         }
     }
-    seen.iter().filter(|&&seen| !seen).count() as u64
+    seen
+}
+
+/// The frame of the span that is shown at a time, in microseconds from the beginning of the grid; one that is behind the
+/// span has a place behind it.
+pub(super) fn place(video: &VideoStream, span: Span, at_us: i64) -> Option<usize> {
+    let frame = i128::from(at_us) * i128::from(video.rate.frames) * 2;
+    let frame = (frame / (i128::from(video.rate.seconds) * 1_000_000) + 1) / 2;
+    usize::try_from(frame - i128::from(span.from)).ok()
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use divvy::objects::{Blob, BlobId};
 
     use super::*;
@@ -234,7 +273,7 @@ mod tests {
     use crate::probe::Probe;
     use crate::recipe::Recipe;
 
-    fn plan(format: &str, keyframes: &[u64]) -> Plan {
+    pub(crate) fn plan(format: &str, keyframes: &[u64]) -> Plan {
         let video = VideoStream {
             index: 0,
             codec: "h264".to_owned(),
@@ -297,13 +336,13 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_the_source_did_not_show_are_counted() {
+    fn frames_that_the_source_did_not_show_are_found() {
         let plan = plan("mov", &[0]);
         let notes = "frame:0 pts:0 pts_time:0\nseen=1\nframe:1 pts:39999 pts_time:0.04\n\
                      frame:2 pts:121000 pts_time:0.121\nframe:3 pts:-40000 pts_time:-0.04\nnonsense\n";
         let video = &plan.probe.video;
-        assert_eq!(unseen(video, Span { from: 0, to: 4 }, notes), 1);
-        assert_eq!(unseen(video, Span { from: 2, to: 6 }, notes), 3);
-        assert_eq!(unseen(video, Span { from: 0, to: 2 }, ""), 2);
+        assert_eq!(seen(video, Span { from: 0, to: 4 }, notes), [true, true, false, true]);
+        assert_eq!(seen(video, Span { from: 2, to: 6 }, notes), [false, true, false, false]);
+        assert_eq!(seen(video, Span { from: 0, to: 2 }, ""), [false, false]);
     }
 }

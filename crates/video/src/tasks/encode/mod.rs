@@ -1,13 +1,15 @@
 //! Encodes one chunk to the rungs that are missing, with one decode.
 //!
 //! The first attempt is strict: any damage of the source that the decoder notices is a failure. Later attempts repair
-//! it by repeating frames, and note how many. Nothing is recorded before every frame of every rung is accounted for.
+//! it by repeating frames, and note how many frames are not as they were. Nothing is recorded before every frame of every rung is accounted for.
 
 mod check;
 mod command;
+mod damage;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use divvy::objects::LocalFile;
@@ -21,7 +23,7 @@ use crate::results::{self, Cost, Piece};
 use crate::studio::{Studio, failure};
 use crate::tools::{Finished, RunError};
 use check::{CheckError, Placed, Shape};
-use command::{Entry, Order, SEEN_FILE};
+use command::{Entry, Order, SEEN_FILE, SUM_FILES};
 
 /// Encodes a chunk.
 pub(crate) async fn encode(
@@ -136,15 +138,24 @@ impl Work<'_> {
             cost = cost + Cost::of(&finished);
             match self.place(folder).await? {
                 Ok(placed) => {
-                    let unseen = self.unseen(folder).await;
-                    if unseen > 0 && entry == Entry::Near {
+                    if !self.manner.tolerant {
+                        return Ok(Encoded { placed, repaired: 0, cost });
+                    }
+                    let seen = self.seen(folder).await;
+                    if seen.contains(&false) && entry == Entry::Near {
                         continue;
                     }
-                    let damaged = match self.manner.tolerant {
-                        true => damaged_frames(&finished.complaints),
-                        false => 0,
-                    };
-                    return Ok(Encoded { placed, repaired: unseen.max(damaged), cost });
+                    let damaged = damaged_frames(&finished.complaints);
+                    let mut sums = [String::new(), String::new()];
+                    if damaged > 0 {
+                        let order = self.order(entry).comparison(source.path());
+                        cost = cost + self.compare(order, source.path(), folder, cancel).await?;
+                        sums = [text(folder, SUM_FILES[0]).await, text(folder, SUM_FILES[1]).await];
+                    }
+                    let [concealed, plain] = &sums;
+                    let (video, span) = (&self.plan.probe.video, self.chunk.span);
+                    let repaired = damage::count(video, span, &seen, [concealed, plain]);
+                    return Ok(Encoded { placed, repaired: repaired.max(damaged), cost });
                 }
                 Err(error) => problem = error.to_string(),
             }
@@ -162,15 +173,39 @@ impl Work<'_> {
         progress: &mut (impl FnMut(u64, u64) + Send),
     ) -> Result<Finished, RunError> {
         let span = self.chunk.span;
-        let order =
-            Order { plan: self.plan, span, rungs: self.rungs.clone(), entry, manner: self.manner };
         let tools = self.studio.tools();
-        let mut invocation = tools.ffmpeg(folder, order.arguments(source));
+        let mut invocation = tools.ffmpeg(folder, self.order(entry).arguments(source));
         invocation.readable.push(source.to_owned());
         let tell = |step: crate::tools::Step| {
             progress(step.frames.min(span.frames()), span.frames());
         };
         tools.run(invocation, cancel, tell).await
+    }
+
+    fn order(&self, entry: Entry) -> Order<'_> {
+        let (plan, span, rungs) = (self.plan, self.chunk.span, self.rungs.clone());
+        Order { plan, span, rungs, entry, manner: self.manner }
+    }
+
+    /// Decodes a damaged chunk in two ways; what that cost. A comparison that fails costs precision only.
+    async fn compare(
+        &self,
+        arguments: Vec<OsString>,
+        source: &Path,
+        folder: &Path,
+        cancel: &Cancel,
+    ) -> Outcome<Cost> {
+        let tools = self.studio.tools();
+        let mut invocation = tools.ffmpeg(folder, arguments);
+        invocation.readable.push(source.to_owned());
+        match tools.run(invocation, cancel, |_| ()).await {
+            Ok(finished) => Ok(Cost::of(&finished)),
+            Err(RunError::Cancelled) => Err(Failure::cancelled()),
+            Err(problem) => {
+                tracing::debug!(%problem, "which frames of a chunk show faults is not known");
+                Ok(Cost::default())
+            }
+        }
     }
 
     /// Checks the file of each rung, away from the threads that answer heartbeats.
@@ -185,13 +220,10 @@ impl Work<'_> {
         Ok(tokio::task::spawn_blocking(work).await?)
     }
 
-    /// How many frames a tolerant attempt made up.
-    async fn unseen(&self, folder: &Path) -> u64 {
-        if !self.manner.tolerant {
-            return 0;
-        }
-        let notes = tokio::fs::read_to_string(folder.join(SEEN_FILE)).await.unwrap_or_default();
-        command::unseen(&self.plan.probe.video, self.chunk.span, &notes)
+    /// Which frames a tolerant attempt did not make up.
+    async fn seen(&self, folder: &Path) -> Vec<bool> {
+        let notes = text(folder, SEEN_FILE).await;
+        command::seen(&self.plan.probe.video, self.chunk.span, &notes)
     }
 }
 
@@ -204,8 +236,8 @@ pub(super) fn tells_of_damage(complaints: &str) -> bool {
         .any(|words| complaints.contains(words))
 }
 
-/// How many frames a tolerant attempt could not decode whole, at least: those after them that refer to them show faults
-/// too, and of many complaints only the last are kept.
+/// How many frames the decoder of a tolerant attempt complained about, at least: of many complaints only the last are
+/// kept.
 fn damaged_frames(complaints: &str) -> u64 {
     let is_frame = |line: &&str| {
         line.contains("corrupt decoded frame") || line.contains("while decoding stream")
@@ -213,6 +245,10 @@ fn damaged_frames(complaints: &str) -> u64 {
     let frames = complaints.lines().filter(is_frame).count() as u64;
     let errors = complaints.lines().filter(|line| line.contains("[error]"));
     frames.max(u64::from(errors.into_iter().any(tells_of_damage)))
+}
+
+async fn text(folder: &Path, file: &str) -> String {
+    tokio::fs::read_to_string(folder.join(file)).await.unwrap_or_default()
 }
 
 fn media(folder: &Path, place: usize) -> PathBuf {

@@ -92,6 +92,8 @@ pub(crate) async fn write_package(
         findings,
         needs_review,
         repaired: made.repaired,
+        repaired_tracks: made.repaired_tracks,
+        notes: texts::lost(&plan.probe.subtitles),
         files: files.into_entries()?,
         cost: made.cost,
         probe: plan.probe.clone(),
@@ -106,6 +108,7 @@ pub(crate) async fn write_package(
 struct Tally {
     cost: results::Cost,
     repaired: u64,
+    repaired_tracks: u64,
 }
 
 /// A video's files while they are collected.
@@ -130,7 +133,7 @@ impl Book<'_> {
         let sounds = sounds(self.studio, self.plan).await?;
         for (place, (sound, track)) in sounds.into_iter().zip(&self.plan.tracks).enumerate() {
             self.made.cost = self.made.cost + sound.cost;
-            self.made.repaired += sound.repaired;
+            self.made.repaired_tracks += sound.repaired;
             let Sound { init, media, fragments, sample_rate, samples, codec, .. } = sound;
             let folder = format!("a/{place}_{}", file_name(&track.language));
             self.files.blob(&format!("{folder}/init.mp4"), init);

@@ -10,6 +10,7 @@ use super::{Book, failed, file_name};
 use crate::hls::{Alternative, MediaList, Segment};
 use crate::manifest::{Origin, Part, TextEntry};
 use crate::plan::language_name;
+use crate::probe::TextStream;
 use crate::results::{self, Transcript};
 use crate::studio::failure;
 use crate::{subtitles, webvtt};
@@ -125,6 +126,20 @@ impl Book<'_> {
     }
 }
 
+/// The subtitles of a source that are pictures, which no player shows beside HLS, in words.
+pub(super) fn lost(subtitles: &[TextStream]) -> Vec<String> {
+    let pictures = subtitles.iter().filter(|stream| !stream.is_text());
+    pictures
+        .map(|TextStream { index, codec, language, .. }| {
+            let language = match language.as_str() {
+                "und" => "unnamed".to_owned(),
+                code => language_name(code),
+            };
+            format!("the {language} subtitles of the source are pictures and not carried over: stream {index}, {codec}")
+        })
+        .collect()
+}
+
 /// What is wanted, or the first with a number after it that is free.
 fn free(wanted: &str, before: &str, is_free: impl Fn(&str) -> bool) -> String {
     (1..)
@@ -134,4 +149,31 @@ fn free(wanted: &str, before: &str, is_free: impl Fn(&str) -> bool) -> String {
         })
         .find(|name| is_free(name))
         .expect("there are more numbers than tracks")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subtitles_that_are_pictures_are_named() {
+        let stream = |index, codec: &str, language: &str| TextStream {
+            index,
+            codec: codec.to_owned(),
+            language: language.to_owned(),
+            title: None,
+        };
+        let found = [
+            stream(2, "subrip", "eng"),
+            stream(3, "hdmv_pgs_subtitle", "ger"),
+            stream(4, "dvb_subtitle", "und"),
+        ];
+        assert_eq!(
+            lost(&found),
+            [
+                "the German subtitles of the source are pictures and not carried over: stream 3, hdmv_pgs_subtitle",
+                "the unnamed subtitles of the source are pictures and not carried over: stream 4, dvb_subtitle",
+            ]
+        );
+    }
 }

@@ -6,32 +6,46 @@ import { Upload, discard, unfinished } from "./upload.js";
 const find = (id) => document.getElementById(id);
 const RUNGS = [2160, 1440, 1080, 720, 480, 360, 240];
 const USUAL = [1080, 720, 480];
-/** How often the list is read while something is being made, and otherwise. */
-const [BUSY_MS, QUIET_MS] = [2000, 15000];
+/** How long the page waits before it asks again a server that could not be asked. */
+const AGAIN_MS = 5000;
 /** Files that are sent at once; the others wait. */
 const UPLOADS_MAX = 2;
 
 const cards = new Map();
-const shown = { limit: 48, timer: null, loading: false };
+const shown = { limit: 48, timer: null, loading: false, again: false };
 
 /* The list. */
 
 async function load() {
-  if (shown.loading) return;
+  // What changes while the list is read is in the next one.
+  if (shown.loading) return void (shown.again = true);
   shown.loading = true;
   clearTimeout(shown.timer);
-  let isBusy = false;
   try {
     const page = await api(`/api/v1/videos?limit=${shown.limit}`);
     draw(page.items);
     find("more").hidden = !page.next || shown.limit >= 500;
-    isBusy = page.items.some((video) => video.state === "processing");
     find("count").textContent = page.items.length ? `${page.items.length}${page.next ? "+" : ""}` : "";
   } catch (problem) {
     find("count").textContent = `${sentence(problem.message)} This page asks again by itself.`;
+    shown.timer = setTimeout(load, AGAIN_MS);
   }
   shown.loading = false;
-  shown.timer = setTimeout(load, isBusy && !document.hidden ? BUSY_MS : QUIET_MS);
+  if (shown.again) {
+    shown.again = false;
+    load();
+  }
+}
+
+/** The server says when something has changed. */
+function follow() {
+  const events = new EventSource("/api/v1/videos/events");
+  // Also after a break: what happened meanwhile was not heard.
+  events.onopen = load;
+  events.addEventListener("changed", () => document.hidden || load());
+  events.onerror = () => {
+    if (events.readyState === EventSource.CLOSED) setTimeout(follow, AGAIN_MS);
+  };
 }
 
 function draw(videos) {
@@ -304,5 +318,6 @@ find("more").addEventListener("click", () => {
 });
 
 drawOptions();
+follow();
 load();
 unfinished().then((uploads) => uploads.forEach(drawBroken));

@@ -11,24 +11,6 @@ const base = `/api/v1/videos/${encodeURIComponent(id)}`;
 /** How often a video is asked for when its events cannot be had. */
 const POLL_MS = 3000;
 
-const STAGES = {
-  fetch: "Fetch the source",
-  probe: "Look at the source",
-  plan: "Plan the work",
-  encode: "Encode the picture",
-  audio: "Encode the sound",
-  frames: "Take thumbnails",
-  sprite: "Lay out thumbnails",
-  scan: "Scan the content",
-  captions: "Carry subtitles over",
-  pcm: "Prepare the sound",
-  transcribe: "Write subtitles",
-  mux: "Write MP4 files",
-  package: "Package",
-  verify: "Verify",
-  publish: "Publish",
-};
-
 const shown = { video: null, manifest: null, player: null, stages: new Map(), wasBusy: false };
 
 /* Following the video. */
@@ -134,7 +116,7 @@ function drawStages(video) {
   for (const stage of video.stages) {
     let row = shown.stages.get(stage.name);
     if (!row) {
-      const name = STAGES[stage.name] ?? stage.name;
+      const name = stage.about || stage.name;
       row = { count: element("span", { className: "note" }), bar: makeBar(name) };
       row.root = element("li", {}, element("span", {}, name), row.count, row.bar);
       shown.stages.set(stage.name, row);
@@ -297,6 +279,7 @@ function drawFacts(video, manifest) {
     ["CPU time", span(cost.cpu_ms)],
     ["Subtitles", texts(manifest)],
     ["Content scan", scan(video, manifest)],
+    ...(manifest.notes ?? []).map((note) => ["Note", sentence(note)]),
   ];
   find("facts").replaceChildren(...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
   find("facts-card").hidden = false;

@@ -151,13 +151,7 @@ fn describe(files: Vec<FileEntry>) -> Manifest {
                 bt709: false,
                 keyframes: vec![0, 30, 60],
             },
-            audio: vec![AudioStream {
-                index: 1,
-                codec: "aac".to_owned(),
-                channels: 2,
-                language: "en".to_owned(),
-                title: None,
-            }],
+            audio: vec![sound()],
         },
         recipe: Recipe::default(),
         tools: "ffmpeg".to_owned(),
@@ -174,6 +168,8 @@ fn describe(files: Vec<FileEntry>) -> Manifest {
         captions: Part::default(),
         thumbnails: Part::Done { provider: "ffmpeg".to_owned() },
         texts: Vec::new(),
+        notes: Vec::new(),
+        repaired_tracks: 0,
         scan: Part::Done { provider: "open_nsfw 0.1.0".to_owned() },
         findings: Some(Scan {
             provider: "open_nsfw 0.1.0".to_owned(),
@@ -185,5 +181,15 @@ fn describe(files: Vec<FileEntry>) -> Manifest {
         needs_review: true,
         files,
         cost: Cost { cpu_ms: 8_400, wall_ms: 4_700 },
+    }
+}
+
+fn sound() -> AudioStream {
+    AudioStream {
+        index: 1,
+        codec: "aac".to_owned(),
+        channels: 2,
+        language: "en".to_owned(),
+        title: None,
     }
 }
