@@ -163,7 +163,6 @@ impl Scheduler {
             checkpointed: open.checkpointed,
             state,
             retried: retry_at.is_some(),
-            // The next grant follows one that may still be gone on with.
             given_back: granted.is_some() && held.is_none(),
             held: held.is_some(),
             stopping: false,

@@ -88,8 +88,7 @@ pub(super) fn recover(
         }));
     }
     show_spilled(lanes, members, visit);
-    let (last_seq, last_ordered_id) = last(conn, moved)?;
-    visit(Recovered::End { last_seq, last_ordered_id });
+    visit(last(conn, moved)?);
     Ok(blocks)
 }
 
@@ -145,10 +144,11 @@ fn paused_queues(conn: &Connection, visit: &mut dyn FnMut(Recovered)) -> Outcome
     Ok(())
 }
 
-fn last(conn: &Connection, moved: &Moved) -> Outcome<(Seq, Option<TaskId>)> {
+fn last(conn: &Connection, moved: &Moved) -> Outcome<Recovered> {
     let seq: Option<i64> = conn.query_row("SELECT max(seq) FROM task", [], |row| row.get(0))?;
     let seq = seq.map(|seq| Seq(seq as u64)).max(moved.seq).unwrap_or_default();
-    Ok((seq, last_ordered_id(conn)?.max(moved.timed_id)))
+    let last_ordered_id = last_ordered_id(conn)?.max(moved.timed_id);
+    Ok(Recovered::End { last_seq: seq, last_ordered_id })
 }
 
 /// Ids that are made from keys lie everywhere; the first of the right sort below the bound is the greatest.
