@@ -122,7 +122,9 @@ struct Rendition {
 /// Measures and shows the figures.
 pub(crate) async fn run(args: &Args, output: &Output) -> anyhow::Result<()> {
     if let Some(videos) = args.library {
-        let figures = pages::run(videos, &args.place, output).await?;
+        // So many files are removed slowly: the figures are shown before.
+        let folder = args.place.folder()?;
+        let figures = pages::run(videos, folder.path(), output).await?;
         return if output.is_json() { output.object(&figures) } else { figures.print(output) };
     }
     let figures = encode(args, output).await?;

@@ -16,7 +16,7 @@ use crate::Recipe;
 use crate::library::{Video, VideoId, VideoState};
 use divvy_workload::console::output::Output;
 use divvy_workload::console::output::table::Table;
-use divvy_workload::private::{Place, Process, rounded};
+use divvy_workload::private::{Process, rounded};
 
 /// Videos that wait for a worker: as many as a page has.
 const OPEN: u32 = 100;
@@ -47,9 +47,8 @@ struct Page {
 }
 
 /// Measures.
-pub(super) async fn run(videos: u32, place: &Place, output: &Output) -> anyhow::Result<Figures> {
-    let folder = place.folder()?;
-    let data = folder.path().join("data");
+pub(super) async fn run(videos: u32, folder: &Path, output: &Output) -> anyhow::Result<Figures> {
+    let data = folder.join("data");
     output.note(format_args!("writing the records of {videos} videos …"));
     write(&data.join("objects/records/video/library"), videos)?;
     let (server, url) = Process::server(&data)?;

@@ -6,8 +6,8 @@
 //! read its record, which whoever lists it does; those that are being made are read before states are asked for.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
-use std::ops::Bound;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Bound, RangeBounds as _};
 use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -98,7 +98,7 @@ type Place = (Reverse<u64>, Reverse<VideoId>);
 #[derive(Debug, Default)]
 pub(super) struct Index {
     is_whole: bool,
-    entries: HashMap<VideoId, Entry>,
+    entries: BTreeMap<VideoId, Entry>,
     /// The order of those in each state.
     order: [BTreeSet<Place>; VideoState::ALL.len()],
     /// When the videos that are being made were last read.
@@ -131,16 +131,23 @@ impl Index {
                 Bound::Excluded((Reverse(*added_at), Reverse(id.clone())))
             }
         };
-        let wanted = VideoState::ALL.into_iter().filter(|state| filter.wants(*state));
-        let mut found: Vec<&Place> = wanted
-            .flat_map(|state| {
-                let rest = self.order[state as usize].range((from.clone(), Bound::Unbounded));
-                rest.filter(|(_, Reverse(id))| id.0.starts_with(&filter.start)).take(limit)
-            })
-            .collect();
+        let range = (from, Bound::Unbounded);
+        let mut found: Vec<Place> = match filter.start.as_str() {
+            "" => {
+                let wanted = VideoState::ALL.into_iter().filter(|state| filter.wants(*state));
+                let places = wanted.map(|state| &self.order[state as usize]);
+                places.flat_map(|order| order.range(range.clone()).take(limit).cloned()).collect()
+            }
+            start => {
+                let named = self.entries.range(VideoId(start.to_owned())..);
+                let named = named.take_while(|(id, _)| id.0.starts_with(start));
+                let wanted = named.filter(|(_, entry)| filter.wants(entry.state));
+                wanted.map(|(_, entry)| entry.place()).filter(|at| range.contains(at)).collect()
+            }
+        };
         found.sort_unstable();
         let found = found.into_iter().take(limit);
-        found.map(|(Reverse(at), Reverse(id))| Cursor { added_at: *at, id: id.clone() }).collect()
+        found.map(|(Reverse(added_at), Reverse(id))| Cursor { added_at, id }).collect()
     }
 
     /// Those in one of these states.
