@@ -38,8 +38,7 @@ pub(super) fn recover(
     let mut outcomes = Stream::new(statement.query([])?, read_end)?;
     let mut statement =
         conn.prepare(&format!("SELECT {ATTEMPT} FROM attempt ORDER BY seq, token"))?;
-    let mut attempts =
-        Stream::new(statement.query([])?, |row| Ok((row.get(0)?, row::read_attempt(row)?)))?;
+    let mut attempts = Stream::new(statement.query([])?, read_attempt)?;
     let mut statement = conn.prepare("SELECT seq, token, worker FROM held ORDER BY seq")?;
     let mut held = Stream::new(statement.query([])?, read_held)?;
     let mut statement = conn.prepare(&format!("SELECT {REPLAYED} FROM replayed ORDER BY seq"))?;
@@ -217,6 +216,10 @@ fn made(attempts: &mut Stream<'_, StoredAttempt>, seq: i64, block: &mut Block) -
         made.last = Some(attempt.record.token);
     }
     Ok(made)
+}
+
+fn read_attempt(row: &Row<'_>) -> Outcome<(i64, StoredAttempt)> {
+    Ok((row.get(0)?, row::read_attempt(row)?))
 }
 
 fn read_held(row: &Row<'_>) -> Outcome<(i64, (Token, Name))> {
