@@ -240,7 +240,8 @@ mod tests {
     #[test]
     fn payloads_of_a_large_message_do_not_keep_it() {
         let message = Bytes::from(vec![b'7'; 1 << 20]);
-        let blank = spec_to_wire(&TaskSpec::new(TaskId(9), "noop"));
+        let mut blank = spec_to_wire(&TaskSpec::new(TaskId(9), "noop"));
+        blank.content_type = "text/plain".into();
         let lengths = [2, 0, 1000, 1024, 1025, 5000, 3, 4096, 1024, 1024, 1024];
         let with = |length| v1::TaskSpec { payload: message.slice(..length), ..blank.clone() };
         let specs = specs_from_wire(lengths.map(with).into()).unwrap();

@@ -51,7 +51,7 @@ pub(super) fn recover(
         note_task(block, row)?;
         let made = made(&mut attempts, seq, block)?;
         if let Some(end) = outcomes.take(seq)? {
-            block.add_outcome(&end);
+            end.iter().for_each(|end| block.add_outcome(end));
             continue;
         }
         let held = held.take(seq)?;
@@ -115,11 +115,9 @@ fn note_task(block: &mut Block, row: &Row<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// The end of a task. Its sum is checked: a task that has ended must not seem open, nor one that is open seem ended.
-fn read_end(row: &Row<'_>) -> Outcome<(i64, End)> {
-    let seq: i64 = row.get(0)?;
-    let end = row::read_outcome(row, 0, Want::Whole)?;
-    Ok((seq, end.ok_or_else(|| Failure::row("outcome", seq, "it has no number"))?))
+/// The end of a task. One that is damaged is told to whoever asks for the task; that it has ended is certain.
+fn read_end(row: &Row<'_>) -> Outcome<(i64, Option<End>)> {
+    Ok((row.get(0)?, row::read_outcome(row, 0, Want::NoPayload).ok().flatten()))
 }
 
 /// What a task is a member of. Most that wait in the store belong to no workflow, which the column tells.

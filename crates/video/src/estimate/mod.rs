@@ -79,6 +79,7 @@ fn millis(millis: f64) -> Duration {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     use super::*;
 
@@ -97,8 +98,9 @@ mod tests {
         (found - right).abs() / right
     }
 
+    // Always the same numbers: of noise it can only be said what it nearly always does.
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::with_cases(64) })]
 
         #[test]
         fn a_linear_cost_is_found_under_noise(
@@ -119,6 +121,10 @@ mod tests {
                 prop_assert!(nearly >= expected && nearly < expected * 1.5);
             }
         }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
         fn a_drift_is_followed(before in 0.3..3.0_f64, after in 0.3..3.0_f64) {
