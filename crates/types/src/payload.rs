@@ -156,36 +156,41 @@ fn is_too_deep(data: &[u8]) -> bool {
     false
 }
 
-/// Whether JSON text has what makes a reader stumble: an escaped half of a character, or a number that no float holds.
-/// Almost no text has an exponent, that many digits or an escaped character, and only such a text is read whole.
+/// Whether valid JSON text has what makes a reader stumble: an escaped half of a character, or a number that no float
+/// holds. Almost no text has an escaped character, an exponent or that many digits, and only such a text is read whole.
 fn may_be_unreadable(data: &[u8]) -> bool {
     // Nearly all pass here, many bytes at once: no branch and no early end, or the compiler would go byte by byte.
     let odd = |first: &u8, second: &u8| {
         let escape = u8::from(*first == b'\\') & u8::from(*second == b'u');
         escape | (u8::from(first.is_ascii_digit()) & u8::from(second | 0x20 == b'e'))
     };
-    let pairs = data.iter().zip(data.get(1..).unwrap_or_default());
-    let odd = pairs.fold(0, |any, (first, second)| any | odd(first, second));
-    if data.len() < FLOAT_DIGITS_MAX && odd == 0 {
-        return false;
-    }
-    let (mut in_string, mut escaped, mut digits) = (false, false, 0);
-    for byte in data {
-        match (in_string, escaped, byte) {
-            (true, true, b'u') | (false, _, b'E') => return true,
-            // `true` and `false` end with it, numbers go on after it.
-            (false, _, b'e') if digits > 0 => return true,
-            (true, true, _) => escaped = false,
-            (true, false, b'\\') => escaped = true,
-            (_, _, b'"') => in_string = !in_string,
-            (false, _, b'0'..=b'9') => digits += 1,
-            _ => digits = 0,
-        }
-        if digits >= FLOAT_DIGITS_MAX {
-            return true;
-        }
-    }
-    false
+    let pairs = || data.iter().zip(data.get(1..).unwrap_or_default());
+    let odd = pairs().fold(0, |any, (first, second)| any | odd(first, second));
+    let escape_or_exponent = || {
+        pairs().enumerate().any(|(place, (first, second))| match second {
+            b'u' => *first == b'\\',
+            b'e' | b'E' => first.is_ascii_digit() && begins_a_number(&data[..=place]),
+            _ => false,
+        })
+    };
+    (odd != 0 && escape_or_exponent()) || has_many_digits(data)
+}
+
+/// Whether what ends here can be the beginning of a number. Digits of a text such as an id follow other characters.
+fn begins_a_number(data: &[u8]) -> bool {
+    let in_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'-');
+    let before = data.iter().rev().find(|byte| !in_number(byte));
+    before.is_none_or(|byte| matches!(byte, b'[' | b',' | b':' | b' ' | b'\t' | b'\n' | b'\r'))
+}
+
+/// Whether there are more digits in a row than a float holds before its point. Such a row is met by steps of its length.
+fn has_many_digits(data: &[u8]) -> bool {
+    let digits =
+        |part: &mut dyn Iterator<Item = &u8>| part.take_while(|byte| byte.is_ascii_digit()).count();
+    (FLOAT_DIGITS_MAX - 1..data.len()).step_by(FLOAT_DIGITS_MAX).any(|place| {
+        let (before, after) = data.split_at(place);
+        digits(&mut before.iter().rev()) + digits(&mut after.iter()) >= FLOAT_DIGITS_MAX
+    })
 }
 
 #[derive(Serialize, Deserialize)]
@@ -245,12 +250,54 @@ mod tests {
     #[test]
     fn what_not_every_reader_can_take_is_refused() {
         let long = "9".repeat(400);
-        for text in ["1e400", "[-1E999]", &long, r#""\ud800""#, r#"{"a":"\udc00x"}"#] {
+        let late = format!("[\"{}\", {}]", "x".repeat(250), "9".repeat(309));
+        let spread = format!("[{} , 1e400]", "1".repeat(300));
+        for text in [
+            "1e400",
+            "[-1E999]",
+            "{\"a\":1.5e999}",
+            "[0, 1e400]",
+            "[0,\n-12.5e400]",
+            &long,
+            &late,
+            &spread,
+            r#""\ud800""#,
+            r#"{"a":"\udc00x"}"#,
+        ] {
             let refused = Payload::json(text.to_owned()).unwrap_err();
             assert!(matches!(refused, InvalidPayload::Unreadable(_)), "{text}: {refused}");
         }
-        for text in ["1e30", "12345678901234567890123", r#""\ud83e\udd80 \u00e4 1e400""#, "[0.1]"] {
-            assert!(Payload::json(text).is_ok(), "{text}");
+        let texts = format!("[\"{}\", 1]", "9".repeat(1_000));
+        for text in [
+            "1e30",
+            "12345678901234567890123",
+            r#""\ud83e\udd80 \u00e4 1e400""#,
+            "[0.1]",
+            &texts,
+            r#"{"id":"0198c0de-7a3b-7cc1-9e55-3f2a1b0c9d8e","also":" 1e400"}"#,
+        ] {
+            assert!(Payload::json(text.to_owned()).is_ok(), "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_text_that_a_reader_refuses_is_looked_at(
+            items in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "1", "1e3", "1e400", "-2.5E999", " 1e400", "\n7e999 ", "{\"9e9\":1e400}", "\"9e400\"",
+                    "\"c1-9e55\"", "\"\\ud800\"", "\"\\\\ud800\"", "\"\\\"1e400\"", "true", "[[1e999]]",
+                ]),
+                0..4,
+            ),
+            digits in 0..400usize,
+            padding in 0..700usize,
+        ) {
+            let text = format!("[{},\"{}\",1{}]", items.join(","), "x".repeat(padding), "2".repeat(digits));
+            let text = text.replacen("[,", "[", 1);
+            let refused = serde_json::from_str::<serde_json::Value>(&text).is_err();
+            proptest::prop_assert!(serde_json::from_str::<&RawValue>(&text).is_ok(), "{}", text);
+            proptest::prop_assert!(!refused || may_be_unreadable(text.as_bytes()), "{}", text);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::probe::{Probe, VideoStream};
 use crate::recipe::Recipe;
 use crate::studio::Studio;
 use crate::tools::provider::Choice;
-use crate::tools::{ToolOptions, Tools};
+use crate::tools::{ToolOptions, remembered};
 
 /// A studio with a folder that goes when it is dropped.
 pub(super) struct Fixture {
@@ -28,7 +28,7 @@ impl Fixture {
 
     pub(super) async fn with(speech: Choice, scanner: Choice) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let tools = Tools::find(&ToolOptions { speech, scanner, ..options() }).await.unwrap();
+        let tools = remembered::find(&ToolOptions { speech, scanner, ..options() }).await;
         let objects = Objects::in_folder(Folder::open(folder.path().join("objects")).unwrap());
         let scratch = folder.path().join("scratch");
         std::fs::create_dir(&scratch).unwrap();

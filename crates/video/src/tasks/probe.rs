@@ -65,12 +65,12 @@ mod tests {
     use crate::library::VideoId;
     use crate::tasks::corpus;
     use crate::tasks::fixtures::{ENCODE, ffmpeg};
-    use crate::tools::{ToolOptions, Tools};
+    use crate::tools::{ToolOptions, remembered};
 
     async fn studio(folder: &std::path::Path) -> Studio {
         let objects = Objects::in_folder(Folder::open(folder.join("objects")).unwrap());
         let options = ToolOptions { allow_unconfined: true, ..ToolOptions::default() };
-        Studio::new(objects, Tools::find(&options).await.unwrap(), folder.to_owned())
+        Studio::new(objects, remembered::find(&options).await, folder.to_owned())
     }
 
     async fn probe(studio: &Studio, source: Option<Blob>, fetched: Option<Blob>) -> Outcome<Probe> {

@@ -9,6 +9,8 @@ mod process;
 mod processes;
 mod progress;
 pub mod provider;
+#[cfg(test)]
+pub(crate) mod remembered;
 pub mod sandbox;
 mod watchdog;
 
@@ -184,24 +186,33 @@ impl Tools {
     /// If one is missing or does not work, with the cure. A provider that does not work is no such error: see
     /// [`Tools::problems`].
     pub async fn find(options: &ToolOptions) -> Result<Self, RunError> {
-        let ffmpeg = find_ffmpeg(options)?;
-        let mut launcher = Launcher {
-            command: find_launcher(options)?,
-            bwrap: process::find_program("bwrap".as_ref()),
-            level: Level::None,
-        };
+        let mut tools = Self::untried(options)?;
         let allowed = options.allow_unconfined;
-        let (level, version) = capabilities::choose_level(&launcher, &ffmpeg, allowed).await?;
-        launcher.level = level;
-        let ffprobe = find_ffprobe(&ffmpeg)?;
-        let (build, capabilities) = (String::new(), Vec::new());
-        let providers = provider::Providers::default();
-        let mut tools = Self { ffmpeg, ffprobe, build, capabilities, launcher, providers };
+        let (level, version) =
+            capabilities::choose_level(&tools.launcher, &tools.ffmpeg, allowed).await?;
+        tools.launcher.level = level;
         let found = capabilities::explore(&tools, &version).await?;
         tools.build = found.build;
         tools.capabilities = found.capabilities;
         tools.providers = provider::Providers::open(&tools, options).await;
         Ok(tools)
+    }
+
+    /// Where the programs are; nothing is known of what they can do.
+    fn untried(options: &ToolOptions) -> Result<Self, RunError> {
+        let ffmpeg = find_ffmpeg(options)?;
+        Ok(Self {
+            ffprobe: find_ffprobe(&ffmpeg)?,
+            ffmpeg,
+            build: String::new(),
+            capabilities: Vec::new(),
+            launcher: Launcher {
+                command: find_launcher(options)?,
+                bwrap: process::find_program("bwrap".as_ref()),
+                level: Level::None,
+            },
+            providers: provider::Providers::default(),
+        })
     }
 
     /// The same tools, confined in another way; whether that works here is not tried.

@@ -25,7 +25,7 @@ use crate::recipe::Recipe;
 use crate::results::{self, Cost};
 use crate::studio::{Studio, failure};
 use crate::tasks::*;
-use crate::tools::{ToolOptions, Tools};
+use crate::tools::{ToolOptions, remembered};
 
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
@@ -138,7 +138,7 @@ impl Theatre {
         let serving = tokio::spawn(async move { server.run(stopped).await.unwrap() });
         let engine = tokio::spawn(async move { engine.join().await.unwrap() });
         let client = Client::connect(&url).await.unwrap();
-        let tools = Tools::find(&ToolOptions::default()).await.unwrap();
+        let tools = remembered::find(&ToolOptions::default()).await;
         let scratch = place.path().to_owned();
         let studio = Studio::new(objects.clone(), tools, scratch).with_client(client.clone());
         let stage = Stage::new();

@@ -19,9 +19,8 @@ use crate::results::{self, Piece, Sound};
 use crate::studio::Studio;
 use crate::tasks::corpus;
 use crate::tasks::{Audio, Encode, Mux, Package, Verify};
-use crate::tools::{ToolOptions, Tools};
+use crate::tools::{ToolOptions, Tools, remembered};
 use divvy::prelude::*;
-use tokio::sync::OnceCell;
 
 /// What is to be tried.
 #[derive(Clone, Debug)]
@@ -55,12 +54,8 @@ pub(super) struct Bench {
     pub(super) clip: PathBuf,
 }
 
-/// Found once for all clips of a test: that alone takes longer than to encode one.
 async fn tools() -> Tools {
-    static TOOLS: OnceCell<Tools> = OnceCell::const_new();
-    let options = ToolOptions { allow_unconfined: true, ..ToolOptions::default() };
-    let find = async || Tools::find(&options).await.unwrap();
-    TOOLS.get_or_init(find).await.clone()
+    remembered::find(&ToolOptions { allow_unconfined: true, ..ToolOptions::default() }).await
 }
 
 impl Bench {
