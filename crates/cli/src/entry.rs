@@ -1,5 +1,6 @@
 //! How a run begins and ends: the words that were typed, the command that they name, and the code of the process.
 
+use std::num::ParseIntError;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -67,6 +68,11 @@ fn tip(error: &clap::Error, words: impl IntoIterator<Item = String>) -> Option<F
             _ => return None,
         },
     };
+    if std::error::Error::source(error).is_some_and(|cause| cause.is::<ParseIntError>())
+        && let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidValue)
+    {
+        return Some(Failure::usage(format!("{wrong} takes a whole number, not `{given}`")));
+    }
     let mut words = words.into_iter();
     if error.kind() == ErrorKind::UnknownArgument {
         let negative = |word: &str| {
@@ -128,6 +134,13 @@ mod tests {
             assert!(failure.message.starts_with(word), "{line}: {failure}");
         }
         assert!(told("divvy submit noop --prio 1").is_none());
+    }
+
+    #[test]
+    fn what_is_no_number_is_called_that() {
+        let failure = told("divvy task list --limit x").unwrap();
+        assert_eq!(failure.message, "--limit <N> takes a whole number, not `x`");
+        assert!(told("divvy task list --limit 0").is_none(), "the parser says which are allowed");
     }
 
     #[test]

@@ -147,8 +147,10 @@ impl Values {
         }
     }
 
-    fn parsed<T: std::str::FromStr<Err: fmt::Display>>(self) -> Result<T, Fault> {
-        self.one()?.parse().map_err(de::Error::custom)
+    fn number<T: std::str::FromStr>(self, expected: &str) -> Result<T, Fault> {
+        let given = self.one()?;
+        let problem = || format!("is `{given}`; expected {expected}");
+        given.parse().map_err(|_| Fault { name: None, problem: problem() })
     }
 
     fn switch(self) -> Result<bool, Fault> {
@@ -166,11 +168,11 @@ impl Values {
 }
 
 macro_rules! numbers {
-    ($($method:ident $visit:ident),*) => {$(
+    ($($expected:literal: $visit:ident, $($method:ident)*;)*) => {$($(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
-            visitor.$visit(self.parsed()?)
+            visitor.$visit(self.number($expected)?)
         }
-    )*};
+    )*)*};
 }
 
 impl<'de> Deserializer<'de> for Values {
@@ -185,9 +187,9 @@ impl<'de> Deserializer<'de> for Values {
     }
 
     numbers! {
-        deserialize_i8 visit_i64, deserialize_i16 visit_i64, deserialize_i32 visit_i64, deserialize_i64 visit_i64,
-        deserialize_u8 visit_u64, deserialize_u16 visit_u64, deserialize_u32 visit_u64, deserialize_u64 visit_u64,
-        deserialize_f32 visit_f64, deserialize_f64 visit_f64
+        "a whole number": visit_i64, deserialize_i8 deserialize_i16 deserialize_i32 deserialize_i64;
+        "a whole number from 0 on": visit_u64, deserialize_u8 deserialize_u16 deserialize_u32 deserialize_u64;
+        "a number": visit_f64, deserialize_f32 deserialize_f64;
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
@@ -300,9 +302,9 @@ mod tests {
             ("kind=", "kind", "is empty; give a value or leave it out"),
             ("limit=5&state=", "state", "is empty"),
             ("state=done&state=", "state", "is empty"),
-            ("limit=x", "limit", "is wrong: invalid digit"),
-            ("limit=-1", "limit", "is wrong: invalid digit"),
-            ("limit=99999999999999999999", "limit", "is wrong: number too large"),
+            ("limit=x", "limit", "is `x`; expected a whole number from 0 on"),
+            ("limit=-1", "limit", "is `-1`; expected a whole number"),
+            ("limit=99999999999999999999", "limit", "is `99999999999999999999`; expected"),
             ("limit=1&limit=2", "limit", "is given twice"),
             ("kind=a&kind=a", "kind", "is given twice"),
             ("follow=yes", "follow", "must be true or false"),

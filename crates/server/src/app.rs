@@ -61,6 +61,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct Bound {
     address: SocketAddr,
+    has_tls: bool,
     pages: Vec<(&'static str, &'static str)>,
     metrics: Arc<Registry>,
 }
@@ -90,7 +91,8 @@ impl App {
     pub(crate) fn bind(&self, address: SocketAddr, options: &Options) {
         let (pages, metrics) = (options.pages.clone(), Arc::clone(&options.metrics));
         // A server is bound once.
-        let _ = self.bound.set(Bound { address, pages, metrics });
+        let has_tls = options.tls.is_some();
+        let _ = self.bound.set(Bound { address, has_tls, pages, metrics });
     }
 
     /// Figures for monitors that are kept while the server runs: the engine's, then the extension's.
@@ -101,6 +103,11 @@ impl App {
     /// Where the server listens, for people.
     pub(crate) fn address(&self) -> String {
         self.bound.get().map_or_else(|| "this process".to_owned(), |it| it.address.to_string())
+    }
+
+    /// How the server is reached there.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.bound.get().is_some_and(|bound| bound.has_tls) { "https" } else { "http" }
     }
 
     /// Titles and paths of the pages that the extension offers.

@@ -25,11 +25,12 @@ const SIGN_OUT: &str =
     r#"<form method="post" action="/sign-out"><button type="submit">Sign out</button></form>"#;
 
 /// What has to be typed first where commands do not find the server by themselves.
-fn first_line(address: &str) -> String {
-    match address.rsplit_once(':') {
-        Some((_, port)) if port != USUAL_PORT => format!("export DIVVY_SERVER=http://{address}\n"),
-        _ => String::new(),
+fn first_line(scheme: &str, address: &str) -> String {
+    let port = address.rsplit_once(':').map(|(_, port)| port);
+    if scheme == "http" && port.is_none_or(|port| port == USUAL_PORT) {
+        return String::new();
     }
+    format!("export DIVVY_SERVER={scheme}://{address}\n")
 }
 
 /// The icon, which browsers ask for by themselves.
@@ -45,7 +46,7 @@ pub(crate) async fn show(State(app): State<App>, Extension(rules): Extension<Rul
     let page = PAGE
         .replace("{{nonce}}", &nonce)
         .replace("{{version}}", VERSION)
-        .replace("{{first}}", &first_line(&app.address()))
+        .replace("{{first}}", &first_line(app.scheme(), &app.address()))
         .replace("{{address}}", &app.address())
         .replace("{{pages}}", &app.pages().iter().map(link).collect::<String>())
         .replace("{{session}}", if rules.wants_token() { SIGN_OUT } else { "" });
@@ -53,4 +54,20 @@ pub(crate) async fn show(State(app): State<App>, Extension(rules): Extension<Rul
         "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     );
     pages::page(StatusCode::OK, policy, page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_named_where_commands_would_not_find_it() {
+        assert_eq!(first_line("http", "127.0.0.1:7171"), "");
+        assert_eq!(first_line("http", "this process"), "");
+        assert_eq!(first_line("http", "127.0.0.1:80"), "export DIVVY_SERVER=http://127.0.0.1:80\n");
+        assert_eq!(
+            first_line("https", "127.0.0.1:7171"),
+            "export DIVVY_SERVER=https://127.0.0.1:7171\n"
+        );
+    }
 }
