@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// What was seen of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct Sample {
     /// When.
     pub at: Timestamp,
@@ -28,6 +30,8 @@ pub struct Sample {
 
 /// What there is of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct KindLoad {
     /// Tasks that became ready since the sample before.
     pub arrived: u64,
@@ -48,7 +52,9 @@ pub struct KindLoad {
 }
 
 /// Waiting tasks that are due by a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct Due {
     /// By when.
     pub at: Timestamp,
@@ -58,6 +64,8 @@ pub struct Due {
 
 /// Workers of one type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct Fleet {
     /// Workers that take tasks.
     pub running: u32,
