@@ -31,3 +31,7 @@ pub use decision::{Bound, Change, Decision, Flapping, Wanted};
 pub use explain::Explanation;
 pub use sample::{Due, Fleet, KindLoad, Sample};
 pub use scaler::{Memory, Scaler};
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/autoscaling.md")]
+mod guide {}

@@ -100,9 +100,17 @@ impl<'a> Play<'a> {
             .fold(load.rate, f64::max)
     }
 
+    /// More have nothing to do: a task uses one slot, however long it runs.
+    fn useful(&self) -> u32 {
+        let (view, load) = (self.view, self.view.load);
+        let length = self.step * self.path.len() as f64;
+        let coming = if load.run > 0.0 { self.most(length) * length / load.run } else { 0.0 };
+        view.workers(load.open as f64 + coming)
+    }
+
     /// The number of workers that costs least, from `floor` on; `first` is where the search begins.
     fn cheapest(&self, first: u32, floor: u32) -> (u32, Cost) {
-        let most = self.view.pool.max.max(1).max(floor);
+        let most = self.view.pool.max.max(1).min(self.useful()).max(floor);
         let first = first.clamp(floor, most);
         let mut best = (first, self.cost(first));
         // Long strides first: a few workers more may change nothing where many would.

@@ -29,15 +29,17 @@ fn the_queue_drains_what_waits_within_the_goal() {
 
 #[test]
 fn a_task_uses_one_worker_however_long_it_is() {
-    let mut play = Play::new(pool(Policy::Queue));
-    play.run_sec = 3_600.0;
-    play.tick(0, 0);
-    assert_eq!(play.tick(0, 3).total(), 3);
-    // They run now, and another one waits.
-    play.at += STEP;
-    let mut sample = play.sample(0, 1);
-    sample.kinds.get_mut("work").unwrap().running = 3;
-    assert_eq!(play.follow(&sample).total(), 4);
+    for policy in [Policy::Queue, Policy::Objective] {
+        let mut play = Play::new(pool(policy));
+        play.run_sec = 3_600.0;
+        play.tick(0, 0);
+        assert_eq!(play.tick(0, 3).total(), 3, "{policy:?}");
+        // They run now, and another one waits.
+        play.at += STEP;
+        let mut sample = play.sample(0, 1);
+        sample.kinds.get_mut("work").unwrap().running = 3;
+        assert_eq!(play.follow(&sample).total(), 4, "{policy:?}");
+    }
 }
 
 #[test]

@@ -87,8 +87,13 @@ fn draining_workers_are_called_back_before_new_ones_start() {
 }
 
 fn spot_pool() -> Pool {
-    let firm = WorkerType { name: "firm".into(), price_hour: 1.0, ..WorkerType::default() };
-    let spot = WorkerType { name: "spot".into(), price_hour: 0.3, spot: true, ..firm.clone() };
+    let of = |name: &str, price_hour: f64, spot: bool| WorkerType {
+        name: name.into(),
+        price_hour,
+        spot,
+        ..WorkerType::default()
+    };
+    let (firm, spot) = (of("firm", 1.0, false), of("spot", 0.3, true));
     Pool { types: vec![firm, spot], on_demand: 0.25, ..pool(Policy::Queue) }
 }
 
