@@ -30,9 +30,9 @@ const TRIES_MAX: u32 = 400;
 const KEEP_SEC: f64 = 600.0;
 /// Workers more than needed that are kept against going up and down: so many, and one for each so many seconds that a start
 /// takes; but no more than this share of those that are needed.
-const KEEP: f64 = 1.3;
-const KEEP_BOOT_SEC: f64 = 450.0;
-const KEEP_SHARE: f64 = 0.15;
+const KEEP: f64 = 1.2;
+const KEEP_BOOT_SEC: f64 = 300.0;
+const KEEP_SHARE: f64 = 0.2;
 /// Workers more than needed that are asked for when it grows anyway, likewise.
 const GROW: f64 = 0.4;
 const GROW_SHARE: f64 = 0.05;

@@ -21,7 +21,7 @@ const SPOT_PRICE: f64 = 0.35;
 
 /// The seeds with which the constants of the policies were chosen. They are never scored: [`scored`] begins after them.
 pub(super) const TUNING: [u64; 3] = [1, 2, 3];
-const SCORED_FROM: u64 = 1_000;
+const SCORED_FROM: u64 = 5_000;
 
 /// The seeds that are scored; those of `seed` are shared with no other one.
 pub(super) fn scored(seed: u64, count: u64) -> impl Iterator<Item = u64> {

@@ -3,8 +3,9 @@
 use super::{CLAIRVOYANT, HPA, OURS, Played, Row};
 use crate::chart::{Axis, Bars, Chart, Lines, Mark};
 use crate::report::Table;
+use crate::sim::fleet::Point;
 
-/// Hours of a timeline: the first scored day.
+/// Hours of a timeline.
 const HOURS: f64 = 24.0;
 
 pub(super) fn table(played: &Played) -> Table {
@@ -47,20 +48,24 @@ fn compared(played: &[Played], axis: Axis, value: fn(&Row) -> f64) -> Bars {
     bars
 }
 
-/// What was needed, wanted and there on the first scored day of the first seed.
+/// What was needed, wanted and there on the busiest scored day of the first seed.
 pub(super) fn timeline(played: &Played) -> Chart {
     let x = Axis::new("hour of the day", "h").precision(0).to(HOURS);
     let mut lines = Lines::new(x, Axis::new("workers", "").precision(0));
-    let day = |row: &Row, value: fn(&crate::sim::fleet::Point) -> f64| -> Vec<(f64, f64)> {
-        let points = row.runs.first().into_iter().flat_map(|run| &run.points);
-        points.filter(|point| point.hour < HOURS).map(|point| (point.hour, value(point))).collect()
+    let points = |row: &'_ Row| row.runs.first().map_or(&[][..], |run| &run.points).to_vec();
+    let (ours, hpa) = (points(&played.rows[OURS]), points(&played.rows[HPA]));
+    let busiest = ours.iter().max_by(|a, b| a.needed.total_cmp(&b.needed));
+    let from = busiest.map_or(0.0, |point| (point.hour / HOURS).floor() * HOURS);
+    let day = |points: &[Point], value: fn(&Point) -> f64| -> Vec<(f64, f64)> {
+        let of_day = points.iter().filter(|point| (from..from + HOURS).contains(&point.hour));
+        of_day.map(|point| (point.hour - from, value(point))).collect()
     };
-    let (ours, hpa) = (&played.rows[OURS], &played.rows[HPA]);
     lines = lines
-        .steps("HPA-70 runs", day(hpa, |point| point.running))
-        .steps("ours wants", day(ours, |point| point.wanted))
-        .steps("ours runs", day(ours, |point| point.running))
-        .steps("needed", day(ours, |point| point.needed));
-    Chart::new(format!("Workers over a day: {}", played.scenario.name()), lines)
-        .note("Needed is the rate of arrival over what a worker does; the first scored day of the first seed.")
+        .steps("HPA-70 runs", day(&hpa, |point| point.running))
+        .steps("ours wants", day(&ours, |point| point.wanted))
+        .steps("ours runs", day(&ours, |point| point.running))
+        .steps("needed", day(&ours, |point| point.needed));
+    Chart::new(format!("Workers over a day: {}", played.scenario.name()), lines).note(
+        "Needed is the rate of arrival over what a worker does; the busiest scored day of the first seed.",
+    )
 }

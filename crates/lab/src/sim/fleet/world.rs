@@ -13,7 +13,7 @@ const DECIDE_SEC: usize = 15;
 /// The time between a notice and the end of a spot worker, in seconds.
 const NOTICE_SEC: usize = 120;
 /// The time before the scored days that a rule without forecasts is given to find its number, in seconds.
-const WARM_SEC: usize = 3_600;
+const WARM_SEC: usize = 6 * 3_600;
 /// The time at which a simulation begins: a Thursday at midnight, like the epoch.
 const BEGIN_US: u64 = 0;
 
