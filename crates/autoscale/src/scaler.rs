@@ -1,6 +1,6 @@
 //! The machine of one pool: samples in, decisions out.
 //!
-//! Each sample is understood ([`crate::load`]), teaches the forecasters, and is counted in the costs. Then the policy of
+//! Each sample is understood (`load`), teaches the forecasters, and is counted in the costs. Then the policy of
 //! the pool says what is needed, the pace what may change now, and the mix which types of workers that means within
 //! minimum, maximum and budget. Workers that will be taken away are replaced ahead: they are wanted on top.
 
