@@ -1,7 +1,7 @@
 //! The words of divvy: data that every layer speaks, and nothing that acts.
 //!
 //! Reading order: [`id`], [`time`], [`spec`] (what a task is), [`terms`], [`retry`] and [`need`]
-//! (what may be said about it), [`flat`] (how that is read), [`limits`], [`settings`] (what a server may be told), [`state`] (where it is),
+//! (what may be said about it), [`flat`] (how that is read), [`limits`], [`settings`] and [`pools`] (what a server may be told), [`state`] (where it is),
 //! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long), [`hidden`] (characters that are not seen),
 //! [`submitted`] (what became of a submission), [`fact`] (what is written down), [`open`] (what is known of a task from that), [`report`] (how an attempt ended), [`schedule`] (tasks that come by themselves),
 //! [`select`] (which tasks are meant), [`view`] (what people see of tasks and workers), [`overview`] (and of the server as a whole), [`worker`] (how one introduces itself), [`scope`] (what a caller may do), [`machine`] (how the
@@ -23,6 +23,7 @@ pub mod need;
 pub mod open;
 pub mod overview;
 pub mod payload;
+pub mod pools;
 pub mod refusal;
 pub mod report;
 pub mod retry;
