@@ -1,7 +1,8 @@
 //! How many workers a pool should have, and why.
 //!
 //! Reading order: [`sample`] (what was seen), [`decision`] (what is wanted, with the reason in words), [`scaler`] (the
-//! machine between them, one per pool), [`explain`] (why so many) and [`costs`].
+//! machine between them, one per pool), [`explain`] (why so many) and [`costs`], [`status`] (what people
+//! see).
 //!
 //! Drive it so: one [`Scaler`] per pool; every few seconds a [`Sample`] into [`Scaler::decide`], and its [`Decision`] to
 //! whoever starts and stops workers. Keep [`Scaler::memory`] now and then, and give it to [`Scaler::resume`] after a
@@ -15,6 +16,7 @@ pub mod decision;
 pub mod explain;
 pub mod sample;
 pub mod scaler;
+pub mod status;
 
 pub use costs::Costs;
 pub use decision::{Bound, Change, Decision, Flapping, Wanted};

@@ -39,6 +39,7 @@ use crate::objects::Stored;
 use crate::options::{Error, Options};
 use crate::quiet::Quiet;
 use crate::router;
+use crate::scale;
 use crate::tls::{Greeted, Tls};
 
 /// Connections that the kernel keeps for us.
@@ -182,6 +183,7 @@ impl Server {
             );
         }
         let app = self.app;
+        let scaling = tokio::spawn(scale::run(app.clone(), shutdown.clone()));
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
         let room = Room::for_files(self.options.files.unwrap_or_else(files::raise));
@@ -236,6 +238,8 @@ impl Server {
             );
         }
         connections.shutdown().await;
+        // It has little left to do, and what it has is worth a moment.
+        let _ = tokio::time::timeout(WIND_DOWN, scaling).await;
         Ok(())
     }
 }
