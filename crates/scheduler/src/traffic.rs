@@ -14,6 +14,7 @@ use divvy_types::{Name, TaskState, Timestamp};
 
 use crate::Scheduler;
 use crate::places::QUEUED;
+use crate::streams::NONE;
 use crate::table::{NOBODY, Row};
 use crate::workers::Worker;
 
@@ -81,6 +82,10 @@ pub struct ClassLoad<'a> {
     pub ended: u64,
     /// How many wait for a slot, in memory, in the store and at workers.
     pub waiting: u64,
+    /// How many of these no worker could have now: a limit keeps them, or their queue is paused.
+    pub held: u64,
+    /// Whether their queue is paused.
+    pub paused: bool,
     /// How many have presumably begun.
     pub running: u64,
     /// Since when the one that has been ready longest has been so.
@@ -139,7 +144,11 @@ impl Scheduler {
     /// several times.
     pub fn class_loads(&self) -> Vec<ClassLoad<'_>> {
         let mut oldest: BTreeMap<u32, Timestamp> = BTreeMap::new();
+        let mut limited: BTreeMap<u32, u64> = BTreeMap::new();
         for (_, stream) in self.streams.iter() {
+            if stream.waits_on != NONE {
+                *limited.entry(stream.id.class).or_default() += stream.live as u64;
+            }
             if let Some(ready_at) = stream.oldest(&self.tasks) {
                 let least = oldest.entry(stream.id.class).or_insert(ready_at);
                 *least = ready_at.min(*least);
@@ -149,6 +158,8 @@ impl Scheduler {
             .iter()
             .map(|(index, class)| {
                 let traffic = &class.traffic;
+                let paused = self.queues.get(class.queue).paused;
+                let limited = limited.get(&index).copied().unwrap_or_default();
                 ClassLoad {
                     queue: &class.queue_name,
                     kind: &class.kind,
@@ -156,6 +167,8 @@ impl Scheduler {
                     arrived: traffic.arrived,
                     ended: traffic.ended,
                     waiting: traffic.ready + traffic.spilled + traffic.lined,
+                    held: if paused { traffic.ready + traffic.spilled } else { limited },
+                    paused,
                     running: traffic.leased - traffic.lined,
                     oldest: oldest.get(&index).copied(),
                     run: self.learning.run_time(self.fits.get(index).kind),

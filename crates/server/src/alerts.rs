@@ -103,7 +103,11 @@ fn working(scene: &Scene) -> usize {
 
 fn no_worker(scene: &Scene) -> Alert {
     let waiting: u64 = scene.stranded.iter().map(|stranded| stranded.ready).sum();
+    let comes = |pool: &PoolStatus| pool.problem.is_none() && pool.starting > 0;
     let found = match (working(scene), waiting) {
+        (0, 1..) if scene.pool_list.iter().any(comes) => {
+            Ok(format!("{} wait for workers that start", count(waiting, "task")))
+        }
         (0, 1..) => Err((
             format!("{} ready and no worker to run {}", count(waiting, "task"), them(waiting)),
             "start one with `divvy work`".to_owned(),

@@ -264,8 +264,7 @@ mod tests {
 
     #[test]
     fn an_explanation_fits_the_screen_and_names_what_holds() {
-        let mut told = PoolExplained::default();
-        told.status = PoolStatus {
+        let status = PoolStatus {
             name: "encoders".into(),
             driver: "exec".into(),
             max: 10,
@@ -276,6 +275,7 @@ mod tests {
             bound: Some(divvy_autoscale::Bound::Maximum),
             ..PoolStatus::default()
         };
+        let told = PoolExplained { status, ..PoolExplained::default() };
         let text = lines(&told, Timestamp(0)).join("\n");
         assert!(text.contains("encoders, 0 to 10 workers by objective, driver exec"), "{text}");
         assert!(text.contains("wanted 3   running 2   starting 1"), "{text}");

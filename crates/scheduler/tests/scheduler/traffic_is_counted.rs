@@ -1,7 +1,8 @@
 //! What comes, waits, runs and ends is counted as tasks move, whatever way they take.
 
-use divvy_scheduler::{ClassLoad, Options};
-use divvy_types::{FailureVerdict, RetryPolicy, Timestamp};
+use divvy_scheduler::{ClassLoad, Input, Options};
+use divvy_types::settings::Limit;
+use divvy_types::{FailureVerdict, RetryPolicy, Settings, Timestamp};
 
 use crate::support::*;
 
@@ -44,6 +45,33 @@ fn what_is_given_back_does_not_arrive_again_and_a_retry_does() {
     assert_eq!(figures(&world), (2, 1, 0, 1));
     world.end(1, 1, finished());
     assert_eq!(figures(&world), (2, 2, 0, 0));
+}
+
+#[test]
+fn what_a_limit_or_a_pause_keeps_is_told_apart() {
+    let mut world = World::new();
+    let held = |world: &World| -> (u64, u64) {
+        let loads = world.scheduler.class_loads();
+        (loads.iter().map(|load| load.waiting).sum(), loads.iter().map(|load| load.held).sum())
+    };
+    let limit = Limit { concurrency: Some(1), ..Limit::default() };
+    let settings = Settings { limits: [("api".into(), limit)].into(), ..Settings::default() };
+    world.feed(Input::SettingsChanged(Box::new(settings)));
+    let limited = |number| {
+        let mut task = spec(number);
+        task.limits = vec!["api".into()];
+        task
+    };
+    world.join(1, 8);
+    world.submit((1..=4).map(limited).collect());
+    assert_eq!(held(&world), (3, 3), "one runs, and the limit keeps the others");
+    world.feed(Input::QueuePaused { queue: "later".into(), paused: true });
+    let mut paused = spec(5);
+    paused.queue = "later".into();
+    world.submit(vec![paused]);
+    assert_eq!(held(&world), (4, 4));
+    world.feed(Input::QueuePaused { queue: "later".into(), paused: false });
+    assert_eq!(held(&world), (3, 3), "it runs");
 }
 
 #[test]

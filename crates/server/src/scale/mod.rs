@@ -80,6 +80,13 @@ impl Scale {
         self.wake.notify_one();
     }
 
+    /// A worker connected or left, or a queue was paused or resumed: a pool may want to know.
+    pub(crate) fn note(&self) {
+        if self.has_pools() {
+            self.wake();
+        }
+    }
+
     /// Changes of what is wanted, from now on or from the last one that was seen.
     pub(crate) fn follow(&self, last: Option<&str>) -> Following<Arc<PoolEvent>> {
         self.events.follow(last)

@@ -3,7 +3,7 @@
 //! **Differing.** What is wanted and who is connected may differ while workers start and end. When they differ for
 //! longer than the longest boot and [`GRACE`], the driver fails or lies, and an alert says so.
 //!
-//! **At rest.** A pool rests when nothing runs, waits or came, and it has exactly what it wants and cannot want less.
+//! **At rest.** A pool rests when nothing runs, waits, is held or came, and it has exactly what it wants and cannot want less.
 //! Then nobody looks at the engine for it until a task becomes ready, a worker comes or goes, or someone asks.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -35,6 +35,7 @@ pub(crate) struct Pooled {
     /// What it saw last.
     pub(crate) sample: Sample,
     pub(crate) members: Vec<Member>,
+    held: u64,
     /// What had arrived and ended of each kind when it looked last, since the start of the server.
     totals: Option<BTreeMap<Name, (u64, u64)>>,
     /// What the driver was told last, and when.
@@ -65,6 +66,7 @@ impl Pooled {
             offers,
             sample: Sample::default(),
             members: Vec::new(),
+            held: 0,
             totals: None,
             told: None,
             asked: false,
@@ -93,7 +95,7 @@ impl Pooled {
     /// Takes what was seen and decides. `rested` says that nobody looked for a while because nothing came: then what came
     /// since came just now.
     pub(crate) fn take(&mut self, seen: Seen, rested: bool, every: Duration) {
-        let Seen { mut sample, members, offers } = seen;
+        let Seen { mut sample, members, offers, held } = seen;
         let totals: BTreeMap<Name, (u64, u64)> = sample
             .kinds
             .iter()
@@ -120,8 +122,7 @@ impl Pooled {
         let differs = self.is_driven() && self.connected(&sample) != self.wanted();
         self.differs_since = differs.then(|| self.differs_since.unwrap_or(sample.at));
         self.sample = sample;
-        self.members = members;
-        self.offers = offers;
+        (self.members, self.offers, self.held) = (members, offers, held);
     }
 
     /// What was asked for, is there by the word of the driver, and has not connected.
@@ -242,7 +243,7 @@ impl Pooled {
             || self.scaler.is_set().is_some();
         let agreed = !self.is_driven()
             || (self.differs_since.is_none() && matches!(&self.answer, Some(Ok(_))) && !self.asked);
-        quiet && still && least && agreed
+        quiet && still && least && agreed && self.held == 0
     }
 
     /// What is wrong with the driver, and what helps.

@@ -7,7 +7,7 @@
 //! drivers give them. Without a type it is of the first one.
 //!
 //! **Whose task.** A pool can run a task whose kind and queue it lists, or any if it lists none, and whose needs its
-//! capabilities meet. Where it lists no kinds, those count that its workers were last seen to offer, so that a pool
+//! capabilities meet. What a limit keeps or a paused queue has does not count: more workers would not help. Where it lists no kinds, those count that its workers were last seen to offer, so that a pool
 //! does not grow for tasks that its workers cannot run. Two pools that can run the same task both see it.
 //!
 //! **What a task takes.** A worker may run many tasks at once that mostly wait, and few that compute; a type has one
@@ -54,6 +54,8 @@ pub(crate) struct Seen {
     pub(crate) sample: Sample,
     pub(crate) members: Vec<Member>,
     pub(crate) offers: Offers,
+    /// Tasks that a limit keeps, which more workers would not help; nobody says when it lets them go.
+    pub(crate) held: u64,
 }
 
 /// Looks at all pools at once.
@@ -86,7 +88,9 @@ fn see(
 ) -> Seen {
     let types = pool.worker_types();
     let mut sample = Sample { at: now, ..Sample::default() };
+    let mut held = 0;
     for class in classes.iter().filter(|class| offers.take(pool, class)) {
+        held += if class.paused { 0 } else { class.held };
         let share = offers.share(class.kind);
         add(sample.kinds.entry(class.kind.clone()).or_default(), class, now, share);
     }
@@ -117,13 +121,13 @@ fn see(
         });
     }
     sample.busy_slots = busy.ceil() as u32;
-    Seen { sample, members, offers }
+    Seen { sample, members, offers, held }
 }
 
 fn add(load: &mut KindLoad, class: &ClassLoad<'_>, now: Timestamp, share: f64) {
     load.arrived += class.arrived;
     load.ended += class.ended;
-    load.waiting += class.waiting;
+    load.waiting += class.waiting.saturating_sub(class.held);
     load.running += class.running;
     if let Some(oldest) = class.oldest {
         load.oldest_sec = load.oldest_sec.max(now.since(oldest).as_secs_f64());

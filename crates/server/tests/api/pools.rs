@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use divvy_client::Channel;
 use divvy_engine::WorkerHello;
+use divvy_proto::keda::external_scaler_client::ExternalScalerClient;
+use divvy_proto::keda::{GetMetricsRequest, MetricSpec, ScaledObjectRef};
 use divvy_types::{TaskId, TaskSpec};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -132,4 +135,34 @@ async fn a_driver_that_fails_raises_an_alert() {
     send(&world, Method::PATCH, SETTINGS, &pool).await.ok();
     let pool = world.shown("p", |pool| pool["driver"] == "local" && pool["problem"].is_string());
     assert!(pool.await["problem"].as_str().unwrap().contains("divvy up"));
+}
+
+#[tokio::test]
+async fn keda_asks_how_many_workers_a_pool_wants() {
+    let world = world().await;
+    let channel = Channel::to(world.url("")).unwrap();
+    let origin = channel.origin();
+    let mut keda = ExternalScalerClient::with_origin(channel, origin);
+    let object = |pool: &str| ScaledObjectRef {
+        name: "encoders".into(),
+        namespace: "media".into(),
+        scaler_metadata: [("pool".to_owned(), pool.to_owned())].into(),
+    };
+    let active = keda.is_active(object("p")).await.unwrap().into_inner();
+    assert!(!active.result, "nothing is to be done");
+    let mut told = keda.stream_is_active(object("p")).await.unwrap().into_inner();
+    assert!(!soon("the first word", told.message()).await.unwrap().unwrap().result);
+    set(&world, json!({ "workers": 3 })).await.ok();
+    assert!(soon("the change", told.message()).await.unwrap().unwrap().result);
+    let spec = keda.get_metric_spec(object("p")).await.unwrap().into_inner();
+    assert_eq!(spec.metric_specs.len(), 1);
+    let MetricSpec { metric_name, target_size, target_size_float } = spec.metric_specs[0].clone();
+    assert_eq!((target_size, target_size_float), (1, 1.0));
+    let asked = GetMetricsRequest { scaled_object_ref: Some(object("p")), metric_name };
+    let values = keda.get_metrics(asked).await.unwrap().into_inner().metric_values;
+    assert_eq!((values[0].metric_value, values[0].metric_value_float), (3, 3.0));
+    let status = keda.is_active(object("x")).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::NotFound, "{status}");
+    let status = keda.is_active(ScaledObjectRef::default()).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status}");
 }
