@@ -170,7 +170,8 @@ impl Server {
         self.accept_until(shutdown).boxed()
     }
 
-    async fn accept_until(self, shutdown: CancellationToken) -> Result<(), Error> {
+    /// Starts what goes on beside the connections.
+    fn start_chores(&self, shutdown: &CancellationToken) {
         if let Some(objects) = self.objects.clone() {
             tokio::spawn(objects.expire(shutdown.clone()));
         }
@@ -182,6 +183,10 @@ impl Server {
                 self.address
             );
         }
+    }
+
+    async fn accept_until(self, shutdown: CancellationToken) -> Result<(), Error> {
+        self.start_chores(&shutdown);
         let app = self.app;
         let scaling = tokio::spawn(scale::run(app.clone(), shutdown.clone()));
         let router = router::build(app.clone(), &self.options, self.address);

@@ -11,7 +11,7 @@ use divvy_e2e::process::{Process, divvy, free_port, serve_with};
 use serde_json::{Value, json};
 
 /// Tasks of one burst.
-const BURST: usize = 60;
+const BURST: usize = 40;
 
 const SETTINGS: &str = "\
 pools:
@@ -123,6 +123,8 @@ async fn no_task_is_lost_killed_or_run_twice_while_workers_come_and_go() -> Resu
         .await?;
     let names = world.api.get("workers").await?;
     ensure!(names["items"].as_array().is_some_and(|all| all.len() == 1), "some were left: {names}");
+    // No attempt of a task was begun twice, whatever the crash.
+    journal::read(&world.folder.path().join("journal"))?;
     let after = world.api.get("pools/local/history").await?;
     let remembered = after["items"].as_array().map_or(0, Vec::len);
     ensure!(remembered > sizes.len(), "the history did not survive: {after}");

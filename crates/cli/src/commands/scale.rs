@@ -132,7 +132,7 @@ async fn history(pool: &str, limit: usize, context: &Context) -> Result<Code> {
         return Ok(Code::Done);
     }
     let changes: Vec<Change> = parse_rows(&rows)?;
-    let mut table = Table::new(&["WHEN", ">FROM", ">TO", "=WHY"]);
+    let mut table = Table::new(&["=WHEN", ">FROM", ">TO", "WHY"]);
     let now = words::now();
     for change in changes.iter().take(limit) {
         table.row([
@@ -225,7 +225,7 @@ async fn simulate(args: Simulate, context: &Context) -> Result<Code> {
     }
     let simulated: Simulated = reply.parse()?;
     let changes = changing(&simulated.steps);
-    let mut table = Table::new(&["WHEN", ">WAITED", ">THERE WERE", ">WOULD WANT", "=WHY"]);
+    let mut table = Table::new(&["=WHEN", ">WAITED", ">THERE WERE", ">WOULD WANT", "WHY"]);
     let now = words::now();
     for step in changes.iter().skip(changes.len().saturating_sub(STEPS_MAX)) {
         table.row([

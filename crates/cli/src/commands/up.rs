@@ -35,17 +35,16 @@ const AUTO_POOL: Name = Name::const_new("local");
 /// The local workers that were asked for.
 #[derive(Clone, Copy)]
 enum Crew {
-    /// As many as the work needs, from one.
-    Auto { most: u32 },
+    /// As many as the work needs.
+    Auto { least: u32, most: u32 },
     /// This many.
     Staying(u32),
 }
 
 impl Crew {
-    fn new(asked: Workers, args: &Up, cores: usize) -> Self {
-        let most = asked.most(cores);
+    fn new(asked: Workers, args: &Up, auto: &Pool) -> Self {
         match asked {
-            Workers::Auto => Self::Auto { most },
+            Workers::Auto => Self::Auto { least: auto.min, most: auto.max },
             // A sample without anyone to work on it would wait for ever.
             Workers::Count(count) if args.sample.is_some() => Self::Staying(count.max(1)),
             Workers::Count(count) => Self::Staying(count),
@@ -57,11 +56,12 @@ impl Crew {
     }
 
     fn least(self) -> u32 {
-        if let Self::Staying(count) = self { count } else { 1 }
+        let (Self::Auto { least, .. } | Self::Staying(least)) = self;
+        least
     }
 
     fn most(self) -> u32 {
-        let (Self::Auto { most } | Self::Staying(most)) = self;
+        let (Self::Auto { most, .. } | Self::Staying(most)) = self;
         most
     }
 }
@@ -69,7 +69,7 @@ impl Crew {
 impl fmt::Display for Crew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Auto { most } => write!(f, "auto (1 to {most})"),
+            Self::Auto { least, most } => write!(f, "auto ({least} to {most})"),
             Self::Staying(1) => f.write_str("1 local process"),
             Self::Staying(count) => write!(f, "{count} local processes"),
         }
@@ -100,9 +100,12 @@ pub(super) async fn run(args: Up, matches: &ArgMatches, context: Context) -> Res
     choice.check()?;
     let prepared = prepare(&args, matches, &plan, &context).await?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = Crew::new(args.workers.unwrap_or(context.settings.workers.value), &args, cores);
-    if let Crew::Auto { most } = workers {
-        plan.scaling.own.insert(AUTO_POOL, auto_pool(most));
+    let asked = args.workers.unwrap_or(context.settings.workers.value);
+    let set = context.settings.scheduling.pools.as_ref().and_then(|pools| pools.get(&AUTO_POOL));
+    let auto = set.cloned().unwrap_or_else(|| auto_pool(asked.most(cores)));
+    let workers = Crew::new(asked, &args, &auto);
+    if matches!(workers, Crew::Auto { .. }) {
+        plan.scaling.own.insert(AUTO_POOL, auto);
     }
     let service = Service::start(&plan, &context).await?;
     choice.slots = choice.slots.or(local_slots(workers.most(), cores));

@@ -141,10 +141,9 @@ const END: &str = "\
 #  http: {timeout_ms: 60000, limits: [api], retry_budget: {share: 0.2}}
 
 # Pools of workers that grow and shrink with the work. Their driver is local
-# (processes of divvy up), print, or one of
-#   {exec: {command: [./scale.sh]}}
-#   {kubernetes: {namespace: media, resource: deployments, name: encoders}}
-# and their workers have the capabilities pool=NAME and type=TYPE. For example:
+# (processes of divvy up), print, {exec: {command: [./scale.sh]}} or
+# {kubernetes: {namespace: media, resource: deployments, name: encoders}}.
+# Their workers have the capabilities pool=NAME and type=TYPE. For example:
 #pools:
 #  encoders:
 #    driver: print

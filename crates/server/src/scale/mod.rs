@@ -186,9 +186,10 @@ impl Scale {
     pub(crate) fn troubles(&self, now: Timestamp) -> Troubles {
         let state = self.state();
         let drivers = state.pools.iter().filter_map(|(name, pool)| pool.trouble(name, now));
-        let flapping = state.pools.iter().filter_map(|(name, pool)| {
-            Some(format!("pool `{name}`: {}", pool.scaler.flapping()?.words))
-        });
+        let flapping = state
+            .pools
+            .iter()
+            .filter_map(|(name, pool)| Some(format!("pool `{name}`: {}", pool.flapping()?)));
         Troubles {
             pools: state.pools.len(),
             drivers: drivers.collect(),
@@ -250,10 +251,10 @@ impl Scale {
                 .or_insert_with(|| Pooled::new(settings.clone(), kept.unwrap_or_default()));
             pool.reload(settings);
             let Some(seen) = seen.get(&name) else { continue };
-            let before = pool.scaler.last().clone();
             pool.take(seen.clone(), rested, every);
-            let decision = pool.scaler.last();
-            if decision.wanted != before.wanted {
+            if pool.scaler.last().wanted != pool.told_people.wanted {
+                let now = pool.scaler.last().clone();
+                let before = std::mem::replace(&mut pool.told_people, now);
                 taken.events.push(event(&name, pool, &before));
             }
             taken.orders.extend(pool.order(&name));
@@ -328,7 +329,7 @@ fn status(name: &Name, pool: &Pooled, now: Timestamp) -> PoolStatus {
         reason: decision.reason.clone(),
         bound: decision.bound,
         costs: *pool.scaler.costs(),
-        problem: trouble.or_else(|| pool.scaler.flapping().map(|flapping| flapping.words)),
+        problem: trouble.or_else(|| pool.flapping()),
     }
 }
 

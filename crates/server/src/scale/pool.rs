@@ -22,9 +22,9 @@ pub(crate) const GRACE: Duration = Duration::from_secs(30);
 /// How often a driver is told again while what is there is not what is wanted.
 const AGAIN: Duration = Duration::from_secs(10);
 /// The time that one sample covers which is kept.
-const KEPT_EVERY: Duration = Duration::from_secs(10);
+const KEPT_EVERY: Duration = Duration::from_secs(5);
 /// Samples that are kept: two hours of work.
-const SAMPLES_MAX: usize = 720;
+const SAMPLES_MAX: usize = 1_440;
 
 /// One pool.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub(crate) struct Pooled {
     pub(crate) sample: Sample,
     pub(crate) members: Vec<Member>,
     held: u64,
+    /// The last decision of which watchers were told; one by hand falls between two looks.
+    pub(crate) told_people: Decision,
     /// What had arrived and ended of each kind when it looked last, since the start of the server.
     totals: Option<BTreeMap<Name, (u64, u64)>>,
     /// What the driver was told last, and when.
@@ -60,8 +62,10 @@ impl Pooled {
     /// A pool with what is known of it from before.
     pub(crate) fn new(settings: Pool, kept: Kept) -> Self {
         let Kept { memory, samples, offers } = kept;
+        let scaler = Scaler::resume(settings, memory);
         Self {
-            scaler: Scaler::resume(settings, memory),
+            told_people: scaler.last().clone(),
+            scaler,
             kept: samples,
             offers,
             sample: Sample::default(),
@@ -125,13 +129,21 @@ impl Pooled {
         (self.members, self.offers, self.held) = (members, offers, held);
     }
 
-    /// What was asked for, is there by the word of the driver, and has not connected.
+    /// What is there by the word of the driver, was asked for, and has not connected.
     fn count_starting(&self, sample: &mut Sample) {
-        let Some(Ok(there)) = &self.answer else { return };
+        let (Some(Ok(there)), Some((told, _))) = (&self.answer, &self.told) else { return };
+        let of = |counts: &Wanted, name: &Name| counts.get(name).copied().unwrap_or_default();
         for (name, fleet) in &mut sample.fleet {
-            fleet.starting =
-                there.get(name).copied().unwrap_or_default().saturating_sub(fleet.running);
+            let there = of(there, name).min(of(told, name));
+            fleet.starting = there.saturating_sub(fleet.running);
         }
+    }
+
+    /// Whether the fleet goes up and down again and again, in words. Local processes start at once and cost nothing, so
+    /// they may.
+    pub(crate) fn flapping(&self) -> Option<String> {
+        let is_free = self.scaler.pool().driver == Driver::Local;
+        self.scaler.flapping().filter(|_| !is_free).map(|flapping| flapping.words)
     }
 
     /// Workers by type, each type that there is named.
@@ -290,16 +302,25 @@ impl Pooled {
             self.kept.push_back(sample.clone());
             return;
         }
-        // The last one is made to cover more: what came adds up, what is stays as it is now.
+        // The last one is made to cover more: what came adds up, and of what was, the fuller moment stays.
         let Some(last) = self.kept.back_mut() else { return };
-        let mut merged = sample.clone();
-        for (kind, load) in &last.kinds {
-            let sum = merged.kinds.entry(kind.clone()).or_default();
+        let (mut fuller, other) = if waiting(sample) >= waiting(last) {
+            (sample.clone(), &*last)
+        } else {
+            (last.clone(), sample)
+        };
+        for (kind, load) in &other.kinds {
+            let sum = fuller.kinds.entry(kind.clone()).or_default();
             sum.arrived += load.arrived;
             sum.ended += load.ended;
         }
-        *last = merged;
+        fuller.at = sample.at;
+        *last = fuller;
     }
+}
+
+fn waiting(sample: &Sample) -> u64 {
+    sample.kinds.values().map(|load| load.waiting).sum()
 }
 
 /// What a pool with these settings would have wanted over the samples that were kept, step by step. What waited and ran
