@@ -6,6 +6,7 @@
 
 use std::pin::Pin;
 
+use divvy_engine::Error;
 use divvy_http::News;
 use divvy_proto::keda::external_scaler_server::ExternalScaler;
 use divvy_proto::keda::{
@@ -40,7 +41,10 @@ impl Service {
             ))
         })?;
         let now = self.app.handle.look(|core| core.now()).await.map_err(|error| status(&error))?;
-        let shown = self.app.scale.show(pool, now).map_err(|error| status(&error))?;
+        let shown = self.app.scale.show(pool, now).map_err(|error| match error {
+            Error::NoSuchSetting { .. } => Status::not_found(error.to_string()),
+            other => status(&other),
+        })?;
         Ok((pool.clone(), shown.wanted.values().sum()))
     }
 }
