@@ -3,7 +3,7 @@
 //! Reading order: [`sample`] (what was seen), [`decision`] (what is wanted, with the reason in words), [`scaler`] (the
 //! machine between them, one per pool), [`explain`] (why so many) and [`costs`]. Inside: `load` (what samples mean),
 //! `policies` (how much is wanted, one file each), `forecast` (what will arrive), `pace` (how fast it may change), `mix`
-//! (which types of workers), `reach` (what is out of reach), `history`.
+//! (which types of workers), `reach` (what is out of reach), `history`. For people: [`status`].
 //!
 //! Drive it so: one [`Scaler`] per pool; every few seconds a [`Sample`] into [`Scaler::decide`], and its [`Decision`] to
 //! whoever starts and stops workers. Keep [`Scaler::memory`] now and then, and give it to [`Scaler::resume`] after a
@@ -17,6 +17,7 @@ pub mod decision;
 pub mod explain;
 pub mod sample;
 pub mod scaler;
+pub mod status;
 
 mod forecast;
 mod history;

@@ -9,7 +9,7 @@ use divvy::Client;
 use divvy::objects::Objects;
 use divvy_engine::{Engine, Handle, Stopper};
 use divvy_objects::Folder;
-use divvy_server::{FileSections, Port, Server, SettingsFile, TlsFiles, Tokens, Unbound};
+use divvy_server::{FileSections, Port, Scaling, Server, SettingsFile, TlsFiles, Tokens, Unbound};
 use divvy_store::SqliteStore;
 use divvy_workload::ServerContext;
 use prometheus_client::registry::Registry;
@@ -27,6 +27,8 @@ use crate::reload::Follower;
 pub(crate) const OBJECTS: &str = "objects";
 /// Where in the data folder tokens are.
 pub(crate) const TOKENS: &str = "tokens.json";
+/// Where in the data folder what pools of workers learnt is.
+const SCALE: &str = "scale.json";
 
 /// What a server needs to know.
 #[derive(Clone, Debug)]
@@ -41,6 +43,8 @@ pub(crate) struct Plan {
     lease_ms: u64,
     grace_ms: u64,
     retention_days: u32,
+    /// What there is for pools of workers.
+    pub(crate) scaling: Scaling,
     /// The settings file, and what it says about scheduling.
     file: Option<PathBuf>,
     scheduling: FileSections,
@@ -63,9 +67,12 @@ impl Plan {
         }
         let allowed_hosts =
             flags.allowed_hosts.clone().unwrap_or_else(|| settings.allowed_hosts.value.clone());
+        let data = flags.data.clone().unwrap_or_else(|| settings.data.value.clone());
+        let scaling = Scaling { file: Some(data.join(SCALE)), ..Scaling::default() };
         Ok(Self {
             listen: flags.listen.unwrap_or(settings.listen.value),
-            data: flags.data.clone().unwrap_or_else(|| settings.data.value.clone()),
+            data,
+            scaling,
             token: settings.token.value.clone(),
             tls: tls_files(flags, settings)?,
             allowed_hosts: allowed_hosts.0.iter().map(ToString::to_string).collect(),
@@ -85,6 +92,7 @@ impl Plan {
             tls: self.tls.clone(),
             allowed_hosts: self.allowed_hosts.clone(),
             lease_ms: self.lease_ms,
+            scaling: self.scaling.clone(),
             ..divvy_server::Options::new(self.listen)
         }
     }

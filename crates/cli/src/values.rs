@@ -41,7 +41,7 @@ impl fmt::Display for Addresses {
 /// How many local worker processes `divvy up` keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Workers {
-    /// One per core but one, at least one and at most eight.
+    /// As many as the work needs, from one to as many as there are cores.
     Auto,
     /// This many; 0 is a server without local workers.
     Count(u32),
@@ -49,16 +49,12 @@ pub(crate) enum Workers {
 
 /// More local worker processes than this are no use on one machine; start some on others.
 pub(crate) const LOCAL_WORKERS_MAX: u32 = 256;
-const AUTO_WORKERS_MAX: u32 = 8;
 
 impl Workers {
-    /// The number on a machine with this many cores.
-    pub(crate) fn count(self, cores: usize) -> u32 {
+    /// The most on a machine with this many cores.
+    pub(crate) fn most(self, cores: usize) -> u32 {
         match self {
-            Self::Auto => u32::try_from(cores)
-                .unwrap_or(u32::MAX)
-                .saturating_sub(1)
-                .clamp(1, AUTO_WORKERS_MAX),
+            Self::Auto => u32::try_from(cores).unwrap_or(u32::MAX).clamp(1, LOCAL_WORKERS_MAX),
             Self::Count(count) => count,
         }
     }
@@ -415,9 +411,9 @@ mod tests {
     }
 
     #[test]
-    fn auto_leaves_a_core_to_the_server() {
-        assert_eq!([1, 2, 4, 64].map(|cores| Workers::Auto.count(cores)), [1, 1, 3, 8]);
-        assert_eq!("0".parse::<Workers>().unwrap().count(4), 0);
+    fn auto_goes_up_to_one_worker_per_core() {
+        assert_eq!([1, 2, 4, 64].map(|cores| Workers::Auto.most(cores)), [1, 2, 4, 64]);
+        assert_eq!("0".parse::<Workers>().unwrap().most(4), 0);
         assert!("-1".parse::<Workers>().is_err());
     }
 }

@@ -32,3 +32,4 @@ pub use grpc::Channel;
 pub use reply::{Reply, parse_rows};
 pub use reqwest;
 pub use target::{DEFAULT_SERVER, Target};
+pub use wire::plain;

@@ -40,6 +40,14 @@ pub(crate) struct Wire {
     local: Option<Local>,
 }
 
+/// A client for a server that is not divvy's, and its address: the same rules about tokens, authorities and proxies.
+///
+/// # Errors
+/// If the target makes no sense.
+pub fn plain(target: &Target) -> Result<(Client, Url), Error> {
+    Ok((Wire::json(target)?.client, target.url()?))
+}
+
 impl Wire {
     /// Over sockets, for JSON.
     pub(crate) fn json(target: &Target) -> Result<Self, Error> {

@@ -57,6 +57,8 @@ pub struct Core {
     pub(crate) reporting: Option<TaskId>,
     /// Whether anyone wants to hear how far tasks are.
     pub(crate) progress_watched: bool,
+    /// Tasks that had become ready when that was last told.
+    arrivals: u64,
 }
 
 impl Core {
@@ -79,6 +81,15 @@ impl Core {
             now: Timestamp(0),
             reporting: None,
             progress_watched: false,
+            arrivals: 0,
+        }
+    }
+
+    /// Tells whoever waits for it that a task has become ready.
+    pub(crate) fn tell_arrivals(&mut self) {
+        let arrivals = self.scheduler.arrivals();
+        if std::mem::replace(&mut self.arrivals, arrivals) != arrivals {
+            self.stats.tell_work();
         }
     }
 

@@ -203,6 +203,17 @@ impl Handle {
         self.stats.register(registry);
     }
 
+    /// From now on [`Handle::work_came`] ends with the next task that becomes ready. For one listener, who looks after
+    /// this and before it waits, and so misses nothing and costs nothing while nothing comes.
+    pub fn await_work(&self) {
+        self.stats.await_work();
+    }
+
+    /// Waits until a task has become ready since [`Handle::await_work`]. May be dropped while it waits.
+    pub async fn work_came(&self) {
+        self.stats.work_came().await;
+    }
+
     /// Why nothing can be recorded at present, if that is so.
     pub fn store_problem(&self) -> Option<Error> {
         self.stats.problem().map(Error::StoreUnavailable)

@@ -174,6 +174,7 @@ impl Runner {
     async fn work(&mut self) -> Result<(), Error> {
         let mut batch = Vec::with_capacity(REQUESTS_AT_ONCE);
         loop {
+            self.core.tell_arrivals();
             self.hand_over()?;
             let deadline = self.core.next_deadline();
             tokio::select! {

@@ -1,7 +1,8 @@
 //! The figures of the engine since its start: counters and histograms that the loop and the writer add to, and anyone
 //! may read or register for a monitor. A figure for monitors costs its field and its line in `Stats::register`.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 use crate::core::Core;
 use crate::request::Error;
@@ -45,6 +47,9 @@ pub struct Stats {
     failed_reads: AtomicU64,
     clock_away_us: AtomicI64,
     retention_behind_us: AtomicU64,
+    /// Whether someone waits for a task to become ready, and where.
+    awaits_work: AtomicBool,
+    work_came: Notify,
 }
 
 impl Default for Stats {
@@ -72,6 +77,8 @@ impl Default for Stats {
             failed_reads: AtomicU64::default(),
             clock_away_us: AtomicI64::default(),
             retention_behind_us: AtomicU64::default(),
+            awaits_work: AtomicBool::default(),
+            work_came: Notify::new(),
         }
     }
 }
@@ -237,6 +244,23 @@ impl Stats {
     pub(crate) fn set_clock(&self, away_us: i64, retention_behind_us: u64) {
         self.clock_away_us.store(away_us, Relaxed);
         self.retention_behind_us.store(retention_behind_us, Relaxed);
+    }
+
+    /// A task has become ready.
+    pub(crate) fn tell_work(&self) {
+        if self.awaits_work.load(Relaxed) && self.awaits_work.swap(false, AcqRel) {
+            self.work_came.notify_one();
+        }
+    }
+
+    /// From now on the next task that becomes ready is told.
+    pub(crate) fn await_work(&self) {
+        self.awaits_work.store(true, Release);
+    }
+
+    /// Waits until a task has become ready.
+    pub(crate) async fn work_came(&self) {
+        self.work_came.notified().await;
     }
 
     pub(crate) fn snapshot(&self, core: &Core) -> Snapshot {

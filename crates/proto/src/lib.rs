@@ -33,3 +33,17 @@ pub use convert_submitted::{submitted_from_wire, submitted_to_wire};
 pub mod v1 {
     include!("../generated/divvy.v1.rs");
 }
+
+/// What KEDA asks of an external scaler; generated and compared like the other.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    clippy::all,
+    clippy::use_self,
+    clippy::allow_attributes_without_reason,
+    reason = "generated from externalscaler.proto, where the comments are"
+)]
+pub mod keda {
+    include!("../generated/externalscaler.rs");
+}

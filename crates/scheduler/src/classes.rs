@@ -12,6 +12,7 @@ use divvy_types::{Matching, Name, TaskSpec};
 use crate::bands::Band;
 use crate::bits::Bits;
 use crate::streams::NONE;
+use crate::traffic::Traffic;
 
 /// Below this many classes nothing is swept.
 const SWEEP_MIN: usize = 1_024;
@@ -38,6 +39,8 @@ pub(crate) struct Class {
     pub(crate) uses: u64,
     /// Whether it waits to be looked at for waiting workers.
     pub(crate) dirty: bool,
+    /// What comes and goes.
+    pub(crate) traffic: Traffic,
 }
 
 impl Class {
@@ -56,6 +59,7 @@ impl Class {
             groups: Bits::default(),
             uses: 0,
             dirty: false,
+            traffic: Traffic::default(),
         }
     }
 

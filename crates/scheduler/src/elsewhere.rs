@@ -52,6 +52,7 @@ impl Scheduler {
         let before = std::mem::replace(&mut self.tasks[row].class, class);
         self.classes.get_mut(class).uses += 1;
         self.classes.get_mut(before).uses -= 1;
+        self.traffic_changed_class(row, before, class);
     }
 
     /// A task becomes ready: if its class avoids a worker, that ends in a while.

@@ -19,6 +19,7 @@ use crate::lengths::LONG_US;
 use crate::places::{QUEUED, UNMEASURED};
 use crate::runtimes::{RunTimes, log_us, us_of};
 use crate::table::{NOBODY, Row};
+use crate::traffic::RunTime;
 
 /// Pairs of a worker and a kind.
 const PAIRS_MAX: usize = 10_000;
@@ -354,6 +355,12 @@ impl Learning {
                 self.skill(*known, kind).is_some_and(|skill| skill.bench.is_some())
             });
         benched.collect()
+    }
+
+    /// How long tasks of a kind run; nothing before one has ended.
+    pub(crate) fn run_time(&self, kind: u32) -> Option<RunTime> {
+        let (mean_us, p95_us) = self.kinds[kind as usize].times.spread()?;
+        Some(RunTime { mean_sec: mean_us / 1e6, p95_sec: p95_us / 1e6 })
     }
 
     fn expected_us(&self, kind: u32, hint: Option<u64>, pace: f64) -> Option<u64> {

@@ -9,7 +9,7 @@
 //! `lanes` (where ready tasks are), `pick`, `shares`, `limits` (whose turn it is, and the rules of order); about workers:
 //! `profile` and `matching` (who may), `score` and `placed` (who gets, and why), `learn`, `runtimes` and `bench` (who does
 //! well), `elsewhere` and `lengths` (who does not get), `places`, `steal` and `rebalance` (what waits where, and moves);
-//! [`view`], `explain`, [`admission`], `load` and `health` (what can be read), [`admit`] (what is let in).
+//! [`view`], `explain`, [`admission`], `load`, `traffic` and `health` (what can be read), [`admit`] (what is let in).
 //!
 //! **Order and starvation.** A worker gets, of the tasks that it can run, the one of the highest priority, and in that
 //! the one whose turn it is by queue, slack, fair share and age; the exact rules are at the top of `pick`. A task of
@@ -74,6 +74,7 @@ mod streams;
 mod submit;
 mod table;
 mod timers;
+mod traffic;
 mod workers;
 mod workflows;
 
@@ -86,4 +87,5 @@ pub use input::{
 };
 pub use options::Options;
 pub use scheduler::Scheduler;
+pub use traffic::{ClassLoad, RunTime, WorkerTraffic};
 pub use view::{Counts, TaskStatus};

@@ -47,6 +47,15 @@ impl Placed {
             .is_some_and(|key| self.by_key.get(key).is_some_and(|(last, _)| *last == known))
     }
 
+    /// How many affinity keys each name had last. One of the few looks that goes through all keys that are remembered.
+    pub(crate) fn keys_by_worker(&self) -> BTreeMap<u32, u32> {
+        let mut keys = BTreeMap::new();
+        for (known, _) in self.by_key.values() {
+            *keys.entry(*known).or_default() += 1;
+        }
+        keys
+    }
+
     fn note_key(&mut self, key: &Name, known: u32) {
         self.uses += 1;
         if let Some((_, used)) = self.by_key.insert(key.clone(), (known, self.uses)) {

@@ -32,7 +32,9 @@ impl Scheduler {
             return;
         }
         task.begun = QUEUED;
-        self.queues.queued(self.classes.get(task.class).queue, Line::Joined);
+        let class = task.class;
+        self.queues.queued(self.classes.get(class).queue, Line::Joined);
+        self.traffic_lined(class, true);
         let worker = self.workers.get_mut(index);
         let line = &mut worker.lines[band];
         line.push_back(note);
@@ -64,8 +66,9 @@ impl Scheduler {
     }
 
     fn leave_line(&mut self, row: Row) {
-        let queue = self.classes.get(self.tasks[row].class).queue;
-        self.queues.queued(queue, Line::Left);
+        let class = self.tasks[row].class;
+        self.queues.queued(self.classes.get(class).queue, Line::Left);
+        self.traffic_lined(class, false);
     }
 
     /// Whether a note is of an attempt that still waits in line at a worker.

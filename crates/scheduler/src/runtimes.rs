@@ -16,11 +16,15 @@ const DOUBT_START: f64 = 100.0;
 const DOUBT_MAX: f64 = 1e4;
 /// The logarithm of thirty days in microseconds: nothing is expected to run longer.
 const LOG_US_MAX: f64 = 28.6;
+/// What 95 of 100 of a normal spread stay below, in standard deviations.
+const NORMAL_P95: f64 = 1.645;
 
 /// What was learnt of the run times of a kind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RunTimes {
     mean: f64,
+    /// The moving variance of the logarithms about their mean.
+    variance: f64,
     results: u32,
     line: Line,
 }
@@ -31,10 +35,23 @@ impl RunTimes {
         let log = log_us(run_us);
         self.results = self.results.saturating_add(1);
         let alpha = (1.0 / f64::from(self.results)).max(ALPHA_MIN);
-        self.mean += alpha * (log - self.mean);
+        let off = log - self.mean;
+        self.mean += alpha * off;
+        self.variance = (1.0 - alpha) * (self.variance + alpha * off * off);
         if let Some(hint) = cost_hint {
             self.line.add(size(hint), log);
         }
+    }
+
+    /// The mean and the 95th percentile in microseconds over tasks of every size, once there is a result; as if the
+    /// logarithms were spread normally.
+    pub(crate) fn spread(&self) -> Option<(f64, f64)> {
+        if self.results == 0 {
+            return None;
+        }
+        let at = |log: f64| log.clamp(0.0, LOG_US_MAX).exp();
+        let deviation = self.variance.sqrt();
+        Some((at(self.mean + self.variance / 2.0), at(self.mean + NORMAL_P95 * deviation)))
     }
 
     /// The logarithm of the expected run time in microseconds, once there is a result.

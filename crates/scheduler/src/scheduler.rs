@@ -78,6 +78,8 @@ pub struct Scheduler {
     pub(crate) ready_tasks: usize,
     pub(crate) ready_bytes: usize,
     pub(crate) grants: u64,
+    /// Tasks that became ready since the start.
+    pub(crate) arrivals: u64,
     /// Tasks that were put back to wait for their dependencies.
     pub(crate) lives: u32,
     pub(crate) recovering: bool,
@@ -132,6 +134,7 @@ impl Scheduler {
             ready_tasks: 0,
             ready_bytes: 0,
             grants: 0,
+            arrivals: 0,
             lives: 0,
             recovering: true,
             begun: BTreeMap::new(),
@@ -191,6 +194,7 @@ impl Scheduler {
         let class = self.classes.get_mut(task.class);
         class.uses += 1;
         self.queues.add(class.queue, task.state);
+        self.traffic_added(task.class, task.state, task.spec.deadline, !task.recovered);
         self.tasks.insert(task)
     }
 
@@ -201,6 +205,7 @@ impl Scheduler {
         let class = self.classes.get_mut(task.class);
         class.uses -= 1;
         self.queues.subtract(class.queue, task.state);
+        self.traffic_removed(task.class, task.state, task.spec.deadline);
         if task.links.as_ref().is_some_and(|links| links.groups != Awaits::Nothing) {
             self.leave_groups(&task);
         }
@@ -212,8 +217,9 @@ impl Scheduler {
         let queue = self.classes.get(task.class).queue;
         self.queues.subtract(queue, task.state);
         self.queues.add(queue, state);
-        task.state = state;
+        let before = std::mem::replace(&mut task.state, state);
         task.since = now;
+        self.traffic_moved(row, before, state);
     }
 
     /// Lets a task wait for a point in time.

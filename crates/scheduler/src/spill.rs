@@ -89,6 +89,7 @@ impl Scheduler {
             spill.fresh += 1;
         }
         let count = spill.count + 1;
+        self.traffic_arrived(class);
         self.set_spilled(lane, count);
         self.refill(lane);
     }
@@ -110,8 +111,9 @@ impl Scheduler {
     pub(crate) fn set_spilled(&mut self, lane: Lane, count: u64) {
         let Some(spill) = self.spills.get_mut(&lane) else { return };
         let before = std::mem::replace(&mut spill.count, count);
-        let queue = self.classes.get(self.streams.get(spill.stream).id.class).queue;
-        self.queues.spilled(queue, before, count);
+        let class = self.streams.get(spill.stream).id.class;
+        self.queues.spilled(self.classes.get(class).queue, before, count);
+        self.traffic_spilled(class, before, count);
     }
 
     /// Asks for the next tasks of a lane, if it runs low and there is room.

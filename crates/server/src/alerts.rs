@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use divvy_autoscale::status::PoolStatus;
 use divvy_engine::Snapshot;
 use divvy_types::need::{offers, spoken};
 use divvy_types::overview::{Alert, Severity, Stranded, WorkerLoad};
@@ -13,6 +14,7 @@ use divvy_types::view::{LimitView, LoadMetrics};
 use divvy_types::{Name, Timestamp, WaitReason, shell};
 
 use crate::samples::queue_variance;
+use crate::scale::Troubles;
 
 /// More waiting tasks than this while no worker is idle ask for more workers.
 const QUEUED_MANY: u64 = 100;
@@ -55,6 +57,10 @@ pub(crate) struct Scene {
     pub(crate) reload_error: Option<String>,
     /// Schedules whose last tick was refused, and why.
     pub(crate) refused_ticks: Vec<(Name, String)>,
+    /// What is wrong with pools of workers.
+    pub(crate) pools: Troubles,
+    /// The pools.
+    pub(crate) pool_list: Vec<PoolStatus>,
 }
 
 /// Every rule, in a fixed order.
@@ -75,6 +81,8 @@ pub(crate) fn judge(scene: &Scene) -> Vec<Alert> {
         dead_letters_growing(scene),
         workers_benched(scene),
         limits_saturated(scene),
+        pools_differ(scene),
+        pools_flap(scene),
     ]
 }
 
@@ -95,7 +103,11 @@ fn working(scene: &Scene) -> usize {
 
 fn no_worker(scene: &Scene) -> Alert {
     let waiting: u64 = scene.stranded.iter().map(|stranded| stranded.ready).sum();
+    let comes = |pool: &PoolStatus| pool.problem.is_none() && pool.starting > 0;
     let found = match (working(scene), waiting) {
+        (0, 1..) if scene.pool_list.iter().any(comes) => {
+            Ok(format!("{} wait for workers that start", count(waiting, "task")))
+        }
         (0, 1..) => Err((
             format!("{} ready and no worker to run {}", count(waiting, "task"), them(waiting)),
             "start one with `divvy work`".to_owned(),
@@ -321,6 +333,31 @@ fn limits_saturated(scene: &Scene) -> Alert {
         ))
     };
     rule("limits_saturated", Severity::Warning, found)
+}
+
+fn pools_differ(scene: &Scene) -> Alert {
+    let found = match scene.pools.drivers.as_slice() {
+        [] => Ok(format!("{} as wanted", count(scene.pools.pools as u64, "pool"))),
+        [(text, cure), others @ ..] => {
+            let others = match others.len() {
+                0 => String::new(),
+                others => format!(" (and {})", count(others as u64, "more pool")),
+            };
+            Err((format!("{text}{others}"), cure.clone()))
+        }
+    };
+    rule("pools_differ", Severity::Fault, found)
+}
+
+fn pools_flap(scene: &Scene) -> Alert {
+    let found = match scene.pools.flapping.as_slice() {
+        [] => Ok("no pool goes up and down again and again".to_owned()),
+        flapping => Err((
+            listed(flapping.iter().cloned()),
+            "see its changes: divvy scale history NAME".to_owned(),
+        )),
+    };
+    rule("pools_flap", Severity::Warning, found)
 }
 
 /// The first names, and how many more there are.

@@ -18,6 +18,7 @@ use crate::http::metrics;
 use crate::objects::Stored;
 use crate::options::Options;
 use crate::samples::Samples;
+use crate::scale::Scale;
 use crate::settings_file::SettingsFile;
 use crate::tokens::Tokens;
 
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicU64,
     /// The last samples of the load.
     pub(crate) samples: Samples,
+    /// Pools of workers.
+    pub(crate) scale: Scale,
     /// The settings file that is followed.
     pub(crate) settings_file: SettingsFile,
     /// What callers may show.
@@ -79,6 +82,7 @@ impl App {
             budget: Budget::default(),
             connections: AtomicU64::new(0),
             samples: Samples::default(),
+            scale: Scale::new(options.scaling.clone()),
             settings_file: options.settings_file.clone(),
             tokens: options.tokens.clone(),
             changes: Changes::default(),

@@ -2,7 +2,7 @@
 //! one port around a [`divvy_engine::Handle`].
 //!
 //! Reading order: [`Options`] and [`Server`] (how it is started), `router` (which address does what), `door` and `guard`
-//! (who may ask), `tokens` (what they show), `tls` (what the server shows), `alerts` (what is not well), `http` (one file
+//! (who may ask), `tokens` (what they show), `tls` (what the server shows), `alerts` (what is not well), `scale` (pools of workers), `http` (one file
 //! per resource), `grpc` (one file per service).
 //!
 //! **Invariant:** nothing is decided here about tasks. A request is checked for form, handed to the engine, and
@@ -12,6 +12,7 @@ mod alerts;
 mod app;
 mod budget;
 mod door;
+mod durable;
 mod files;
 mod grpc;
 mod guard;
@@ -23,6 +24,7 @@ mod options;
 mod quiet;
 mod router;
 mod samples;
+mod scale;
 mod session;
 mod settings_file;
 mod tls;
@@ -30,6 +32,7 @@ mod tokens;
 
 pub use listen::{Port, Server, Unbound};
 pub use options::{Error, Options, TOKEN_LEN_MIN};
+pub use scale::{LocalOrder, LocalWorkers, Scaling};
 pub use settings_file::{FileSections, SettingsFile};
 pub use tls::TlsFiles;
 pub use tokens::{NewToken, TOKEN_NAME_LEN_MAX, TOKENS_MAX, TokenError, Tokens};

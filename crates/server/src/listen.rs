@@ -39,6 +39,7 @@ use crate::objects::Stored;
 use crate::options::{Error, Options};
 use crate::quiet::Quiet;
 use crate::router;
+use crate::scale;
 use crate::tls::{Greeted, Tls};
 
 /// Connections that the kernel keeps for us.
@@ -169,7 +170,8 @@ impl Server {
         self.accept_until(shutdown).boxed()
     }
 
-    async fn accept_until(self, shutdown: CancellationToken) -> Result<(), Error> {
+    /// Starts what goes on beside the connections.
+    fn start_chores(&self, shutdown: &CancellationToken) {
         if let Some(objects) = self.objects.clone() {
             tokio::spawn(objects.expire(shutdown.clone()));
         }
@@ -181,7 +183,12 @@ impl Server {
                 self.address
             );
         }
+    }
+
+    async fn accept_until(self, shutdown: CancellationToken) -> Result<(), Error> {
+        self.start_chores(&shutdown);
         let app = self.app;
+        let scaling = tokio::spawn(scale::run(app.clone(), shutdown.clone()));
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
         let room = Room::for_files(self.options.files.unwrap_or_else(files::raise));
@@ -236,6 +243,8 @@ impl Server {
             );
         }
         connections.shutdown().await;
+        // It has little left to do, and what it has is worth a moment.
+        let _ = tokio::time::timeout(WIND_DOWN, scaling).await;
         Ok(())
     }
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use divvy_types::limits::WORKFLOW_NAME_LEN_MAX as HOST_LEN_MAX;
 use prometheus_client::registry::Registry;
 
+use crate::scale::Scaling;
 use crate::settings_file::SettingsFile;
 use crate::tls::TlsFiles;
 use crate::tokens::Tokens;
@@ -38,6 +39,8 @@ pub struct Options {
     pub lease_ms: u64,
     /// The settings file that someone watches for this server, as the API shows it.
     pub settings_file: SettingsFile,
+    /// What there is for pools of workers.
+    pub scaling: Scaling,
     /// Where objects are kept; without it there are none.
     pub objects: Option<divvy_objects::Folder>,
     /// More addresses, answered behind the same guard.
@@ -63,6 +66,7 @@ impl Options {
             files: None,
             lease_ms: divvy_engine::Options::default().lease_ms,
             settings_file: SettingsFile::default(),
+            scaling: Scaling::default(),
             objects: None,
             mounted: Vec::new(),
             metrics: Arc::default(),

@@ -18,8 +18,8 @@ use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
     alerts, blobs, bulk, dead, error, events, explain, health, limits, load, log, metrics, openapi,
-    page, queues, records, schedules, settings, sign_in, stats, submit, tasks, tokens, uploads,
-    workers, workflows,
+    page, pools, queues, records, schedules, settings, sign_in, stats, submit, tasks, tokens,
+    uploads, workers, workflows,
 };
 use crate::options::Options;
 use crate::tokens::{TOKEN_NAME_LEN_MAX, TokenError};
@@ -82,6 +82,7 @@ fn codes() -> Vec<&'static str> {
         "host_not_allowed",
         "invalid_body",
         "no_objects",
+        pools::NO_SAMPLES,
         "no_such_address",
         "no_such_queue",
         "no_such_record",
@@ -110,6 +111,7 @@ fn table() -> Vec<Route<App>> {
         task_routes(),
         queue_routes(),
         worker_routes(),
+        pool_routes(),
         setting_routes(),
         server_routes(),
         token_routes(),
@@ -261,6 +263,43 @@ fn worker_routes() -> Vec<Route<App>> {
             .refuses([404]),
         get("/api/v1/load", load::show).summary("Show how the load is spread"),
         post("/api/v1/rebalance", load::rebalance).summary("Even the load of the workers out"),
+    ]
+}
+
+fn pool_routes() -> Vec<Route<App>> {
+    type Pool = Label<QUEUE_LEN_MAX>;
+    vec![
+        get("/api/v1/pools", pools::list).summary("List pools of workers and how they stand"),
+        get("/api/v1/pools/{name}", pools::show).path::<Pool>().summary("Show a pool").refuses([404]),
+        get("/api/v1/pools/{name}/history", pools::history)
+            .path::<Pool>()
+            .summary("List the changes of a pool, newest first")
+            .refuses([404]),
+        get("/api/v1/pools/{name}/explain", pools::explain)
+            .path::<Pool>()
+            .summary("Say why a pool has as many workers as it has")
+            .refuses([404]),
+        put("/api/v1/pools/{name}/workers", pools::set)
+            .path::<Pool>()
+            .summary("Hold a number of workers, or let the pool decide again")
+            .refuses([404]),
+        post("/api/v1/pools/{name}/pause", pools::pause)
+            .path::<Pool>()
+            .summary("Stop changing the number of workers")
+            .refuses([404]),
+        post("/api/v1/pools/{name}/resume", pools::resume)
+            .path::<Pool>()
+            .summary("Go on changing the number of workers")
+            .refuses([404]),
+        post("/api/v1/pools/{name}/simulate", pools::simulate)
+            .scope(Scope::Read)
+            .path::<Pool>()
+            .summary("Tell what a pool would have wanted over the samples that were kept")
+            .detail("Changes nothing. What waited and ran is what was seen; what is left out of the body is as it is.")
+            .refuses([404, 409]),
+        get("/api/v1/pool-events", pools::stream)
+            .summary("Changes of what pools want as server-sent events, from now on or from the last one that was seen")
+            .gives_media("text/event-stream"),
     ]
 }
 

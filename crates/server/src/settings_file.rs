@@ -12,10 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use divvy_engine::{Error, Handle};
 use divvy_types::overview::SettingsView;
+use divvy_types::pools::Pool;
 use divvy_types::settings::{
     KindSettings, Limit, LoadBalancing, Ordering, PoisonAfter, QueueSettings,
 };
 use divvy_types::{Name, Settings, Timestamp};
+use tokio::sync::Notify;
 
 /// What a file says about scheduling, section by section.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,6 +32,8 @@ pub struct FileSections {
     pub queues: Option<BTreeMap<Name, QueueSettings>>,
     /// What is special about kinds.
     pub kinds: Option<BTreeMap<Name, KindSettings>>,
+    /// Pools of workers.
+    pub pools: Option<BTreeMap<Name, Pool>>,
     /// How many lost workers make a task a dead letter.
     pub poison_after: Option<PoisonAfter>,
 }
@@ -43,6 +47,7 @@ impl FileSections {
             ("limits", self.limits.is_some()),
             ("queues", self.queues.is_some()),
             ("kinds", self.kinds.is_some()),
+            ("pools", self.pools.is_some()),
             ("poison_after", self.poison_after.is_some()),
         ];
         sections.iter().filter(|(_, there)| *there).map(|(name, _)| *name).collect()
@@ -60,13 +65,18 @@ impl FileSections {
         put(&self.limits, &mut settings.limits);
         put(&self.queues, &mut settings.queues);
         put(&self.kinds, &mut settings.kinds);
+        put(&self.pools, &mut settings.pools);
         put(&self.poison_after, &mut settings.poison_after);
     }
 }
 
 /// A cheap clone of what is known of the file. The default is that there is none.
 #[derive(Clone, Debug, Default)]
-pub struct SettingsFile(Arc<Mutex<State>>);
+pub struct SettingsFile {
+    state: Arc<Mutex<State>>,
+    /// Told when settings were changed, here or by the API.
+    changed: Arc<Notify>,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -79,7 +89,8 @@ struct State {
 impl SettingsFile {
     /// A file at `path`, not read yet.
     pub fn new(path: String) -> Self {
-        Self(Arc::new(Mutex::new(State { path: Some(path), ..State::default() })))
+        let state = State { path: Some(path), ..State::default() };
+        Self { state: Arc::new(Mutex::new(state)), changed: Arc::default() }
     }
 
     /// Makes what the file says hold. If that is refused, what held before holds, and the refusal is remembered.
@@ -109,10 +120,21 @@ impl SettingsFile {
                 Ok(())
             })
             .await;
-        if let Err(error) = &applied {
-            self.failed(error.to_string());
+        match &applied {
+            Ok(_) => self.note_change(),
+            Err(error) => self.failed(error.to_string()),
         }
         applied
+    }
+
+    /// Settings have been changed.
+    pub(crate) fn note_change(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Waits until settings have been changed; for one listener.
+    pub(crate) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     /// Remembers that the file could not be read or made no sense.
@@ -136,6 +158,7 @@ impl SettingsFile {
             ("limits", kept.limits != wanted.limits),
             ("queues", kept.queues != wanted.queues),
             ("kinds", kept.kinds != wanted.kinds),
+            ("pools", kept.pools != wanted.pools),
             ("poison_after", kept.poison_after != wanted.poison_after),
         ];
         let Some((section, _)) = changed.iter().find(|(_, changed)| *changed) else {
@@ -158,7 +181,7 @@ impl SettingsFile {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

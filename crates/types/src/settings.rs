@@ -10,6 +10,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::limits::*;
+use crate::pools::Pool;
 use crate::spec::check_name;
 use crate::terms::Matching;
 use crate::{Name, RetryPolicy};
@@ -41,6 +42,13 @@ pub struct Settings {
         schemars(with = "BTreeMap<crate::schema::Label<KIND_LEN_MAX>, KindSettings>")
     )]
     pub kinds: BTreeMap<Name, KindSettings>,
+    /// Pools of workers, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "BTreeMap<crate::schema::Label<QUEUE_LEN_MAX>, Pool>")
+    )]
+    pub pools: BTreeMap<Name, Pool>,
     /// A task that was lost with so many different workers while it ran is a dead letter, whatever its retries.
     pub poison_after: PoisonAfter,
 }
@@ -413,6 +421,8 @@ pub struct InvalidSetting {
 
 /// Names that settings may list.
 const SETTINGS_NAMES_MAX: usize = 10_000;
+/// Pools of one server.
+pub const POOLS_MAX: usize = 100;
 /// The highest rate, in starts per millisecond.
 const RATE_PER_MS_MAX: u64 = 1_000;
 /// The longest time that a bucket may take to fill: a year.
@@ -434,13 +444,17 @@ impl Settings {
         ] {
             within(path, count as f64, 0.0, SETTINGS_NAMES_MAX as f64)?;
         }
+        within("pools", self.pools.len() as f64, 0.0, POOLS_MAX as f64)?;
         for (name, limit) in &self.limits {
             limit.check(name)?;
         }
         for (name, queue) in &self.queues {
             queue.check(name)?;
         }
-        self.kinds.iter().try_for_each(|(name, kind)| kind.check(name))
+        for (name, kind) in &self.kinds {
+            kind.check(name)?;
+        }
+        self.pools.iter().try_for_each(|(name, pool)| pool.check(name))
     }
 
     /// Checks that the limits that kinds name are defined. Apart from [`Settings::check`], which what was stored by an

@@ -1,4 +1,4 @@
-//! How a worker is asked to end. It knows two wishes, drain and now; the worker decides what they mean.
+//! How a worker is asked to end. It knows three wishes, leave, drain and now; the worker decides what they mean.
 
 use std::sync::Arc;
 
@@ -11,14 +11,16 @@ use crate::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wish {
     GoOn,
+    Leave,
     Drain,
     Now,
 }
 
 /// Asks a worker to end; cheap to clone, and every clone asks the same worker.
 ///
-/// [`Shutdown::drain`] takes no more tasks, gives back what has not started and finishes what runs, up to
-/// `drain_timeout`. [`Shutdown::now`] also stops what runs and gives it back. Both may be asked for more than once.
+/// [`Shutdown::leave`] takes no more tasks, gives back what has not started and finishes what runs, however long that
+/// takes. [`Shutdown::drain`] does the same, up to `drain_timeout`. [`Shutdown::now`] also stops what runs and gives it
+/// back. Each may be asked for more than once, and a later one after an earlier.
 #[derive(Clone, Debug)]
 pub struct Shutdown {
     wish: Arc<watch::Sender<Wish>>,
@@ -67,6 +69,11 @@ impl Shutdown {
         Ok(shutdown)
     }
 
+    /// Take no more tasks, finish what runs however long it takes, then end: for a worker that is not needed any more.
+    pub fn leave(&self) {
+        self.ask(Wish::Leave);
+    }
+
     /// Take no more tasks, finish what runs, then end.
     pub fn drain(&self) {
         self.ask(Wish::Drain);
@@ -77,7 +84,7 @@ impl Shutdown {
         self.ask(Wish::Now);
     }
 
-    /// Whether either was asked for.
+    /// Whether any of these was asked for.
     pub fn is_asked(&self) -> bool {
         *self.wish.borrow() > Wish::GoOn
     }

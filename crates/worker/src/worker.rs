@@ -181,13 +181,19 @@ async fn end_when_asked(
     grace: Duration,
 ) {
     let mut wish = shutdown.subscribe();
-    wished(&mut wish, Wish::Drain).await;
+    wished(&mut wish, Wish::Leave).await;
     runners.hold.drain();
-    let drained =
-        wait_until(runners, Instant::now() + drain_timeout, |state| state.running_count() == 0);
-    let in_time = tokio::select! {
-        in_time = drained => in_time,
-        () = wished(&mut wish, Wish::Now) => false,
+    let is_free = |state: &State| state.running_count() == 0;
+    let asked_further = tokio::select! {
+        () = wait_for(runners, is_free) => false,
+        () = wished(&mut wish, Wish::Drain) => true,
+    };
+    let in_time = !asked_further || {
+        let drained = wait_until(runners, Instant::now() + drain_timeout, is_free);
+        tokio::select! {
+            in_time = drained => in_time,
+            () = wished(&mut wish, Wish::Now) => false,
+        }
     };
     if !in_time {
         tracing::warn!("stops what still runs and gives it back");
@@ -210,16 +216,20 @@ async fn wait_until(
     deadline: Instant,
     reached: impl Fn(&State) -> bool,
 ) -> bool {
+    let in_time = timeout_at(deadline, wait_for(runners, &reached)).await.is_ok();
+    in_time || reached(&runners.hold.lock())
+}
+
+/// Waits until the state is as wished.
+async fn wait_for(runners: &Runners, reached: impl Fn(&State) -> bool) {
     loop {
         let mut settled = std::pin::pin!(runners.hold.settled.notified());
         // A change between the look and the wait must not be missed.
         settled.as_mut().enable();
         if reached(&runners.hold.lock()) {
-            return true;
+            return;
         }
-        if timeout_at(deadline, settled).await.is_err() {
-            return reached(&runners.hold.lock());
-        }
+        settled.await;
     }
 }
 

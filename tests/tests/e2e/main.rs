@@ -13,3 +13,4 @@ mod people_use_the_pages;
 mod scenarios_of_load;
 mod ten_thousand_idle_workers_and_one_task;
 mod what_was_set_survives_a_kill;
+mod workers_come_and_go_with_the_work;

@@ -13,7 +13,7 @@ const MACHINES: u64 = 2;
 const WORKLOADS: u64 = 5;
 
 /// The edges allowed within a layer. A `*` at the end of a name stands for any rest.
-const NEIGHBOURS: [(&str, &str); 17] = [
+const NEIGHBOURS: [(&str, &str); 18] = [
     ("divvy-store-*", "divvy-store"),
     ("divvy-engine", "divvy-store"),
     ("divvy-sim", "divvy-engine"),
@@ -24,6 +24,7 @@ const NEIGHBOURS: [(&str, &str); 17] = [
     ("divvy", "divvy-client"),
     ("divvy-server", "divvy-proto"),
     ("divvy-server", "divvy-http"),
+    ("divvy-server", "divvy-client"),
     ("divvy-server", "divvy-dash"),
     ("divvy", "divvy-proto"),
     ("divvy", "divvy-worker"),

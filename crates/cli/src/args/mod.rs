@@ -6,6 +6,7 @@ pub(crate) mod access;
 pub(crate) mod bulk;
 pub(crate) mod lab;
 pub(crate) mod local;
+pub(crate) mod scale;
 pub(crate) mod schedule;
 pub(crate) mod scheduling;
 pub(crate) mod select;
@@ -57,7 +58,8 @@ pub(crate) fn instead(noun: &str, word: &str) -> Option<&'static str> {
         ("dead", "show") => "divvy task show ID",
         ("task", "logs" | "log") => "divvy logs ID",
         ("task", "submit" | "add" | "create") => "divvy submit KIND",
-        ("queue" | "dead" | "task" | "worker" | "workflow" | "limit" | "schedule", _) => {
+        ("scale", "list" | "ls" | "show") => "divvy scale status",
+        ("queue" | "dead" | "task" | "worker" | "workflow" | "limit" | "schedule" | "scale", _) => {
             return None;
         }
         (_, "ls" | "list" | "ps" | "jobs" | "tasks") => "divvy task list",
@@ -264,6 +266,9 @@ pub(crate) enum Command {
     /// Look at limits, set and remove them
     #[command(alias = "limits", subcommand, after_help = scheduling::LIMIT_EXAMPLES)]
     Limit(scheduling::Limit),
+    /// Look at pools of workers, set and pause them
+    #[command(alias = "pools", subcommand, after_help = scale::SCALE_EXAMPLES)]
+    Scale(scale::Scale),
     /// Look at dead letters, replay and drop them
     #[command(subcommand, after_help = tasks::DEAD_EXAMPLES)]
     Dead(tasks::Dead),

@@ -38,7 +38,7 @@ Examples:
 /// A server with local workers.
 #[derive(Args, Debug)]
 pub(crate) struct Up {
-    /// Local worker processes: auto (cores - 1, from 1 to 8) or a number
+    /// Local worker processes: auto (1 to the number of cores) or a number
     #[arg(long, value_name = "auto|N", env = "DIVVY_WORKERS", hide_env_values = true)]
     pub(crate) workers: Option<Workers>,
     /// Run a sample; the workloads of the binary say which there are

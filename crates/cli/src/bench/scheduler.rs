@@ -58,6 +58,8 @@ pub(crate) struct Figures {
     single_class_bytes_per_waiting_task: u64,
     /// The same classes, with 100 fair keys in each queue and priorities that all compete, at a backlog of 100,000.
     shared_lives_per_s: f64,
+    /// A look for pools of workers at that backlog, in microseconds.
+    pool_look_us: f64,
     /// Sizes that did not fit into memory.
     skipped: Vec<u64>,
 }
@@ -99,6 +101,7 @@ fn measure(args: &Args, stop: &AtomicBool, output: &Output) -> anyhow::Result<Fi
     let mut shared = World::new(Mix::Shared, stop);
     shared.fill(shared_backlog)?;
     let shared_ns = ns_per_life(&mut shared, args.lives)?;
+    let pool_look_us = rounded(shared.look_us());
 
     let mut world = World::new(Mix::Many, stop);
     let (mut flatness, mut bytes, mut grown) = (Vec::new(), BYTES_GUESSED, 0);
@@ -131,6 +134,7 @@ fn measure(args: &Args, stop: &AtomicBool, output: &Output) -> anyhow::Result<Fi
         single_class_lives_per_s: (1e9 / single_ns).round(),
         single_class_bytes_per_waiting_task: single_bytes,
         shared_lives_per_s: (1e9 / shared_ns).round(),
+        pool_look_us,
         skipped,
     })
 }
@@ -178,6 +182,7 @@ impl Figures {
                 self.single_class_bytes_per_waiting_task as f64,
             ),
             ("shared_lives_per_s", self.shared_lives_per_s),
+            ("pool_look_us", self.pool_look_us),
         ];
         output.data("")?;
         for (name, value) in figures {

@@ -16,6 +16,7 @@ use super::Context;
 use crate::args::local::Doctor;
 use crate::exit::{Code, Failure, explained};
 use crate::output::words;
+use crate::values::Workers;
 
 /// Open files that a server with many workers needs at least.
 const FILES_WANTED: u64 = 4_096;
@@ -184,10 +185,12 @@ fn files() -> Finding {
 
 fn cores(context: &Context) -> Finding {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let workers = context.settings.workers.value.count(cores);
+    let asked = context.settings.workers.value;
+    let workers = asked.most(cores);
     let computing = u64::from(workers) * u64::from(context.settings.slots.value.cpu.unwrap_or(1));
     let text = format!(
-        "{cores}; `divvy up` starts {} for {} at once",
+        "{cores}; `divvy up` starts {}{} for {} at once",
+        if asked == Workers::Auto { "up to " } else { "" },
         words::count(workers.into(), "worker"),
         words::count(computing, "computing task")
     );

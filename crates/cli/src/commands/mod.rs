@@ -15,6 +15,7 @@ mod limit;
 mod logs;
 mod queue;
 mod run;
+mod scale;
 mod schedule;
 mod serve;
 mod settings;
@@ -261,6 +262,7 @@ async fn dispatch(command: Command, matches: &ArgMatches, context: Context) -> R
         Command::Worker(args) => worker::run(args, &context).await,
         Command::Workflow(args) => workflow::run(args, &context).await,
         Command::Limit(args) => limit::run(args, &context).await,
+        Command::Scale(args) => scale::run(args, &context).await,
         Command::Dead(args) => dead::run(args, &context).await,
         Command::Schedule(args) => schedule::run(args, &context).await,
         Command::Status(args) => status::run(&args, &context).await,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use divvy::api::{Api, parse_rows};
+use divvy_autoscale::status::PoolStatus;
 use divvy_types::overview::{Alert, Alerts, QueueStatus, Severity};
 use divvy_types::view::WorkerView;
 use serde_json::{Value, json};
@@ -22,6 +23,8 @@ use crate::output::words;
 
 /// How often a watched server is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Pools that the line about them names.
+const POOLS_MAX: usize = 2;
 
 /// Looks and judges, once or until Ctrl-C.
 pub(super) async fn run(args: &Status, context: &Context) -> Result<Code> {
@@ -117,6 +120,7 @@ struct Look {
     stats: Value,
     queues: Vec<QueueStatus>,
     workers: Vec<WorkerView>,
+    pools: Vec<PoolStatus>,
     problems: Vec<String>,
     warnings: Vec<String>,
 }
@@ -127,10 +131,11 @@ impl Look {
         let stats = api.get(&["stats"], &[]).await?.value()?;
         let queues = parse_rows(&api.all(&["queues"]).await?)?;
         let workers = parse_rows(&api.get(&["workers"], &[]).await?.rows()?.items)?;
+        let pools = parse_rows(&api.get(&["pools"], &[]).await?.rows()?.items)?;
         let alerts: Alerts = api.get(&["alerts"], &[]).await?.parse()?;
         let problems = problems(ready, &alerts.alerts);
         let warnings = broken(&alerts.alerts, Severity::Warning);
-        Ok(Self { stats, queues, workers, problems, warnings })
+        Ok(Self { stats, queues, workers, pools, problems, warnings })
     }
 
     fn code(&self) -> Code {
@@ -145,7 +150,7 @@ impl Look {
         json!({
             "status": self.health(), "problems": self.problems, "warnings": self.warnings,
             "server": api.server(), "stats": self.stats,
-            "workers": self.workers.len(), "queues": self.queues.len(),
+            "workers": self.workers.len(), "queues": self.queues.len(), "pools": self.pools,
         })
     }
 
@@ -186,11 +191,26 @@ impl Look {
             format!("workers   {} connected", self.workers.len()),
             format!("queues    {}, {paused} paused", self.queues.len()),
         ];
+        if !self.pools.is_empty() {
+            lines.insert(4, format!("pools     {}", pools(&self.pools)));
+        }
         for (word, texts) in [("problem", &self.problems), ("warning", &self.warnings)] {
             lines.extend(texts.iter().map(|text| format!("{word:<10}{}", folded(text, 10))));
         }
         lines
     }
+}
+
+/// The first pools in a line: how many workers each has of how many it wants.
+fn pools(pools: &[PoolStatus]) -> String {
+    let one = |pool: &PoolStatus| {
+        let wanted: u32 = pool.wanted.values().sum();
+        format!("{} {} of {wanted} ({} to {})", pool.name, pool.running, pool.min, pool.max)
+    };
+    let more = pools.len().saturating_sub(POOLS_MAX);
+    let first: Vec<String> = pools.iter().take(POOLS_MAX).map(one).collect();
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", first.join(", "))
 }
 
 fn counts(of: &Value, names: &[&str], gap: &str) -> String {

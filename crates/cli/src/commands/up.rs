@@ -1,16 +1,20 @@
 //! `divvy up`: a server in this process and workers beside it, until Ctrl-C.
 //!
-//! `auto` workers are one process per core but one, because the server needs some of the machine, at least one and at
-//! most eight. Each takes one computing task at once, and as many child processes as let all workers together fill the
-//! cores without crowding them; tasks that mostly wait are many per worker. `--slots` changes that for each worker.
+//! `auto` workers are a pool of processes, named `local`, from one to as many as there are cores: one is always there, so
+//! that the first task does not wait for a start. A pool of that name in the settings takes its place. Each takes one
+//! computing task at once, and as many child processes as let all workers together fill the cores without crowding them;
+//! tasks that mostly wait are many per worker. `--slots` changes that for each worker.
 
+use std::fmt;
 use std::io::IsTerminal;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::ArgMatches;
 use divvy::{Client, Target};
-use divvy_types::Scope;
+use divvy_types::pools::{Goal, Pace, Policy, Pool};
+use divvy_types::{Name, Scope};
 use divvy_workload::{Prepared, SampleContext, UpContext};
 use serde_json::json;
 
@@ -21,9 +25,64 @@ use crate::args::service::Up;
 use crate::exit::{Code, Failure};
 use crate::logging::LogFormat;
 use crate::service::{OBJECTS, Plan, Service, reachable};
-use crate::values::{Addresses, SlotCounts, Span};
+use crate::values::{Addresses, SlotCounts, Span, Workers};
 use crate::workloads::{PRIMES, Workloads};
 use crate::{config, logging, sample, supervise};
+
+/// What the pool of `--workers auto` is called.
+const AUTO_POOL: Name = Name::const_new("local");
+
+/// The local workers that were asked for.
+#[derive(Clone, Copy)]
+enum Crew {
+    /// As many as the work needs.
+    Auto { least: u32, most: u32 },
+    /// This many.
+    Staying(u32),
+}
+
+impl Crew {
+    fn new(asked: Workers, args: &Up, auto: &Pool) -> Self {
+        match asked {
+            Workers::Auto => Self::Auto { least: auto.min, most: auto.max },
+            // A sample without anyone to work on it would wait for ever.
+            Workers::Count(count) if args.sample.is_some() => Self::Staying(count.max(1)),
+            Workers::Count(count) => Self::Staying(count),
+        }
+    }
+
+    fn staying(self) -> u32 {
+        if let Self::Staying(count) = self { count } else { 0 }
+    }
+
+    fn least(self) -> u32 {
+        let (Self::Auto { least, .. } | Self::Staying(least)) = self;
+        least
+    }
+
+    fn most(self) -> u32 {
+        let (Self::Auto { most, .. } | Self::Staying(most)) = self;
+        most
+    }
+}
+
+impl fmt::Display for Crew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto { least, most } => write!(f, "auto ({least} to {most})"),
+            Self::Staying(1) => f.write_str("1 local process"),
+            Self::Staying(count) => write!(f, "{count} local processes"),
+        }
+    }
+}
+
+/// The pool of `--workers auto`. Processes cost nothing but memory and start at once, so it grows as soon as something
+/// waits and shrinks after a while without need.
+fn auto_pool(most: u32) -> Pool {
+    let goal = Goal::Start { share: 0.95, within: Duration::from_secs(1) };
+    let down = Pace { step: None, cool_down_sec: 5.0, window_sec: 60.0 };
+    Pool { min: 1, max: most, goal, policy: Policy::Queue, down, ..Pool::default() }
+}
 
 /// Slots of one local worker of so many.
 fn local_slots(workers: u32, cores: usize) -> SlotCounts {
@@ -35,33 +94,38 @@ fn local_slots(workers: u32, cores: usize) -> SlotCounts {
 /// Runs until Ctrl-C, or until the sample is over.
 pub(super) async fn run(args: Up, matches: &ArgMatches, context: Context) -> Result<Code> {
     let signals = StopSignals::listen()?;
-    let plan = Plan::new(&args.server, &context.settings)?;
+    let mut plan = Plan::new(&args.server, &context.settings)?;
     // What every worker would stumble over is better told before anything is started.
     let mut choice = Choice::new(&args.worker, &context.settings);
     choice.check()?;
     let prepared = prepare(&args, matches, &plan, &context).await?;
-    let service = Service::start(&plan, &context).await?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let wanted = args.workers.unwrap_or(context.settings.workers.value).count(cores);
-    // A sample without anyone to work on it would wait for ever.
-    let workers = if args.sample.is_some() { wanted.max(1) } else { wanted };
-    choice.slots = choice.slots.or(local_slots(workers, cores));
+    let asked = args.workers.unwrap_or(context.settings.workers.value);
+    let set = context.settings.scheduling.pools.as_ref().and_then(|pools| pools.get(&AUTO_POOL));
+    let auto = set.cloned().unwrap_or_else(|| auto_pool(asked.most(cores)));
+    let workers = Crew::new(asked, &args, &auto);
+    if matches!(workers, Crew::Auto { .. }) {
+        plan.scaling.own.insert(AUTO_POOL, auto);
+    }
+    let service = Service::start(&plan, &context).await?;
+    choice.slots = choice.slots.or(local_slots(workers.most(), cores));
     sweep(&plan.data, &context.workloads);
     let url = service.url(reachable(service.address()));
     let flags = prepared.iter().flat_map(|(_, prepared)| prepared.worker_arguments.clone());
     let mut worker_plan = worker_plan(&args, &choice, &plan, &context, &url, flags)?;
     // Workers need no more than this, and neither do the programs that they run.
     worker_plan.token = Some(service.tokens.lend(Scope::Work));
-    if workers > 0
+    if workers.most() > 0
         && let Err(error) = check_certificate(&url, &context).await
     {
         service.stop().await?;
         return Err(error);
     }
-    let supervisor = supervise::Supervisor::start(&worker_plan, workers);
+    let local = plan.scaling.local.clone();
+    let supervisor = supervise::Supervisor::start(worker_plan, workers.staying(), local);
     let mut stack = Stack { service, supervisor, signals, context };
     stack.announce(&plan, &url, workers, &prepared)?;
-    let ended = stack.run(&args, matches, &plan, &url, workers).await;
+    let ended = stack.run(&args, matches, &plan, &url, workers.most()).await;
     stack.stop(ended).await
 }
 
@@ -125,13 +189,14 @@ impl Stack {
         &self,
         plan: &Plan,
         url: &str,
-        workers: u32,
+        workers: Crew,
         prepared: &[(&'static str, Prepared)],
     ) -> Result<()> {
         let output = &self.context.output;
         if output.is_json() {
             let mut said = json!({
-                "url": url, "address": self.service.address().to_string(), "data": plan.data, "workers": workers,
+                "url": url, "address": self.service.address().to_string(), "data": plan.data,
+                "workers": workers.least(), "workers_max": workers.most(),
                 "pid": std::process::id(), "version": env!("CARGO_PKG_VERSION"),
             });
             for (name, prepared) in prepared {
@@ -144,10 +209,9 @@ impl Stack {
         } else {
             format!(" --server {url}")
         };
-        let processes = if workers == 1 { "local process" } else { "local processes" };
         output.data(format_args!("divvy {} is up: {url}", env!("CARGO_PKG_VERSION")))?;
         output.data(format_args!("  data     {}", plan.data.display()))?;
-        output.data(format_args!("  workers  {workers} {processes}"))?;
+        output.data(format_args!("  workers  {workers}"))?;
         for (_, prepared) in prepared {
             for (word, text) in &prepared.lines {
                 output.data(format_args!("  {word:<8} {text}"))?;
@@ -251,11 +315,6 @@ fn worker_plan(
     if let Some(prefetch) = choice.prefetch {
         arguments.extend(["--prefetch".to_owned(), prefetch.to_string()]);
     }
-    for (flag, names) in [("--queues", &choice.queues), ("--caps", &choice.capabilities)] {
-        if !names.is_empty() {
-            arguments.extend([flag.to_owned(), names.join(",")]);
-        }
-    }
     for program in &programs {
         arguments.extend(["--exec".to_owned(), program.to_text()]);
     }
@@ -285,6 +344,8 @@ fn worker_plan(
     Ok(supervise::Plan {
         program,
         arguments,
+        queues: choice.queues.iter().map(ToString::to_string).collect(),
+        capabilities: choice.capabilities.iter().map(ToString::to_string).collect(),
         hidden: context.settings.sources.variables(),
         token: None,
         log: (!said).then_some("warn"),

@@ -17,6 +17,7 @@ use crate::args::service::{Work, WorkerFlags};
 use crate::config::Settings;
 use crate::entry::KEEPER;
 use crate::exit::{Code, Failure};
+use crate::supervise;
 use crate::values::{Prefetch, Program, ProgramLimits, SlotCounts};
 
 /// Works until a signal, or until the server or the parent ends it.
@@ -175,12 +176,16 @@ fn default_name() -> Name {
     Name::from(format!("{host}-{}", std::process::id()))
 }
 
-/// Stops when standard input ends. A thread of its own, because nothing can interrupt a read.
+/// Stops when standard input ends, and leaves when it says so. A thread of its own, because nothing can interrupt a read.
 fn stop_with_stdin(shutdown: Shutdown) {
     std::thread::spawn(move || {
-        let mut rest = Vec::new();
         // An error is an end as well.
-        let _ = std::io::stdin().lock().read_to_end(&mut rest);
+        for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
+            if byte == supervise::LEAVE {
+                tracing::info!("not needed any more: takes no more tasks and finishes what runs");
+                shutdown.leave();
+            }
+        }
         if !shutdown.is_asked() {
             tracing::warn!("the parent process is gone: stops");
         }

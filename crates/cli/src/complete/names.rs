@@ -20,6 +20,7 @@ const WORKERS: Listing = Listing::new("workers", "name");
 const KINDS: Listing = Listing::new("workers", "kinds");
 const LIMITS: Listing = Listing::new("limits", "name");
 const SCHEDULES: Listing = Listing::new("schedules", "name");
+const POOLS: Listing = Listing::new("pools", "name");
 const TOKENS: Listing = Listing::new("tokens", "name");
 const WORKFLOWS: Listing = Listing::new("workflows", "id");
 const WORKFLOW_NAMES: Listing = Listing::new("workflows", "name");
@@ -47,6 +48,7 @@ pub(super) fn list_of(path: &[&str], argument: &str, workloads: &Workloads) -> O
         ("worker", "name") | (_, "worker") => WORKERS,
         ("limit", "name") | (_, "limit" | "limits") => LIMITS,
         ("schedule", "name") => SCHEDULES,
+        ("scale", "pool") => POOLS,
         ("token", "name") => TOKENS,
         ("workflow", "id") | (_, "workflow") => WORKFLOWS,
         ("workflow", "name") | (_, "workflow_name") => WORKFLOW_NAMES,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use divvy_server::FileSections;
 use divvy_types::Name;
+use divvy_types::pools::Pool;
 use divvy_types::settings::{
     KindSettings, Limit, LoadBalancing, Ordering, PoisonAfter, QueueSettings,
 };
@@ -54,6 +55,8 @@ pub(crate) struct ConfigFile {
     pub(crate) queues: Option<BTreeMap<Name, QueueSettings>>,
     /// What is special about kinds.
     pub(crate) kinds: Option<BTreeMap<Name, KindSettings>>,
+    /// Pools of workers that grow and shrink.
+    pub(crate) pools: Option<BTreeMap<Name, Pool>>,
     /// A task whose worker went away so many times is a dead letter. Default 3.
     pub(crate) poison_after: Option<PoisonAfter>,
 }
@@ -61,8 +64,9 @@ pub(crate) struct ConfigFile {
 impl ConfigFile {
     /// What it says about scheduling.
     pub(crate) fn sections(self) -> FileSections {
-        let Self { load_balancing, ordering, limits, queues, kinds, poison_after, .. } = self;
-        FileSections { load_balancing, ordering, limits, queues, kinds, poison_after }
+        let Self { load_balancing, ordering, limits, queues, kinds, pools, poison_after, .. } =
+            self;
+        FileSections { load_balancing, ordering, limits, queues, kinds, pools, poison_after }
     }
 }
 
@@ -92,7 +96,7 @@ pub(crate) struct Serve {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Up {
-    /// Local worker processes: `auto` (cores - 1, 1 to 8) or a number. Default `auto`.
+    /// Local worker processes: `auto` (1 to as many as cores, as needed) or a number. Default `auto`.
     pub(crate) workers: Option<Workers>,
 }
 
@@ -255,6 +259,8 @@ mod tests {
             ("limits:\n  api:\n    rate: fast\n", 3, "`fast` is not a rate"),
             ("limits:\n  api: {}\n", 2, "limits.api limits nothing"),
             ("queues:\n  mail:\n    weight: 0\n", 3, "queues.mail.weight is 0"),
+            ("pools:\n  p:\n    min: 3\n    max: 2\n", 3, "pools.p.min is 3, more than max (2)"),
+            ("pools:\n  p:\n    goal: fast\n", 3, "`fast` is not a goal"),
             ("\npoison_after: 0\n", 2, "poison_after is 0, expected 1 to 1000"),
             ("a: b: c\n", 1, ""),
         ] {
@@ -319,7 +325,7 @@ mod tests {
             file.serve.listen.is_some() && file.serve.data.is_some() && file.serve.lease.is_some()
         );
         assert!(file.work.exec.as_ref().is_some_and(|programs| programs.0.len() == 1));
-        assert_eq!(file.clone().sections().names().len(), 6, "every section is in it");
+        assert_eq!(file.clone().sections().names().len(), 7, "every section is in it");
         assert_eq!(file.load_balancing, Some(LoadBalancing::default()), "the values are defaults");
         assert_eq!(file.ordering, Some(Ordering::default()));
         assert_eq!(file.poison_after, Some(PoisonAfter::default()));

@@ -48,7 +48,8 @@ const BEGINNING: &str = "\
 
 # What divvy up adds to the server.
 #up:
-# Local worker processes: auto (cores - 1, from 1 to 8) or a number.
+# Local worker processes: auto (from 1 to as many as there are cores, as the
+# work needs them) or a number.
 #  workers: auto
 
 # Workers (divvy up, divvy work).
@@ -138,6 +139,22 @@ const END: &str = "\
 # What is special about kinds. For example:
 #kinds:
 #  http: {timeout_ms: 60000, limits: [api], retry_budget: {share: 0.2}}
+
+# Pools of workers that grow and shrink with the work. Their driver is local
+# (processes of divvy up), print, {exec: {command: [./scale.sh]}} or
+# {kubernetes: {namespace: media, resource: deployments, name: encoders}}.
+# Their workers have the capabilities pool=NAME and type=TYPE. For example:
+#pools:
+#  encoders:
+#    driver: print
+#    kinds: [video.encode]
+#    min: 0
+#    max: 20
+#    types: [{name: small, slots: 4, price_hour: 0.17, boot_sec: 60}]
+#    goal: p95 start within 30 s
+#    policy: objective
+#    down: {cool_down_sec: 30, window_sec: 120}
+#    budget: {hour: 5}
 
 # A task whose worker went away so many times while it ran is a dead letter.
 #poison_after: 3

@@ -23,5 +23,6 @@ mod requests_meet_a_group_in_flight;
 mod support;
 mod time_that_does_not_jump;
 mod what_was_set_or_saved_survives_a_restart;
+mod who_waits_for_work_hears_of_it;
 mod workflows_are_resumed_in_one_commit;
 mod workflows_call_back_over_restarts;

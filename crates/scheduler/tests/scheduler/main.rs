@@ -31,6 +31,7 @@ mod support;
 mod tasks_run_in_order;
 mod tiers_have_slots_of_their_own;
 mod timeline;
+mod traffic_is_counted;
 mod work_is_stolen;
 mod worker_dies_while_holding_lease;
 mod workflows_are_resumed;

@@ -694,6 +694,11 @@ impl Model {
         let lines = self.scheduler.workers().into_iter().map(|worker| worker.queue_length);
         counts.queued = lines.map(u64::from).sum();
         assert_eq!(self.scheduler.counts(), counts);
+        let loads = self.scheduler.class_loads();
+        let waiting: u64 = loads.iter().map(|load| load.waiting).sum();
+        let running: u64 = loads.iter().map(|load| load.running).sum();
+        assert_eq!(waiting, counts.ready + counts.spilled + counts.queued, "{loads:?}");
+        assert_eq!(running, counts.leased - counts.queued, "{loads:?}");
         let mut leased = 0;
         for worker in self.scheduler.workers() {
             leased += u64::from(worker.leased);

@@ -139,6 +139,12 @@ const WARNINGS: &[(Spoil, &str, &str, &str)] = &[
         "100 ready tasks are kept by `api/acme`",
         "divvy limit list",
     ),
+    (
+        |scene| scene.pools.flapping = vec!["pool `p`: it went up and down 8 times".into()],
+        "pools_flap",
+        "pool `p`: it went up",
+        "divvy scale history",
+    ),
 ];
 
 #[test]
@@ -154,6 +160,22 @@ fn each_fault_breaks_its_own_rule_and_names_the_cure() {
             assert!(broken[0].cure.as_ref().unwrap().contains(cure), "{name}: {broken:?}");
         }
     }
+}
+
+#[test]
+fn a_pool_whose_driver_fails_is_a_fault_and_workers_that_start_are_waited_for() {
+    let mut scene = calm();
+    scene.pools.drivers = vec![("pool `p` cannot be scaled: no quota".into(), "see to it".into())];
+    let broken = firing(&scene);
+    assert_eq!(broken.len(), 1, "{broken:?}");
+    assert_eq!((broken[0].name.as_str(), broken[0].severity), ("pools_differ", Severity::Fault));
+    assert!(broken[0].text.contains("no quota"), "{broken:?}");
+    let starting = PoolStatus { starting: 1, ..PoolStatus::default() };
+    let mut scene =
+        Scene { stranded: stranded(nobody()), pool_list: vec![starting], ..Scene::default() };
+    assert_eq!(firing(&scene), []);
+    scene.pool_list[0].problem = Some("no quota".into());
+    assert_eq!(firing(&scene).len(), 1, "nobody comes");
 }
 
 #[test]

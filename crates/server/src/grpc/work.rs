@@ -134,6 +134,7 @@ impl Reader {
         };
         let _ = connected.send(Ok(()));
         tracing::debug!(%name, worker = worker.0, "worker connected");
+        self.app.scale.note();
         let ended = self.read(worker).await;
         tracing::debug!(%name, worker = worker.0, ?ended, "worker gone");
         let goodbye = matches!(ended, Ok(Ended::Goodbye));
@@ -151,6 +152,7 @@ impl Reader {
             // Only a stopped engine does not hear it, and that has signed off all its workers.
             tracing::debug!(%name, worker = worker.0, %error, "nobody hears that a worker is gone");
         }
+        self.app.scale.note();
     }
 
     async fn read(&mut self, worker: WorkerKey) -> Result<Ended, Status> {

@@ -52,6 +52,7 @@ pub(crate) async fn scene(app: &App, stats: Snapshot) -> Result<(Timestamp, Scen
         .await?;
     let since = Timestamp(now.0.saturating_sub(DEAD_WITHIN_MS * 1_000));
     scene.newly_dead = stats.dead.saturating_sub(app.samples.dead_before(since));
+    (scene.pools, scene.pool_list) = (app.scale.troubles(now), app.scale.list(now));
     scene.reload_error = app.settings_file.reload_error();
     scene.stats = stats;
     Ok((now, scene))

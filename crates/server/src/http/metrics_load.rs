@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use divvy_autoscale::status::PoolStatus;
 use divvy_types::overview::WorkerLoad;
 use divvy_types::view::{LimitView, LoadMetrics, WorkerView};
 
@@ -18,6 +19,7 @@ pub(crate) fn write(page: &mut Page<'_>, scene: &Scene, workers: &[WorkerView]) 
     moves(page, &scene.load)?;
     by_worker(page, &scene.workers, workers)?;
     limits(page, &scene.limits)?;
+    pools(page, &scene.pool_list)?;
     let help = "1 while a rule about the health of the server is broken";
     let mut family = page.gauges("alert", help)?;
     for alert in judge(scene) {
@@ -104,6 +106,31 @@ fn limits(page: &mut Page<'_>, limits: &[LimitView]) -> fmt::Result {
         for limit in limits.iter().take(NAMES_MAX) {
             let key = limit.key.as_deref().unwrap_or_default();
             family.add(&[("limit", &limit.name), ("key", key)], figure(limit) as f64)?;
+        }
+    }
+    Ok(())
+}
+
+fn pools(page: &mut Page<'_>, pools: &[PoolStatus]) -> fmt::Result {
+    type Figure = fn(&PoolStatus) -> f64;
+    let figures: [(&str, &str, Figure); 6] = [
+        ("pool_wanted", "Workers that a pool wants", |pool| {
+            pool.wanted.values().sum::<u32>().into()
+        }),
+        ("pool_running", "Workers of a pool that take tasks", |pool| pool.running.into()),
+        ("pool_starting", "Workers that were asked for and take no tasks yet", |pool| {
+            pool.starting.into()
+        }),
+        ("pool_draining", "Workers that end what they run and leave", |pool| pool.draining.into()),
+        ("pool_cost_per_hour", "What the workers of a pool cost per hour", |pool| {
+            pool.costs.per_hour
+        }),
+        ("pool_cost", "What a pool has cost so far", |pool| pool.costs.total),
+    ];
+    for (name, help, figure) in figures {
+        let mut family = page.gauges(name, help)?;
+        for pool in pools.iter().take(NAMES_MAX) {
+            family.add(&[("pool", &pool.name)], figure(pool))?;
         }
     }
     Ok(())

@@ -15,6 +15,7 @@ pub(crate) mod metrics;
 pub(crate) mod metrics_load;
 pub(crate) mod openapi;
 pub(crate) mod page;
+pub(crate) mod pools;
 pub(crate) mod queues;
 pub(crate) mod receive;
 pub(crate) mod records;

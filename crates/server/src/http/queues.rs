@@ -145,5 +145,7 @@ async fn set_paused(
     check_name("queue", &name, QUEUE_LEN_MAX)?;
     let name = Name::from(name);
     app.handle.pause_queue(name.clone(), paused).await?;
+    // What waits in it counts again, or does not any more.
+    app.scale.note();
     Ok(Json(Paused { name, paused }))
 }

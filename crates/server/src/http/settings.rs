@@ -54,12 +54,15 @@ where
     F: FnOnce(&mut Settings) -> Result<(), Error> + Send + 'static,
 {
     let file = app.settings_file.clone();
-    app.handle
+    let changed = app
+        .handle
         .change_settings(move |settings| {
             change(settings)?;
             file.allow(settings)
         })
-        .await
+        .await?;
+    app.settings_file.note_change();
+    Ok(changed)
 }
 
 /// An absent body would set everything back, which nobody means by saying nothing.

@@ -1,13 +1,14 @@
 //! The file of tokens: JSON, for its owner only, replaced whole. A crash leaves the old one or the new one.
 
-use std::fs::{File, OpenOptions};
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
 use divvy_types::{Name, Scopes, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::TokenError;
+use crate::durable;
 
 /// The form that is written.
 const VERSION: u32 = 1;
@@ -65,30 +66,7 @@ pub(super) fn write<'a>(
 ) -> Result<(), TokenError> {
     let whole = Whole { version: VERSION, tokens: tokens.collect::<Vec<_>>() };
     let text = serde_json::to_vec_pretty(&whole).expect("tokens are JSON");
-    let fresh = path.with_extension("new");
-    let written = replace(path, &fresh, &text);
-    written.map_err(|error| wrong("write", path, error))
-}
-
-fn replace(path: &Path, fresh: &Path, text: &[u8]) -> std::io::Result<()> {
-    // What a crash left may be open to others.
-    match std::fs::remove_file(fresh) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(fresh)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    std::fs::rename(fresh, path)?;
-    // The name lasts only when the folder is synced too.
-    match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) => File::open(folder)?.sync_all(),
-        None => File::open(".")?.sync_all(),
-    }
+    durable::replace(path, &text).map_err(|error| wrong("write", path, error))
 }
 
 fn wrong(action: &'static str, path: &Path, problem: impl ToString) -> TokenError {

@@ -8,6 +8,7 @@ mod events;
 mod listening;
 mod objects;
 mod operating;
+mod pools;
 mod reading;
 mod schedules;
 mod scheduling;

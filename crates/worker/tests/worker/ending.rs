@@ -58,6 +58,45 @@ async fn stopping_now_gives_back_what_runs() {
 }
 
 #[tokio::test]
+async fn who_leaves_gives_back_what_waits_and_finishes_what_runs_however_long_it_takes() {
+    let mut server = FakeServer::start().await;
+    let (registry, gate) = registry();
+    let mut hasty = options(&server);
+    (hasty.slots.async_, hasty.drain_timeout) = (1, Duration::from_millis(1));
+    let running = start(hasty, registry);
+    let mut session = server.accept_welcomed().await;
+    session.grant(vec![grant(1, "gate", "null"), grant(2, "gate", "null")]).await;
+    gate.arrived(1).await;
+    running.shutdown.leave();
+    assert!(matches!(session.next().await, Some(Message::Stopping(_))));
+    assert_eq!(session.ends(1).await, [(2, AttemptOutcome::Released)]);
+    // Longer than a drain would have waited.
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    gate.open(1);
+    assert_eq!(session.end().await, finished());
+    assert_eq!(session.next().await, None, "the worker closes the stream");
+    drop(session);
+    let summary = running.ended().await.unwrap();
+    assert_eq!((summary.finished, summary.released, summary.unanswered), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn who_leaves_can_be_asked_to_hurry() {
+    let mut server = FakeServer::start().await;
+    let (registry, gate) = registry();
+    let mut hasty = options(&server);
+    hasty.drain_timeout = Duration::from_millis(50);
+    let running = start(hasty, registry);
+    let mut session = server.accept_welcomed().await;
+    session.grant(vec![grant(1, "gate", "null")]).await;
+    gate.arrived(1).await;
+    running.shutdown.leave();
+    assert!(matches!(session.next().await, Some(Message::Stopping(_))));
+    running.shutdown.drain();
+    assert_eq!(session.end().await, AttemptOutcome::Released);
+}
+
+#[tokio::test]
 async fn a_drain_that_takes_too_long_becomes_a_stop() {
     let mut server = FakeServer::start().await;
     let (registry, gate) = registry();

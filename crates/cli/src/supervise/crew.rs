@@ -1,0 +1,182 @@
+//! All worker processes: who is there, who is too many, who is missing.
+//!
+//! A pool that wants fewer lets those go first that it names, and of others the newest. One that wants more gets new
+//! ones: who leaves does not come back. A worker of a pool that ended because someone drained it is replaced after a
+//! moment; one that the command line asked for stays down.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use divvy_server::{LocalOrder, LocalWorkers};
+use divvy_types::Name;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::guard::Guard;
+use super::{Plan, Wish, ask, further};
+
+/// The rest before a worker that ended is replaced, so that one that cannot stay does not come and go without end.
+const REPLACED_AFTER: Duration = Duration::from_secs(1);
+/// What workers are called that belong to no pool.
+const STAYING: &str = "local";
+
+/// All worker processes.
+pub(super) struct Crew {
+    plan: Plan,
+    local: LocalWorkers,
+    give_up: mpsc::Sender<String>,
+    guards: JoinSet<String>,
+    members: BTreeMap<String, Member>,
+    /// Counts starts, to know who is newest.
+    starts: u64,
+}
+
+struct Member {
+    /// The pool and the type; nothing for those that stay.
+    of: Option<(Name, Name)>,
+    wish: watch::Sender<Wish>,
+    started: u64,
+}
+
+impl Member {
+    fn is_leaving(&self) -> bool {
+        *self.wish.borrow() > Wish::GoOn
+    }
+}
+
+impl Crew {
+    pub(super) fn new(plan: Plan, local: LocalWorkers, give_up: mpsc::Sender<String>) -> Self {
+        Self { plan, local, give_up, guards: JoinSet::new(), members: BTreeMap::new(), starts: 0 }
+    }
+
+    /// Keeps as many as are wanted until it is asked to end; then until all have.
+    pub(super) async fn run(mut self, staying: u32, mut wish: watch::Receiver<Wish>) {
+        let mut orders = self.local.orders();
+        (0..staying).for_each(|_| self.add(None, self.plan.clone()));
+        loop {
+            let placed = orders.borrow_and_update().clone();
+            self.obey(&placed);
+            tokio::select! {
+                changed = orders.changed() => if changed.is_err() { return },
+                ended = self.guards.join_next(), if !self.guards.is_empty() => {
+                    let replaced = ended.is_some_and(|ended| self.ended(ended.ok()));
+                    if replaced {
+                        tokio::time::sleep(REPLACED_AFTER).await;
+                    }
+                }
+                _ = further(&mut wish, Wish::GoOn) => return self.end(wish).await,
+            }
+        }
+    }
+
+    /// Passes on what is asked of all until none is left.
+    async fn end(mut self, mut wish: watch::Receiver<Wish>) {
+        let mut asked = Wish::GoOn;
+        loop {
+            tokio::select! {
+                more = further(&mut wish, asked) => {
+                    asked = more;
+                    self.members.values().for_each(|member| ask(&member.wish, asked));
+                }
+                ended = self.guards.join_next() => match ended {
+                    Some(ended) => drop(self.ended(ended.ok())),
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// Starts who is missing, lets go who is too many, and tells who is there.
+    fn obey(&mut self, orders: &BTreeMap<Name, LocalOrder>) {
+        let gone: Vec<String> = self
+            .staying(|pool, _| !orders.contains_key(pool))
+            .map(|(name, _)| name.clone())
+            .collect();
+        gone.iter().for_each(|name| self.let_go(name));
+        for (pool, order) in orders {
+            for (worker_type, wanted) in &order.wanted {
+                self.bring_to(pool, worker_type, *wanted as usize, order);
+            }
+            let there = order.wanted.keys().map(|worker_type| {
+                (worker_type.clone(), self.names(pool, worker_type).len() as u32)
+            });
+            self.local.tell(pool, there.collect());
+        }
+    }
+
+    fn bring_to(&mut self, pool: &Name, worker_type: &Name, wanted: usize, order: &LocalOrder) {
+        let names = self.names(pool, worker_type);
+        for _ in names.len()..wanted {
+            let mut plan = self.plan.clone();
+            if !order.queues.is_empty() {
+                plan.queues = order.queues.iter().map(ToString::to_string).collect();
+            }
+            plan.capabilities.extend(order.capabilities.iter().map(ToString::to_string));
+            plan.capabilities.extend([format!("pool={pool}"), format!("type={worker_type}")]);
+            self.add(Some((pool.clone(), worker_type.clone())), plan);
+        }
+        let first = order.leave_first.get(worker_type).map(Vec::as_slice).unwrap_or_default();
+        let mut leaving: Vec<String> =
+            first.iter().map(ToString::to_string).filter(|name| names.contains(name)).collect();
+        // Who has not connected yet has nothing to do: it goes before all who have.
+        let fresh = names.iter().rev().filter(|name| !leaving.contains(name)).cloned();
+        leaving = fresh.collect::<Vec<_>>().into_iter().chain(leaving).collect();
+        for name in leaving.iter().take(names.len().saturating_sub(wanted)) {
+            self.let_go(name);
+        }
+    }
+
+    /// Names of a pool and type, oldest first, without those that leave.
+    fn names(&self, pool: &Name, worker_type: &Name) -> Vec<String> {
+        let mut members: Vec<(u64, &String)> = self
+            .staying(|other, its_type| other == pool && its_type == worker_type)
+            .map(|(name, member)| (member.started, name))
+            .collect();
+        members.sort_unstable();
+        members.into_iter().map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Members of pools that do not leave.
+    fn staying(
+        &self,
+        belongs: impl Fn(&Name, &Name) -> bool,
+    ) -> impl Iterator<Item = (&String, &Member)> {
+        self.members.iter().filter(move |(_, member)| {
+            let of = member.of.as_ref();
+            !member.is_leaving() && of.is_some_and(|(pool, worker_type)| belongs(pool, worker_type))
+        })
+    }
+
+    fn add(&mut self, of: Option<(Name, Name)>, plan: Plan) {
+        let prefix = of.as_ref().map_or(STAYING, |(pool, _)| pool.as_str());
+        let name = (1..)
+            .map(|number: u64| format!("{prefix}-{number}"))
+            .find(|name| !self.members.contains_key(name))
+            .unwrap_or_default();
+        let wish = watch::Sender::new(Wish::GoOn);
+        let is_replaced = of.is_some();
+        let guard = Guard { plan, name: name.clone(), is_replaced, wish: wish.subscribe() };
+        self.starts += 1;
+        self.members.insert(name.clone(), Member { of, wish, started: self.starts });
+        let give_up = self.give_up.clone();
+        self.guards.spawn(async move {
+            if let Err(error) = guard.run().await {
+                // Only the first reason is told; the others would say the same.
+                let _ = give_up.try_send(format!("{error:#}"));
+            }
+            name
+        });
+    }
+
+    fn let_go(&mut self, name: &str) {
+        if let Some(member) = self.members.get(name) {
+            ask(&member.wish, Wish::Leave);
+        }
+    }
+
+    /// A worker has ended for good; whether another one is to take its place.
+    fn ended(&mut self, name: Option<String>) -> bool {
+        let member = name.and_then(|name| self.members.remove(&name));
+        member.is_some_and(|member| member.of.is_some() && !member.is_leaving())
+    }
+}

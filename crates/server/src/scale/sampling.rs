@@ -1,0 +1,221 @@
+//! What a pool sees: which tasks it can run, and which workers are its own.
+//!
+//! One look at the engine serves all pools. It goes through classes of tasks and workers, never through tasks, and
+//! happens only while a pool has something to do.
+//!
+//! **Whose worker.** A worker belongs to the pool and the type that its capabilities `pool=NAME` and `type=NAME` say;
+//! drivers give them. Without a type it is of the first one.
+//!
+//! **Whose task.** A pool can run a task whose kind and queue it lists, or any if it lists none, and whose needs its
+//! capabilities meet. What a limit keeps or a paused queue has does not count: more workers would not help. Where it lists no kinds, those count that its workers were last seen to offer, so that a pool
+//! does not grow for tasks that its workers cannot run. Two pools that can run the same task both see it.
+//!
+//! **What a task takes.** A worker may run many tasks at once that mostly wait, and few that compute; a type has one
+//! number of slots. Run times are told as the part of a slot that a task takes: of a worker with one slot that runs 64
+//! such tasks at once, one that runs for 64 seconds takes 1 second.
+
+use std::collections::BTreeMap;
+
+use divvy_autoscale::{Due, Fleet, KindLoad, Sample};
+use divvy_scheduler::{ClassLoad, Scheduler, WorkerTraffic};
+use divvy_types::need::{capability, is_met};
+use divvy_types::pools::Pool;
+use divvy_types::{Name, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// Steps of deadlines that are told of one kind.
+const DUE_MAX: usize = 32;
+
+/// What the workers of a pool were seen to offer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Offers {
+    /// The part of a slot that a task of each kind takes.
+    kinds: BTreeMap<Name, f64>,
+    capabilities: Vec<Name>,
+}
+
+/// A worker of a pool.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Member {
+    pub(crate) name: Name,
+    pub(crate) worker_type: Name,
+    pub(crate) draining: bool,
+    pub(crate) running: u32,
+    pub(crate) queued: u32,
+    pub(crate) keys: u32,
+    pub(crate) since: Timestamp,
+}
+
+/// What was seen of one pool.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Seen {
+    /// The sample, whose `arrived` and `ended` count from the start of the server, and without workers that start.
+    pub(crate) sample: Sample,
+    pub(crate) members: Vec<Member>,
+    pub(crate) offers: Offers,
+    /// Tasks that a limit keeps, which more workers would not help; nobody says when it lets them go.
+    pub(crate) held: u64,
+}
+
+/// Looks at all pools at once.
+pub(crate) fn look(
+    scheduler: &Scheduler,
+    now: Timestamp,
+    pools: &BTreeMap<Name, Pool>,
+    known: &BTreeMap<Name, Offers>,
+) -> BTreeMap<Name, Seen> {
+    let workers = scheduler.worker_traffic();
+    let classes = scheduler.class_loads();
+    let seen = pools.iter().map(|(name, pool)| {
+        let own: Vec<&WorkerTraffic<'_>> = workers
+            .iter()
+            .filter(|worker| value(worker.capabilities, "pool") == Some(name))
+            .collect();
+        let offers =
+            Offers::of(&own, pool).unwrap_or_else(|| known.get(name).cloned().unwrap_or_default());
+        (name.clone(), see(now, pool, &own, &classes, offers))
+    });
+    seen.collect()
+}
+
+fn see(
+    now: Timestamp,
+    pool: &Pool,
+    own: &[&WorkerTraffic<'_>],
+    classes: &[ClassLoad<'_>],
+    offers: Offers,
+) -> Seen {
+    let types = pool.worker_types();
+    let mut sample = Sample { at: now, ..Sample::default() };
+    let mut held = 0;
+    for class in classes.iter().filter(|class| offers.take(pool, class)) {
+        held += if class.paused { 0 } else { class.held };
+        let share = offers.share(class.kind);
+        add(sample.kinds.entry(class.kind.clone()).or_default(), class, now, share);
+    }
+    for load in sample.kinds.values_mut() {
+        load.due = in_steps(std::mem::take(&mut load.due));
+    }
+    sample.fleet = types.iter().map(|one| (one.name.clone(), Fleet::default())).collect();
+    let mut busy = 0.0;
+    let mut members = Vec::new();
+    for worker in own {
+        let worker_type = type_of(worker, pool);
+        let slots = types.iter().find(|one| one.name == worker_type).map_or(1, |one| one.slots);
+        busy += worker.busy * f64::from(slots);
+        let fleet = sample.fleet.entry(worker_type.clone()).or_default();
+        if worker.draining {
+            fleet.draining += 1;
+        } else {
+            fleet.running += 1;
+        }
+        members.push(Member {
+            name: worker.name.clone(),
+            worker_type,
+            draining: worker.draining,
+            running: worker.running,
+            queued: worker.queued,
+            keys: worker.keys,
+            since: worker.since,
+        });
+    }
+    sample.busy_slots = busy.ceil() as u32;
+    Seen { sample, members, offers, held }
+}
+
+fn add(load: &mut KindLoad, class: &ClassLoad<'_>, now: Timestamp, share: f64) {
+    load.arrived += class.arrived;
+    load.ended += class.ended;
+    load.waiting += class.waiting.saturating_sub(class.held);
+    load.running += class.running;
+    if let Some(oldest) = class.oldest {
+        load.oldest_sec = load.oldest_sec.max(now.since(oldest).as_secs_f64());
+    }
+    if let Some(run) = class.run {
+        load.run_sec = Some(run.mean_sec * share);
+        load.run_p95_sec = Some(run.p95_sec * share);
+    }
+    load.due.extend(class.due().map(|(at, tasks)| Due { at, tasks }));
+}
+
+/// Many deadlines in a few steps, each as early as its first.
+fn in_steps(mut due: Vec<Due>) -> Vec<Due> {
+    due.sort_unstable_by_key(|step| step.at);
+    let chunk = due.len().div_ceil(DUE_MAX).max(1);
+    let steps = due.chunks(chunk);
+    steps
+        .map(|steps| Due { at: steps[0].at, tasks: steps.iter().map(|step| step.tasks).sum() })
+        .collect()
+}
+
+/// The type that a worker says, or the first of the pool.
+fn type_of(worker: &WorkerTraffic<'_>, pool: &Pool) -> Name {
+    let said = value(worker.capabilities, "type").map(Name::from);
+    said.or_else(|| pool.types.first().map(|one| one.name.clone()))
+        .unwrap_or_else(|| pool.worker_types()[0].name.clone())
+}
+
+fn value<'a>(capabilities: &'a [Name], name: &str) -> Option<&'a str> {
+    capabilities
+        .iter()
+        .map(|text| capability(text))
+        .find(|(other, _)| *other == name)
+        .map(|it| it.1)
+}
+
+impl Offers {
+    /// What these workers offer; nothing if there are none.
+    fn of(workers: &[&WorkerTraffic<'_>], pool: &Pool) -> Option<Self> {
+        let mut offers = Self::default();
+        for worker in workers {
+            let name = type_of(worker, pool);
+            let types = pool.worker_types();
+            let slots = types.iter().find(|one| one.name == name).map_or(1, |one| one.slots);
+            for (kinds, at_once) in &worker.tiers {
+                let share = f64::from(slots) / f64::from(*at_once);
+                for kind in *kinds {
+                    offers.kinds.insert(kind.clone(), share);
+                }
+            }
+            offers.capabilities.extend(worker.capabilities.iter().cloned());
+        }
+        offers.capabilities.sort_unstable();
+        offers.capabilities.dedup();
+        (!workers.is_empty()).then_some(offers)
+    }
+
+    fn share(&self, kind: &Name) -> f64 {
+        self.kinds.get(kind).copied().unwrap_or(1.0)
+    }
+
+    /// Whether a pool whose workers offer this can run a class of tasks.
+    fn take(&self, pool: &Pool, class: &ClassLoad<'_>) -> bool {
+        let kind = if pool.kinds.is_empty() {
+            self.kinds.is_empty() || self.kinds.contains_key(class.kind)
+        } else {
+            pool.kinds.contains(class.kind)
+        };
+        let queue = pool.queues.is_empty() || pool.queues.contains(class.queue);
+        let met =
+            |need: &Name| is_met(need, &pool.capabilities) || is_met(need, &self.capabilities);
+        kind && queue && class.needs.iter().all(met)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_deadlines_are_told_in_a_few_steps_none_too_late() {
+        let due: Vec<Due> =
+            (0..1_000).rev().map(|at| Due { at: Timestamp(at), tasks: 2 }).collect();
+        let steps = in_steps(due);
+        assert!(steps.len() <= DUE_MAX);
+        assert_eq!(steps[0].at, Timestamp(0));
+        assert_eq!(steps.iter().map(|step| step.tasks).sum::<u64>(), 2_000);
+        assert!(steps.windows(2).all(|pair| pair[0].at < pair[1].at));
+        assert!(in_steps(Vec::new()).is_empty());
+    }
+}
