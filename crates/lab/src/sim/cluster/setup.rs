@@ -1,11 +1,14 @@
 //! Decides what a cluster is made of, and refuses what makes no sense.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_types::limits::{AFTER_MAX, CREDIT_MAX};
 use divvy_types::{Name, Settings, TaskId, TaskSpec};
 
+use super::crew::Scaling;
 use super::draw::{Arrivals, Due, RunTime};
+use super::given::Given;
 use super::outcome::Outcome;
 use super::world::World;
 use crate::experiment::Error;
@@ -26,6 +29,10 @@ pub struct Cluster {
     pub members: Vec<Member>,
     /// The tasks.
     pub loads: Vec<Load>,
+    /// The tasks, where someone else has drawn them; there are no loads then.
+    pub given: Option<Arc<Given>>,
+    /// Workers that the autoscaler starts and stops, besides the members.
+    pub scaling: Option<Scaling>,
     /// What the scheduler is told.
     pub settings: Settings,
     /// How long a message travels, in either direction.
@@ -112,6 +119,8 @@ impl Cluster {
         Self {
             members: Vec::new(),
             loads: Vec::new(),
+            given: None,
+            scaling: None,
             settings: Settings::default(),
             travel: TRAVEL,
             horizon: HORIZON,
@@ -134,6 +143,18 @@ impl Cluster {
     /// Adds tasks.
     pub fn load(mut self, load: Load) -> Self {
         self.loads.push(load);
+        self
+    }
+
+    /// Sets tasks that were drawn elsewhere.
+    pub fn given(mut self, tasks: Arc<Given>) -> Self {
+        self.given = Some(tasks);
+        self
+    }
+
+    /// Lets the autoscaler start and stop workers.
+    pub fn scaled(mut self, scaling: Scaling) -> Self {
+        self.scaling = Some(scaling);
         self
     }
 
@@ -165,6 +186,15 @@ impl Cluster {
         }
         if let Err(error) = self.settings.check() {
             return bad("settings", error, "give settings that a server would take");
+        }
+        if let Some(given) = &self.given {
+            if !self.loads.is_empty() {
+                return bad("loads", self.loads.len(), "give loads or tasks, not both");
+            }
+            given.check()?;
+        }
+        if let Some(scaling) = &self.scaling {
+            scaling.check()?;
         }
         self.members.iter().try_for_each(Member::check)?;
         self.loads.iter().enumerate().try_for_each(|(place, load)| load.check(place, &self.loads))
@@ -240,7 +270,7 @@ impl Member {
         self
     }
 
-    fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         if self.slots == 0 {
             return bad("member.slots", 0, "it must be at least 1");
         }
