@@ -39,20 +39,34 @@ pub(super) struct Item {
 /// Draws what comes.
 pub(super) fn draw(plan: &Plan, seed: u64) -> Demand {
     let mut seeds = fastrand::Rng::with_seed(seed);
-    let mut source = || fastrand::Rng::with_seed(seeds.u64(..));
-    let (mut coming, mut sizes, mut users, mut times) = (source(), source(), source(), source());
+    let (coming, sizes) = (&mut source(&mut seeds), &mut source(&mut seeds));
+    let items: Vec<(Duration, f64)> = arrivals(plan, coming)
+        .into_iter()
+        .map(|at| (at, size(&plan.sizes, sizes)))
+        .collect();
+    of_items(plan, &items, seeds.u64(..))
+}
+
+/// What items mean that come at known times with known sizes, by rising time.
+pub(super) fn of_items(plan: &Plan, known: &[(Duration, f64)], seed: u64) -> Demand {
+    let mut seeds = fastrand::Rng::with_seed(seed);
+    let (mut users, mut times) = (source(&mut seeds), source(&mut seeds));
     let within = Duration::from_secs_f64(plan.goal.within_sec);
     let mut given = Given { sorts: sorts(plan), tasks: Vec::new() };
-    let mut items = Vec::new();
-    for at in arrivals(plan, &mut coming) {
-        let size_gb = size(&plan.sizes, &mut sizes);
+    let mut items = Vec::with_capacity(known.len());
+    for (at, size_gb) in known.iter().copied() {
         let urgent = users.f64() * 100.0 < plan.priority;
         let first = given.tasks.len();
         add_tasks(plan, &mut given.tasks, at, size_gb, urgent, at + within, &mut times);
         items.push(Item { at, size_gb, urgent, tasks: (first, given.tasks.len()) });
     }
-    let horizon = Duration::from_secs_f64(plan.horizon_sec());
+    let last = known.last().map_or(Duration::ZERO, |(at, _)| *at);
+    let horizon = Duration::from_secs_f64(plan.horizon_sec()).max(last);
     Demand { items, given: Arc::new(given), horizon }
+}
+
+fn source(seeds: &mut fastrand::Rng) -> fastrand::Rng {
+    fastrand::Rng::with_seed(seeds.u64(..))
 }
 
 /// What the tasks of each stage are like: for most users, then for priority users.

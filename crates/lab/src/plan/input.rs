@@ -33,10 +33,13 @@ pub struct Plan {
     #[serde(default = "item")]
     pub item: String,
     /// When items come.
+    #[serde(default)]
     pub arrivals: Arrivals,
-    /// How large they are.
+    /// How large they are; where nothing is said, all are of one gigabyte.
+    #[serde(default = "one_size")]
     pub sizes: Vec<SizeClass>,
     /// What is done with each, and how long that takes.
+    #[serde(default)]
     pub stages: Vec<Stage>,
     /// What is to be reached.
     pub goal: Goal,
@@ -212,6 +215,10 @@ fn item() -> String {
     "item".into()
 }
 
+fn one_size() -> Vec<SizeClass> {
+    vec![SizeClass { share: 100.0, from_gb: Some(1.0), to_gb: Some(1.0), mean_gb: None }]
+}
+
 fn days() -> f64 {
     2.0
 }
@@ -306,6 +313,10 @@ impl Plan {
     }
 
     fn check_stages(&self) -> Checked {
+        if self.stages.is_empty() {
+            let cure = "write stages, or measure them with --calibrate FILE, or take them with --from-history";
+            return wrong("stages", "what is done with an item is not said", cure);
+        }
         entries("stages", self.stages.len())?;
         for (place, stage) in self.stages.iter().enumerate() {
             let path = format!("stages.{place}");

@@ -6,14 +6,16 @@
 //!
 //! Reading order: [`input`] (what is asked), `demand` (what comes), `play` (one fleet, one run), `search` (the cheapest
 //! fleet, the largest load, what each input matters), [`answer`] (what is found), [`show`] (the same as a report);
-//! [`trace`] and [`fit`] make inputs from what was seen.
+//! [`trace`], [`history`] and [`fit`] make inputs from what was seen; [`replay`] compares with what happened.
 //!
 //! **Invariant:** the same plan gives the same answer, whatever the machine and the number of threads.
 
 pub mod answer;
 pub mod erlang;
 pub mod fit;
+pub mod history;
 pub mod input;
+pub mod replay;
 pub mod show;
 pub mod trace;
 
