@@ -127,3 +127,113 @@ pub struct Impossible {
     /// The cheapest that would do.
     pub cheapest: String,
 }
+
+impl Explanation {
+    /// All of it in sentences; `reason` is that of the decision.
+    pub(crate) fn sentences(&self, reason: &str) -> Vec<String> {
+        let total: u32 = self.wanted.values().sum();
+        let mut words = vec![match self.bound {
+            Some(bound) => format!("{total} workers are wanted: {reason}; {}.", bound.words()),
+            None => format!("{total} workers are wanted: {reason}."),
+        }];
+        let told = self.impossible.iter().map(|one| {
+            format!("The goal ({}) is out of reach: {}; {}.", self.goal, one.problem, one.cheapest)
+        });
+        words.extend(told);
+        words.extend(self.flapping.iter().map(|flapping| sentence(&flapping.words)));
+        words.push(self.inputs.words());
+        words.extend(self.inputs.guessed().map(|name| {
+            format!("No task of kind {name} has ended yet; its run time is guessed from the goal.")
+        }));
+        words.push(self.forecast.words());
+        let answers: Vec<String> = self
+            .answers
+            .iter()
+            .map(|answer| format!("{} {}", name(answer.policy), answer.workers))
+            .collect();
+        words.push(format!("What each policy would want: {}.", answers.join(", ")));
+        words.push(self.costs.words());
+        words
+    }
+}
+
+impl Inputs {
+    fn words(&self) -> String {
+        let starting = if self.starting > 0.0 {
+            format!(", and {:.2} more is starting", self.starting)
+        } else {
+            String::new()
+        };
+        format!(
+            "Of the last {:.0} s, {:.2} s of work arrived per second; {:.1} s of work waits; the workers do {:.2} s \
+             per second{starting}; {:.0} % of them is used; a new one takes {:.0} s to start.",
+            self.measured_sec,
+            self.work_rate,
+            self.backlog_sec,
+            self.capacity,
+            self.used * 100.0,
+            self.boot_sec
+        )
+    }
+
+    fn guessed(&self) -> impl Iterator<Item = &Name> {
+        let open = |kind: &KindInputs| kind.waiting > 0 || kind.per_second > 0.0;
+        self.kinds
+            .iter()
+            .filter(move |(_, kind)| !kind.run_known && open(kind))
+            .map(|(name, _)| name)
+    }
+}
+
+impl ForecastView {
+    fn words(&self) -> String {
+        let error = |name: &str| {
+            let one = self.forecasters.iter().find(|one| one.name == name)?;
+            Some(one.error? * 100.0)
+        };
+        match (&self.trusted, self.expects) {
+            (Some(by), Some(expects)) => format!(
+                "The forecast by {by} is trusted: its recent error is {:.1} % of the load, {:.1} % without a forecast; \
+                 it expects {expects:.2} s of work per second until a new worker would be there.",
+                error(by).unwrap_or(0.0),
+                error("stays").unwrap_or(0.0)
+            ),
+            _ => {
+                let tried = self.forecasters.iter().map(|one| one.tried).max().unwrap_or(0);
+                format!(
+                    "No forecaster has earned trust yet, after {tried} tries of five minutes each."
+                )
+            }
+        }
+    }
+}
+
+impl Costs {
+    fn words(&self) -> String {
+        let energy = self.energy_kwh.map_or_else(String::new, |kwh| format!("; {kwh:.2} kWh"));
+        format!(
+            "It costs {:.2} per hour now, {:.2} so far; always at the maximum it would have been {:.2}, by the rules of \
+             Kubernetes {:.2}{energy}.",
+            self.per_hour, self.total, self.fixed_total, self.hpa_total
+        )
+    }
+}
+
+/// What a policy is called in settings.
+pub fn name(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Objective => "objective",
+        Policy::Queue => "queue",
+        Policy::Predictive => "predictive",
+        Policy::Target => "target",
+        Policy::Reactive => "reactive",
+        Policy::Hpa => "hpa",
+        Policy::Fixed => "fixed",
+    }
+}
+
+fn sentence(words: &str) -> String {
+    let mut letters = words.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+}

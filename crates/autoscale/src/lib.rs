@@ -1,7 +1,9 @@
 //! How many workers a pool should have, and why.
 //!
 //! Reading order: [`sample`] (what was seen), [`decision`] (what is wanted, with the reason in words), [`scaler`] (the
-//! machine between them, one per pool), [`explain`] (why so many) and [`costs`].
+//! machine between them, one per pool), [`explain`] (why so many) and [`costs`]. Inside: `load` (what samples mean),
+//! `policies` (how much is wanted, one file each), `forecast` (what will arrive), `pace` (how fast it may change), `mix`
+//! (which types of workers), `reach` (what is out of reach), `history`.
 //!
 //! Drive it so: one [`Scaler`] per pool; every few seconds a [`Sample`] into [`Scaler::decide`], and its [`Decision`] to
 //! whoever starts and stops workers. Keep [`Scaler::memory`] now and then, and give it to [`Scaler::resume`] after a
@@ -15,6 +17,14 @@ pub mod decision;
 pub mod explain;
 pub mod sample;
 pub mod scaler;
+
+mod forecast;
+mod history;
+mod load;
+mod mix;
+mod pace;
+mod policies;
+mod reach;
 
 pub use costs::Costs;
 pub use decision::{Bound, Change, Decision, Flapping, Wanted};
