@@ -83,7 +83,8 @@ async fn take_history(file: &mut PlanFile, name: &str, context: &Context) -> Res
     file.plan.assumptions.push(words);
     if file.plan.stages.is_empty() {
         file.plan.stages = history::stages(&api, &past).await?;
-        let words = "stages cost what the server's connected workers have learnt, whatever the size";
+        let words =
+            "stages cost what the server's connected workers have learnt, whatever the size";
         file.plan.assumptions.push(words.into());
     }
     let arrivals = &mut file.plan.arrivals;

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
+use divvy_lab::plan::fit;
 use divvy_lab::plan::input::{Arrivals, Goal, PerHour, Plan, SizeClass, Worker};
 use divvy_lab::plan::replay::{self, Predicted};
-use divvy_lab::plan::fit;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -56,14 +56,14 @@ pub(crate) async fn run(
     }
     let samples = measure(&files[..files.len().div_ceil(2)], slots, context).await?;
     let plan = plan(&samples, slots);
-    let work: f64 = plan.stages.iter().map(|stage| stage.sec + stage.sec_per_gb * plan.mean_gb()).sum();
+    let work: f64 =
+        plan.stages.iter().map(|stage| stage.sec + stage.sec_per_gb * plan.mean_gb()).sum();
     let gap_sec = work / f64::from(slots) / (f64::from(busy) / 100.0);
     let (arrived, took) = reality(files, slots, gap_sec, context).await?;
     let predicted = replay::predict(&plan, &arrived, &plan.workers[0], SEEDS)?;
     let measured = replay::measured(took);
     let off = |predicted: f64, measured: f64| predicted / measured.max(1e-9) - 1.0;
-    let (off_p50, off_p95) =
-        (off(predicted.p50, measured.p50), off(predicted.p95, measured.p95));
+    let (off_p50, off_p95) = (off(predicted.p50, measured.p50), off(predicted.p95, measured.p95));
     let met = off_p50.abs() <= WITHIN && off_p95.abs() <= WITHIN;
     let items = files.len();
     Ok(Compared { items, slots, predicted, measured, off_p50, off_p95, within: WITHIN, met })

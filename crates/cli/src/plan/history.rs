@@ -45,10 +45,13 @@ pub(crate) async fn ask(api: &Api, name: &str) -> Result<Past> {
     }
     let seconds: Vec<f64> = times.iter().map(|at| at.0 as f64 / 1e6).collect();
     let Some(per_hour) = history::per_hour(&seconds) else {
-        let what = if name == "*" { "nothing".to_owned() } else { format!("nothing named `{name}`") };
+        let what =
+            if name == "*" { "nothing".to_owned() } else { format!("nothing named `{name}`") };
         let message = format!("the history of {} is empty: {what} has come yet", api.server());
         return Err(Failure::usage(message)
-            .cure("write arrivals.per_hour into the plan, or name workflows or a kind that there are")
+            .cure(
+                "write arrivals.per_hour into the plan, or name workflows or a kind that there are",
+            )
             .into());
     };
     Ok(Past { per_hour, items: times.len(), workflows, kinds })
@@ -76,7 +79,8 @@ pub(crate) async fn stages(api: &Api, past: &Past) -> Result<Vec<Stage>> {
         samples.push(Sample { size_gb: 1.0, stages: [(Name::from("task"), seen)].into() });
     }
     if samples.is_empty() {
-        let message = format!("no item at {} has ended yet, so none says what it takes", api.server());
+        let message =
+            format!("no item at {} has ended yet, so none says what it takes", api.server());
         return Err(Failure::usage(message)
             .cure("write stages into the plan, or measure them with --calibrate FILE")
             .into());

@@ -12,22 +12,24 @@ use super::play::{MONTH_HOURS, Played, quantile};
 use super::search::{Search, finite};
 use crate::experiment::Progress;
 
-/// A fleet: workers that are always there, and those that come and go.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Fleet {
-    /// Workers that are always there, by type.
-    pub base: BTreeMap<Name, u32>,
-    /// Workers that the autoscaler starts and stops besides.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub burst: Option<Burst>,
+/// A fleet.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fleet {
+    /// So many of each type, always.
+    Fixed(BTreeMap<Name, u32>),
+    /// As many as the autoscaler wants.
+    Scaled(Scaled),
 }
 
-/// Workers that come and go.
+/// A fleet that the autoscaler starts and stops.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Burst {
+pub struct Scaled {
     /// Of which types.
     pub types: Vec<Name>,
-    /// How many at most, with the base.
+    /// How many at least: the base.
+    pub min: u32,
+    /// How many at most.
     pub max: u32,
     /// How their number is found.
     pub policy: Policy,
@@ -124,9 +126,9 @@ pub struct Judged {
     pub utilisation: f64,
     /// Money in a month of 30 days.
     pub month: f64,
-    /// The same by type: what is always there, and what comes and goes.
+    /// The same by type: what is always there, and what comes on top.
     pub split: BTreeMap<Name, Split>,
-    /// Workers at most, besides the base, started in a day.
+    /// Workers that are started in a day.
     pub started_day: f64,
     /// Spot workers that were taken away, in a day.
     pub interrupted_day: f64,
@@ -207,9 +209,9 @@ pub struct Times {
 /// Money in a month.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Split {
-    /// For workers that are always there.
+    /// For as many as there are at the quietest time.
     pub base: f64,
-    /// For those that come and go.
+    /// For those that come on top.
     pub burst: f64,
 }
 

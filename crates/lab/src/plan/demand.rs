@@ -40,10 +40,8 @@ pub(super) struct Item {
 pub(super) fn draw(plan: &Plan, seed: u64) -> Demand {
     let mut seeds = fastrand::Rng::with_seed(seed);
     let (coming, sizes) = (&mut source(&mut seeds), &mut source(&mut seeds));
-    let items: Vec<(Duration, f64)> = arrivals(plan, coming)
-        .into_iter()
-        .map(|at| (at, size(&plan.sizes, sizes)))
-        .collect();
+    let items: Vec<(Duration, f64)> =
+        arrivals(plan, coming).into_iter().map(|at| (at, size(&plan.sizes, sizes))).collect();
     of_items(plan, &items, seeds.u64(..))
 }
 

@@ -9,11 +9,11 @@ use std::time::Duration;
 use divvy_types::Name;
 use divvy_types::pools::{Goal as PoolGoal, Pool};
 
-use super::answer::{Burst, Fleet};
+use super::answer::{Fleet, Scaled};
 use super::demand::Demand;
 use super::input::{Plan, Worker};
 use crate::experiment::Error;
-use crate::sim::cluster::{Base, Cluster, End, Hired, Interruptions, Member, Outcome, Scaling};
+use crate::sim::cluster::{AtStart, Cluster, End, Hired, Interruptions, Member, Outcome, Scaling};
 
 /// Hours of a month of 30 days.
 pub(super) const MONTH_HOURS: f64 = 720.0;
@@ -31,12 +31,12 @@ pub(super) struct Played {
     pub(super) urgent_ends: Vec<f64>,
     /// Items that were not done within the goal.
     pub(super) misses: usize,
-    /// Money in the time in which items come, by type of worker: for the base and for the rest.
+    /// Money in the time in which items come, by type of worker: for as many as there always are, and for the rest.
     pub(super) paid: BTreeMap<Name, (f64, f64)>,
     /// Slot seconds of work, and those that were paid for.
     pub(super) busy_sec: f64,
     pub(super) paid_slot_sec: f64,
-    /// Workers that were started besides the base, and spot workers that were taken away.
+    /// Workers that were started after the start, and spot workers that were taken away.
     pub(super) started: u64,
     pub(super) interrupted: u64,
     /// Attempts that ended because a worker was taken away.
@@ -76,9 +76,9 @@ pub(super) fn play(
     let tail = Duration::from_secs_f64(plan.goal.within_sec * 2.0 + 3_600.0);
     let cluster = Cluster::new(seed).given(demand.given.clone()).until(demand.horizon + tail);
     let types = types(plan, fleet);
-    let (cluster, fixed) = match &fleet.burst {
-        Some(burst) => (cluster.scaled(scaling(plan, fleet, burst, &types)), Vec::new()),
-        None => stand(cluster, fleet, &types),
+    let (cluster, fixed) = match fleet {
+        Fleet::Scaled(scaled) => (cluster.scaled(scaling(plan, scaled, &types)), Vec::new()),
+        Fleet::Fixed(counts) => stand(cluster, counts, &types),
     };
     let mut outcome = cluster.run()?;
     outcome.scaled.hired.extend(fixed);
@@ -87,51 +87,67 @@ pub(super) fn play(
 
 /// The types of a fleet, in the order of the plan.
 fn types<'a>(plan: &'a Plan, fleet: &Fleet) -> Vec<&'a Worker> {
-    let in_burst = |worker: &Worker| {
-        fleet.burst.as_ref().is_some_and(|burst| burst.types.contains(&worker.name))
+    let used = |worker: &&Worker| match fleet {
+        Fleet::Fixed(counts) => counts.contains_key(&worker.name),
+        Fleet::Scaled(scaled) => scaled.types.contains(&worker.name),
     };
-    let used = |worker: &&Worker| in_burst(worker) || fleet.base.contains_key(&worker.name);
     plan.workers.iter().filter(used).collect()
 }
 
 /// Workers that are there from the start to the end, without an autoscaler.
-fn stand(mut cluster: Cluster, fleet: &Fleet, types: &[&Worker]) -> (Cluster, Vec<Hired>) {
+fn stand(
+    mut cluster: Cluster,
+    counts: &BTreeMap<Name, u32>,
+    types: &[&Worker],
+) -> (Cluster, Vec<Hired>) {
     let mut fixed = Vec::new();
     for (worker_type, worker) in types.iter().enumerate() {
-        for number in 0..fleet.base.get(&worker.name).copied().unwrap_or(0) {
+        for number in 0..counts.get(&worker.name).copied().unwrap_or(0) {
             let name = format!("{}-{number}", worker.name);
             let member = cluster.members.len();
             cluster = cluster.member(Member::new(name, worker.slots).speed(worker.speed));
             let asked = Duration::ZERO;
-            let (gone, interrupted) = (None, false);
-            fixed.push(Hired { worker_type, member, is_base: true, asked, gone, interrupted });
+            fixed.push(Hired { worker_type, member, asked, gone: None, interrupted: false });
         }
     }
     (cluster, fixed)
 }
 
-fn scaling(plan: &Plan, fleet: &Fleet, burst: &Burst, types: &[&Worker]) -> Scaling {
-    let base: u32 = fleet.base.values().sum();
+fn scaling(plan: &Plan, scaled: &Scaled, types: &[&Worker]) -> Scaling {
     let pool = Pool {
-        min: base,
-        max: burst.max.max(base).max(1),
+        min: scaled.min,
+        max: scaled.max.max(scaled.min).max(1),
         types: types.iter().map(|worker| worker.as_type()).collect(),
         goal: PoolGoal::Misses { under: 1.0 - plan.goal.percentile / 100.0 },
-        policy: burst.policy,
-        on_demand: burst.on_demand,
+        policy: scaled.policy,
+        on_demand: scaled.on_demand,
         ..Pool::default()
     };
-    let of_base = |(name, count): (&Name, &u32)| Base { worker_type: name.clone(), count: *count };
     let interruptions = types.iter().filter(|worker| worker.spot).map(|worker| Interruptions {
         worker_type: worker.name.clone(),
         per_hour: worker.interruptions_hour,
         notice: Duration::from_secs_f64(worker.notice_sec),
     });
     Scaling {
-        base: fleet.base.iter().map(of_base).collect(),
+        at_start: at_start(scaled, types),
         interruptions: interruptions.collect(),
         ..Scaling::new(pool)
     }
+}
+
+/// The minimum is there from the start, in the mix that is wanted.
+fn at_start(scaled: &Scaled, types: &[&Worker]) -> Vec<AtStart> {
+    let of = |spot: bool| types.iter().find(|worker| worker.spot == spot);
+    let firm = match (of(false), of(true)) {
+        (Some(_), Some(_)) => (f64::from(scaled.min) * scaled.on_demand).ceil() as u32,
+        (Some(_), None) => scaled.min,
+        _ => 0,
+    };
+    let some = |worker: Option<&&Worker>, count: u32| {
+        let worker_type = worker?.name.clone();
+        (count > 0).then_some(AtStart { worker_type, count })
+    };
+    [some(of(false), firm), some(of(true), scaled.min - firm)].into_iter().flatten().collect()
 }
 
 fn judge(plan: &Plan, demand: &Demand, types: &[&Worker], outcome: &Outcome) -> Played {
@@ -159,28 +175,33 @@ fn judge(plan: &Plan, demand: &Demand, types: &[&Worker], outcome: &Outcome) -> 
 }
 
 fn pay(played: &mut Played, types: &[&Worker], horizon: Duration, outcome: &Outcome) {
-    let mut seen: Vec<(f64, f64)> = Vec::new();
+    let mut changes: Vec<Vec<(f64, f64)>> = vec![Vec::new(); types.len()];
     for hired in &outcome.scaled.hired {
         let (tally, worker) = (&outcome.members[hired.member], types[hired.worker_type]);
         let (from, to) = paid_time(hired, worker, horizon);
         let paid_sec = (to - from).max(0.0);
-        let money = paid_sec / 3_600.0 * worker.price_hour;
-        let sums = played.paid.entry(worker.name.clone()).or_default();
-        if hired.is_base {
-            sums.0 += money;
-        } else {
-            sums.1 += money;
-            played.started += 1;
-        }
+        played.started += u64::from(!hired.asked.is_zero());
         played.interrupted += u64::from(hired.interrupted);
         played.lost += tally.lost;
         played.paid_slot_sec += paid_sec * f64::from(worker.slots);
         played.busy_sec += tally.busy.as_secs_f64();
         if paid_sec > 0.0 {
-            seen.extend([(from, 1.0), (to, -1.0)]);
+            changes[hired.worker_type].extend([(from, 1.0), (to, -1.0)]);
         }
     }
-    played.workers = over_time(seen, horizon);
+    played.workers = vec![(0.0, 0.0); POINTS];
+    for (worker, changes) in types.iter().zip(changes) {
+        let seconds: f64 = changes.iter().map(|(at, change)| -at * change).sum();
+        let there = over_time(changes, horizon);
+        let least = there.iter().map(|(_, count)| *count).fold(f64::INFINITY, f64::min);
+        let base_sec = (least * horizon.as_secs_f64()).min(seconds);
+        let money = |seconds: f64| seconds / 3_600.0 * worker.price_hour;
+        let paid = (money(base_sec), money(seconds - base_sec));
+        played.paid.insert(worker.name.clone(), paid);
+        for (all, (hour, count)) in played.workers.iter_mut().zip(there) {
+            *all = (hour, all.1 + count);
+        }
+    }
 }
 
 /// From when until when a worker is paid, in seconds of the run.

@@ -29,7 +29,7 @@ pub fn predict(
     worker: &Worker,
     seeds: u32,
 ) -> Result<Predicted, Error> {
-    let fleet = Fleet { base: BTreeMap::from([(worker.name.clone(), 1)]), burst: None };
+    let fleet = Fleet::Fixed(BTreeMap::from([(worker.name.clone(), 1)]));
     let items: Vec<(Duration, f64)> =
         items.iter().map(|(at, size)| (Duration::from_secs_f64(at.max(0.0)), *size)).collect();
     let (mut middles, mut tails) = (Vec::new(), Vec::new());

@@ -1,19 +1,20 @@
 //! Decides which fleet is the cheapest that meets the goal, how far it reaches, and what each input matters to it.
 //!
 //! Everything is tried out, nothing derived. First the smallest fixed fleet, because more workers never make anything
-//! later; the range is cut into thirds, from Erlang's guess on. Then fleets with a base of some of these and the rest
+//! later; the range is cut into thirds, from Erlang's guess on. Then fleets with a minimum of some of these and the rest
 //! started and stopped by the autoscaler, with and without spot workers. The search uses one seed; what it finds is
 //! tried with all of them, cheapest first, until one meets the goal on each.
 //!
 //! Rounds have as many runs whatever the number of threads, so that the answer is the same everywhere.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use divvy_types::Name;
 use divvy_types::pools::Policy;
 
 use super::answer::{
-    Answer, Burst, Effect, Fleet, Guess, Judged, LargestLoad, Load, Relaxed, Sensitivity,
+    Answer, Effect, Fleet, Guess, Judged, LargestLoad, Load, Relaxed, Scaled, Sensitivity,
 };
 use super::demand::{self, Demand};
 use super::erlang;
@@ -29,10 +30,12 @@ const NEAR: f64 = 0.01;
 const LOAD_NEAR: f64 = 0.03;
 /// Loads are not tried beyond so many times the plan's.
 const LOAD_MAX: f64 = 4.0;
-/// Shares of the fixed fleet that are tried as a base.
-const BASES: [f64; 4] = [0.0, 0.25, 0.5, 0.75];
+/// Shares of the fixed fleet that are tried as a minimum.
+const BASES: [f64; 3] = [0.0, 0.3, 0.6];
+/// Shares of workers that are not spot, where there are both.
+const ON_DEMAND: [f64; 2] = [0.0, 0.4];
 /// A fleet that comes and goes may become so much larger than the fixed one.
-const BURST_ROOM: f64 = 1.5;
+const ROOM: f64 = 1.5;
 /// A fifth more or less.
 const FIFTH: f64 = 0.2;
 /// Candidates that are tried with all seeds.
@@ -85,7 +88,7 @@ impl<'a, 'p> Search<'a, 'p> {
             others.push(self.judged("cheapest fixed", fleet)?);
         }
         if !self.plan.fleet.is_empty() {
-            let fleet = Fleet { base: self.plan.fleet.clone(), burst: None };
+            let fleet = Fleet::Fixed(self.plan.fleet.clone());
             others.push(self.judged("the plan's own", fleet)?);
         }
         let sensitivity = self.sensitivity(&best.fleet)?;
@@ -190,18 +193,18 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// The cheapest fleet that meets the goal on every seed.
     fn cheapest(&mut self, fixed: &[(Fleet, f64)]) -> Found<Option<Judged>> {
-        let Some((first, _)) = fixed.first() else { return Ok(None) };
+        let Some((Fleet::Fixed(first), _)) = fixed.first().cloned() else { return Ok(None) };
         let mut candidates: Vec<(Fleet, f64)> = fixed.to_vec();
-        let tried = self.bases(first);
-        candidates.extend(self.meeting(tried, "with a base and a burst")?);
+        let tried = self.with_bases(&first);
+        candidates.extend(self.meeting(tried, "fleets that come and go")?);
         candidates.sort_by(|a, b| a.1.total_cmp(&b.1));
-        if let Some((Fleet { base, burst: Some(burst) }, _)) = candidates.first().cloned() {
-            let near = self.near(first, &base, &burst);
+        if let Some((Fleet::Scaled(scaled), _)) = candidates.first().cloned() {
+            let near = near(&scaled, first.values().sum());
             candidates.extend(self.meeting(near, "around the best")?);
             candidates.sort_by(|a, b| a.1.total_cmp(&b.1));
         }
-        let (mut nearest, mut rest) = (None, candidates.into_iter());
-        for (fleet, _) in rest.by_ref().take(CONFIRMED_MAX) {
+        let mut nearest = None;
+        for (fleet, _) in candidates.into_iter().take(CONFIRMED_MAX) {
             let judged = self.judged("cheapest", fleet)?;
             if judged.met {
                 return Ok(Some(judged));
@@ -210,7 +213,7 @@ impl<'a, 'p> Search<'a, 'p> {
         }
         // What was just enough on one seed was not on another: some more of the same are.
         for more in [1.02, 1.05, 1.1, 1.2] {
-            let judged = self.judged("cheapest", larger(first, more))?;
+            let judged = self.judged("cheapest", larger(&first, more))?;
             if judged.met {
                 return Ok(Some(judged));
             }
@@ -218,64 +221,37 @@ impl<'a, 'p> Search<'a, 'p> {
         Ok(nearest)
     }
 
-    /// Fleets with a base of a part of the fixed fleet.
-    fn bases(&self, fixed: &Fleet) -> Vec<Fleet> {
-        let Some((name, count)) = fixed.base.first_key_value() else { return Vec::new() };
+    /// Fleets whose minimum is a part of the fixed fleet, without and with spot workers.
+    fn with_bases(&self, fixed: &BTreeMap<Name, u32>) -> Vec<Fleet> {
+        let Some((name, count)) = fixed.first_key_value() else { return Vec::new() };
+        let firm = self.plan.worker(name);
         let spot = self.spot().filter(|spot| spot.name != *name);
+        let most = |worker: Option<&Worker>| worker.map_or(0, |worker| worker.max);
         let mut fleets = Vec::new();
         for share in BASES {
-            fleets.push(self.growing(name, *count, share, None, Policy::Objective));
-            if let Some(spot) = &spot {
-                fleets.push(self.growing(name, *count, share, Some(spot), Policy::Objective));
+            let least = firm.map_or(0, |firm| firm.min);
+            let min = ((f64::from(*count) * share).round() as u32).max(least);
+            let room = (f64::from(*count) * ROOM).ceil() as u32 + 1;
+            let scaled = Scaled {
+                types: vec![name.clone()],
+                min,
+                max: room.min(most(firm)).max(min),
+                policy: Policy::Objective,
+                on_demand: 1.0,
+            };
+            fleets.push(Fleet::Scaled(scaled.clone()));
+            let Some(spot) = &spot else { continue };
+            let ratio = firm.map_or(1.0, |firm| (firm.power() / spot.power()).max(1.0));
+            let room = (f64::from(room) * ratio).ceil() as u32;
+            let max = room.min(most(firm).saturating_add(spot.max)).max(min);
+            let types = vec![name.clone(), spot.name.clone()];
+            for on_demand in ON_DEMAND {
+                let types = types.clone();
+                fleets.push(Fleet::Scaled(Scaled { types, max, on_demand, ..scaled.clone() }));
             }
         }
         fleets.dedup();
         fleets
-    }
-
-    /// Fleets like this one: a little more or less of a base, and other ways to find the number.
-    fn near(
-        &self,
-        fixed: &Fleet,
-        base: &std::collections::BTreeMap<Name, u32>,
-        burst: &Burst,
-    ) -> Vec<Fleet> {
-        let Some((name, count)) = fixed.base.first_key_value() else { return Vec::new() };
-        let share = f64::from(base.get(name).copied().unwrap_or(0)) / f64::from(*count);
-        let spot = self.spot().filter(|spot| burst.types.contains(&spot.name));
-        let like = |share: f64, policy| self.growing(name, *count, share, spot.as_ref(), policy);
-        let step = BASES[1] / 2.0;
-        vec![
-            like((share - step).max(0.0), burst.policy),
-            like(share + step, burst.policy),
-            like(share, Policy::Queue),
-            like(share, Policy::Predictive),
-        ]
-    }
-
-    fn growing(
-        &self,
-        name: &Name,
-        count: u32,
-        share: f64,
-        spot: Option<&Worker>,
-        policy: Policy,
-    ) -> Fleet {
-        let worker = self.plan.worker(name);
-        let least = worker.map_or(0, |worker| worker.min);
-        let base = ((f64::from(count) * share).round() as u32).max(least);
-        let most = worker.map_or(0, |worker| worker.max) + spot.map_or(0, |spot| spot.max);
-        let ratio = match (worker, spot) {
-            (Some(worker), Some(spot)) => (worker.power() / spot.power()).max(1.0),
-            _ => 1.0,
-        };
-        let room = (f64::from(count) * BURST_ROOM * ratio).ceil() as u32 + 1;
-        let mut types = vec![name.clone()];
-        types.extend(spot.map(|spot| spot.name.clone()));
-        let on_demand = if spot.is_some() { 0.0 } else { 1.0 };
-        let burst = Burst { types, max: room.min(most).max(base).max(1), policy, on_demand };
-        let base = if base > 0 { [(name.clone(), base)].into() } else { Default::default() };
-        Fleet { base, burst: Some(burst) }
     }
 
     /// Those that meet the goal on the first seed, with their cost.
@@ -289,7 +265,7 @@ impl<'a, 'p> Search<'a, 'p> {
     /// What there can be at most, where nothing meets the goal.
     fn nearest(&mut self) -> Found<Judged> {
         let worker = &self.reliable()[0];
-        let needed = load(&self.plan).peak_busy_slots / worker.power() * BURST_ROOM;
+        let needed = load(&self.plan).peak_busy_slots / worker.power() * ROOM;
         let count = (needed.ceil() as u32).clamp(1, worker.max);
         let fleet = alone(&worker.name, count);
         self.judged("nearest", fleet)
@@ -467,13 +443,26 @@ impl Run {
 
 /// A fleet that never changes.
 fn alone(name: &Name, count: u32) -> Fleet {
-    Fleet { base: [(name.clone(), count)].into(), burst: None }
+    Fleet::Fixed([(name.clone(), count)].into())
 }
 
-fn larger(fleet: &Fleet, times: f64) -> Fleet {
+/// Fleets like this one: a little more or less of a base, and other ways to find the number.
+fn near(scaled: &Scaled, fixed: u32) -> Vec<Fleet> {
+    let step = (f64::from(fixed) * BASES[1] / 2.0).ceil() as u32;
+    let min = |min: u32| Fleet::Scaled(Scaled { min: min.min(scaled.max), ..scaled.clone() });
+    let policy = |policy| Fleet::Scaled(Scaled { policy, ..scaled.clone() });
+    vec![
+        min(scaled.min.saturating_sub(step)),
+        min(scaled.min + step),
+        policy(Policy::Queue),
+        policy(Policy::Predictive),
+    ]
+}
+
+fn larger(fleet: &BTreeMap<Name, u32>, times: f64) -> Fleet {
     let more =
         |(name, count): (&Name, &u32)| (name.clone(), (f64::from(*count) * times).ceil() as u32);
-    Fleet { base: fleet.base.iter().map(more).collect(), burst: fleet.burst.clone() }
+    Fleet::Fixed(fleet.iter().map(more).collect())
 }
 
 /// Seeds of one plan, apart from each other.

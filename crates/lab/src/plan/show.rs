@@ -1,5 +1,7 @@
 //! Decides how an answer is told: one report with tables, sentences, charts and verdicts, in plain words.
 
+use divvy_types::pools::Policy;
+
 use super::answer::{Answer, Fleet, Judged, Times};
 use super::input::{Plan, Stage, Worker};
 use crate::chart::{Axis, Bars, Chart, Lines, Mark};
@@ -75,7 +77,7 @@ fn fleets(answer: &Answer) -> Table {
     for judged in all(answer) {
         table.row([
             judged.name.as_str().into(),
-            words(&judged.fleet, &answer.plan).into(),
+            words(&judged.fleet).into(),
             (judged.missed * 100.0).into(),
             (judged.utilisation * 100.0).into(),
             judged.month.into(),
@@ -111,7 +113,7 @@ fn split(answer: &Answer) -> Table {
     let mut table = Table::new("What the cheapest fleet costs in a month of 30 days")
         .text("workers")
         .number("always there", "", 0)
-        .number("come and go", "", 0)
+        .number("on top", "", 0)
         .number("share", "%", 0);
     for (name, split) in &answer.best.split {
         let share = (split.base + split.burst) / answer.best.month.max(1e-9) * 100.0;
@@ -178,7 +180,7 @@ fn assumptions(plan: &Plan) -> Table {
         "a worker that is no longer wanted ends its tasks first, and is not called back".into(),
     );
     row("failures", "no task fails but those on spot workers that are taken away".into());
-    row("start", "the base is there at the start, nothing waits then, and the autoscaler knows no earlier day".into());
+    row("start", "the minimum is there at the start, nothing waits then, and the autoscaler knows no earlier day".into());
     row("seeds", format!("the search uses one seed, the figures of fleets {}", plan.seeds));
     for words in &plan.assumptions {
         row("the plan", words.clone());
@@ -246,7 +248,7 @@ fn find(report: &mut Report, answer: &Answer) {
     if answer.met {
         report.finding(format!(
             "Cheapest of the fleets that were tried: {}. It costs {} a month, and {} of the {}s are late.",
-            words(&best.fleet, plan),
+            words(&best.fleet),
             decimal(best.month, 0),
             percent(best.missed),
             plan.item,
@@ -257,7 +259,7 @@ fn find(report: &mut Report, answer: &Answer) {
         report.finding(format!(
             "{} ({}) {verb} the goal with {} late, at {} a month.",
             capital(&other.name),
-            words(&other.fleet, plan),
+            words(&other.fleet),
             percent(other.missed),
             decimal(other.month, 0),
         ));
@@ -299,7 +301,7 @@ pub fn why_not(answer: &Answer) -> Option<String> {
             (Some(fleet), Some(month)) => format!(
                 "; the cheapest fixed fleet that would do for {} is {}, at {} a month",
                 span(relaxed.within_sec),
-                words(fleet, plan),
+                words(fleet),
                 decimal(month, 0)
             ),
             _ => String::new(),
@@ -393,17 +395,34 @@ fn charts(report: &mut Report, answer: &Answer) {
 }
 
 /// A fleet in words.
-pub fn words(fleet: &Fleet, plan: &Plan) -> String {
-    let base: Vec<String> =
-        fleet.base.iter().map(|(name, count)| format!("{count} {name}")).collect();
-    let base = if base.is_empty() { "none always there".into() } else { base.join(" + ") };
-    let Some(burst) = &fleet.burst else { return base };
-    let spot = |name: &str| plan.worker(name).is_some_and(|worker| worker.spot);
-    let types: Vec<&str> = match burst.types.iter().any(|name| spot(name)) {
-        true => burst.types.iter().map(|name| name.as_str()).filter(|name| spot(name)).collect(),
-        false => burst.types.iter().map(|name| name.as_str()).collect(),
-    };
-    format!("{base}, up to {} with {} as needed", burst.max, types.join(" and "))
+pub fn words(fleet: &Fleet) -> String {
+    match fleet {
+        Fleet::Fixed(counts) => {
+            let each: Vec<String> =
+                counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+            each.join(" + ")
+        }
+        Fleet::Scaled(scaled) => {
+            let mixed = match scaled.types.len() {
+                1 => String::new(),
+                _ => format!(", at least {} not spot", percent(scaled.on_demand)),
+            };
+            let (min, max, types) = (scaled.min, scaled.max, scaled.types.join(" or "));
+            format!("{min} to {max} {types} as needed{mixed}, by policy {}", policy(scaled.policy))
+        }
+    }
+}
+
+fn policy(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Objective => "objective",
+        Policy::Queue => "queue",
+        Policy::Predictive => "predictive",
+        Policy::Target => "target",
+        Policy::Reactive => "reactive",
+        Policy::Hpa => "hpa",
+        Policy::Fixed => "fixed",
+    }
 }
 
 fn told(time: Option<f64>) -> String {

@@ -43,7 +43,7 @@ fn answered(plan: &Plan) -> Answer {
 }
 
 fn fixed(count: u32) -> Fleet {
-    Fleet { base: [("small".into(), count)].into(), burst: None }
+    Fleet::Fixed([("small".into(), count)].into())
 }
 
 /// Waits in a queue with exponential run times, against Erlang's formula: M/M/c.
@@ -79,7 +79,7 @@ fn the_cheapest_fleet_of_an_even_load_is_what_it_needs_and_no_more() {
     let found = answered(&plan);
     assert!(found.met);
     // One every 10 seconds, 50 seconds of work: five slots, and money for 5 × 720 hours.
-    assert_eq!(found.best.fleet.base.values().sum::<u32>(), 5, "{:?}", found.best.fleet);
+    assert_eq!(found.best.fleet, fixed(5));
     assert!((found.best.month - 3_600.0).abs() < 1.0, "{}", found.best.month);
     assert!(found.best.end.p99.unwrap() < 50.1 && found.best.missed == 0.0);
     assert!((found.load.busy_slots - 5.0).abs() < 1e-9);

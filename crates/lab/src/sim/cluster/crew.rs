@@ -2,7 +2,7 @@
 //!
 //! How many are wanted is decided by [`divvy_autoscale::Scaler`] alone. Here workers take time to boot, a start that is
 //! no longer wanted is called off, the least busy are drained first, and a worker that drains leaves when it holds
-//! nothing. Workers of the base are there from the start and stay. A spot worker is told when it will be taken away: it
+//! nothing. Some may be there from the start, without a boot. A spot worker is told when it will be taken away: it
 //! takes nothing more from then on, and dies with what it still runs when the notice is over.
 
 use std::collections::BTreeMap;
@@ -24,17 +24,17 @@ const HIRED_MAX: usize = 1_000_000;
 pub struct Scaling {
     /// The pool; its driver does not matter here.
     pub pool: Pool,
-    /// Workers that are there from the start and are never stopped.
-    pub base: Vec<Base>,
+    /// Workers that are there from the start.
+    pub at_start: Vec<AtStart>,
     /// How often the autoscaler looks.
     pub every: Duration,
     /// How often spot workers are taken away.
     pub interruptions: Vec<Interruptions>,
 }
 
-/// Workers that are always there.
+/// Workers that are there from the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Base {
+pub struct AtStart {
     /// Their type, one of the pool.
     pub worker_type: Name,
     /// How many.
@@ -68,8 +68,6 @@ pub struct Hired {
     pub worker_type: usize,
     /// Its place among the members.
     pub member: usize,
-    /// Whether it is one of the base.
-    pub is_base: bool,
     /// When it was asked for.
     pub asked: Duration,
     /// When it was gone; nothing if it was there at the end.
@@ -79,9 +77,14 @@ pub struct Hired {
 }
 
 impl Scaling {
-    /// Lets the autoscaler look every 30 seconds at a pool without a base.
+    /// Lets the autoscaler look every 30 seconds at a pool that begins without workers.
     pub fn new(pool: Pool) -> Self {
-        Self { pool, base: Vec::new(), every: Duration::from_secs(30), interruptions: Vec::new() }
+        Self {
+            pool,
+            at_start: Vec::new(),
+            every: Duration::from_secs(30),
+            interruptions: Vec::new(),
+        }
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
@@ -91,7 +94,7 @@ impl Scaling {
         for worker_type in &self.pool.types {
             member(worker_type, 0).check()?;
         }
-        let named = self.base.iter().map(|base| &base.worker_type);
+        let named = self.at_start.iter().map(|some| &some.worker_type);
         let interrupted = self.interruptions.iter().map(|found| &found.worker_type);
         for name in named.chain(interrupted) {
             if self.place_of(name).is_none() {
@@ -101,9 +104,9 @@ impl Scaling {
         if self.every.is_zero() {
             return bad("scaling.every", 0, "let some time pass between two looks");
         }
-        let base: u64 = self.base.iter().map(|base| u64::from(base.count)).sum();
-        if base > HIRED_MAX as u64 {
-            return bad("scaling.base", base, "at most 1,000,000 fit");
+        let count: u64 = self.at_start.iter().map(|some| u64::from(some.count)).sum();
+        if count > HIRED_MAX as u64 {
+            return bad("scaling.at_start", count, "at most 1,000,000 fit");
         }
         Ok(())
     }
@@ -160,10 +163,10 @@ impl<'a> Crew<'a> {
         Self { scaling, scaler, hands: Vec::new(), by_member: BTreeMap::new() }
     }
 
-    /// The types and numbers of the base.
-    pub(super) fn base(&self) -> Vec<(usize, u32)> {
-        let place = |base: &Base| Some((self.scaling.place_of(&base.worker_type)?, base.count));
-        self.scaling.base.iter().filter_map(place).collect()
+    /// The types and numbers of those that are there from the start.
+    pub(super) fn at_start(&self) -> Vec<(usize, u32)> {
+        let place = |some: &AtStart| Some((self.scaling.place_of(&some.worker_type)?, some.count));
+        self.scaling.at_start.iter().filter_map(place).collect()
     }
 
     /// Whether another one may be started.
@@ -172,15 +175,9 @@ impl<'a> Crew<'a> {
     }
 
     /// Writes down that a worker was asked for, and gives what it is.
-    pub(super) fn hire(
-        &mut self,
-        worker_type: usize,
-        member: usize,
-        is_base: bool,
-        now: Micros,
-    ) -> Member {
+    pub(super) fn hire(&mut self, worker_type: usize, member: usize, now: Micros) -> Member {
         let asked = Duration::from_micros(now);
-        let hired = Hired { worker_type, member, is_base, asked, gone: None, interrupted: false };
+        let hired = Hired { worker_type, member, asked, gone: None, interrupted: false };
         self.by_member.insert(member, self.hands.len());
         self.hands.push(Hand { hired, stage: Stage::Starting });
         self::member(&self.scaling.pool.types[worker_type], member)
@@ -265,8 +262,7 @@ impl<'a> Crew<'a> {
         running: &impl Fn(usize) -> usize,
         orders: &mut Vec<Order>,
     ) {
-        let of_type =
-            |hand: &&mut Hand| hand.hired.worker_type == worker_type && !hand.hired.is_base;
+        let of_type = |hand: &&mut Hand| hand.hired.worker_type == worker_type;
         for hand in self.hands.iter_mut().rev().filter(of_type) {
             if count > 0 && hand.stage == Stage::Starting {
                 hand.stage = Stage::Gone;

@@ -24,7 +24,7 @@ mod setup;
 mod watch;
 mod world;
 
-pub use crew::{Base, Hired, Interruptions, Scaled, Scaling};
+pub use crew::{AtStart, Hired, Interruptions, Scaled, Scaling};
 pub use draw::{Arrivals, Due, RunTime};
 pub use given::{Given, GivenTask};
 pub use outcome::{End, Life, Outcome, Tally, jain};

@@ -15,10 +15,10 @@ use super::world::{Event, Micros, World, micros};
 const FAREWELL: Micros = 1_000_000;
 
 impl World<'_> {
-    /// Begins with the base, and lets the autoscaler look.
+    /// Begins with those that are there from the start, and lets the autoscaler look.
     pub(super) fn plan_crew(&mut self) {
         let Some((crew, _)) = &self.crew else { return };
-        for (worker_type, count) in crew.base() {
+        for (worker_type, count) in crew.at_start() {
             (0..count).for_each(|_| self.hire(worker_type, true));
         }
         self.plan(0, Event::Look);
@@ -44,12 +44,12 @@ impl World<'_> {
         }
     }
 
-    fn hire(&mut self, worker_type: usize, is_base: bool) {
+    fn hire(&mut self, worker_type: usize, is_there: bool) {
         let Some((crew, _)) = self.crew.as_mut().filter(|(crew, _)| crew.has_room()) else {
             return;
         };
-        let member = crew.hire(worker_type, self.members.len(), is_base, self.now);
-        let boot = if is_base { 0 } else { boot_of(&crew.scaling.pool.types[worker_type]) };
+        let member = crew.hire(worker_type, self.members.len(), self.now);
+        let boot = if is_there { 0 } else { boot_of(&crew.scaling.pool.types[worker_type]) };
         self.benches.push(Bench::new(&member));
         self.record.hired(&member);
         self.members.push(member);
