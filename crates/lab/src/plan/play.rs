@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use divvy_types::Name;
 use divvy_types::pools::{Goal as PoolGoal, Pool};
+use divvy_types::settings::{Settings, Strategy};
 
 use super::answer::{Fleet, Scaled};
 use super::demand::Demand;
@@ -17,6 +18,8 @@ use crate::sim::cluster::{AtStart, Cluster, End, Hired, Interruptions, Member, O
 
 /// Hours of a month of 30 days.
 pub(super) const MONTH_HOURS: f64 = 720.0;
+/// The lease of tasks.
+const LEASE: Duration = Duration::from_secs(3_600);
 /// Points of a line that follows a run.
 const POINTS: usize = 192;
 
@@ -74,7 +77,14 @@ pub(super) fn play(
 ) -> Result<Played, Error> {
     // What has waited much longer than allowed is missed, whenever it ends.
     let tail = Duration::from_secs_f64(plan.goal.within_sec * 2.0 + 3_600.0);
-    let cluster = Cluster::new(seed).given(demand.given.clone()).until(demand.horizon + tail);
+    // Nothing waits at a worker that could be moved, and none vanishes in silence: both would only cost time here.
+    let mut settings = Settings::default();
+    settings.load_balancing.strategy = Strategy::None;
+    let cluster = Cluster::new(seed)
+        .given(demand.given.clone())
+        .settings(settings)
+        .lease(LEASE)
+        .until(demand.horizon + tail);
     let types = types(plan, fleet);
     let (cluster, fixed) = match fleet {
         Fleet::Scaled(scaled) => (cluster.scaled(scaling(plan, scaled, &types)), Vec::new()),

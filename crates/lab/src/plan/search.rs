@@ -2,8 +2,8 @@
 //!
 //! Everything is tried out, nothing derived. First the smallest fixed fleet, because more workers never make anything
 //! later; the range is cut into thirds, from Erlang's guess on. Then fleets with a minimum of some of these and the rest
-//! started and stopped by the autoscaler, with and without spot workers. The search uses one seed; what it finds is
-//! tried with all of them, cheapest first, until one meets the goal on each.
+//! started and stopped by the autoscaler, with and without spot workers. The search uses one day of one seed; what it
+//! finds is tried with all days and seeds, cheapest first, until one meets the goal on each.
 //!
 //! Rounds have as many runs whatever the number of threads, so that the answer is the same everywhere.
 
@@ -22,6 +22,8 @@ use super::input::{Arrivals, PerHour, Plan, Worker};
 use super::play::{Played, play, quantile};
 use crate::experiment::{Error, Progress};
 
+/// Days that the search plays, of as many as the plan has.
+const SEARCH_DAYS: f64 = 1.0;
 /// Fixed fleets are searched for these many types, the cheapest for their work first.
 const TYPES_MAX: usize = 2;
 /// A fixed fleet is found when the next smaller one that fails is this near.
@@ -47,7 +49,10 @@ const RUNS_USUAL: u64 = 60;
 
 /// A search that goes on.
 pub(super) struct Search<'a, 'p> {
+    /// The plan, for as many days as are searched with.
     plan: Plan,
+    /// The days that what was found is tried with.
+    days: f64,
     threads: usize,
     progress: &'a mut Progress<'p>,
     demand: Arc<Demand>,
@@ -67,8 +72,10 @@ type Found<T> = Result<T, Error>;
 
 impl<'a, 'p> Search<'a, 'p> {
     pub(super) fn new(plan: &Plan, threads: usize, progress: &'a mut Progress<'p>) -> Self {
-        let demand = Arc::new(demand::draw(plan, seed_of(0)));
-        Self { plan: plan.clone(), threads: threads.max(1), progress, demand, runs: 0 }
+        let days = plan.days;
+        let plan = Plan { days: days.min(SEARCH_DAYS), ..plan.clone() };
+        let demand = Arc::new(demand::draw(&plan, seed_of(0)));
+        Self { plan, days, threads: threads.max(1), progress, demand, runs: 0 }
     }
 
     pub(super) fn answer(mut self) -> Found<Answer> {
@@ -106,7 +113,7 @@ impl<'a, 'p> Search<'a, 'p> {
             largest_load,
             fastest_sec,
             runs: self.runs,
-            plan: self.plan,
+            plan: Plan { days: self.days, ..self.plan },
         })
     }
 
@@ -322,7 +329,21 @@ impl<'a, 'p> Search<'a, 'p> {
             less: pair[0],
             more: pair[1],
         };
-        Ok(pairs.map(one).collect())
+        Ok(pairs.map(one).chain([self.prices(fleet)?]).collect())
+    }
+
+    /// Prices that all change alike change nothing but the money.
+    fn prices(&mut self, fleet: &Fleet) -> Found<Sensitivity> {
+        let played = &self.play(vec![self.run(fleet.clone())], "prices")?[0];
+        let goal_sec = quantile(&played.ends, self.plan.goal.percentile / 100.0);
+        let times = |factor: f64| Effect {
+            met: goal_sec <= self.plan.goal.within_sec,
+            missed: played.missed_share(),
+            goal_sec: finite(goal_sec),
+            month: played.month() * factor,
+        };
+        let (less, more) = (times(1.0 - FIFTH), times(1.0 + FIFTH));
+        Ok(Sensitivity { input: "prices".into(), less, more })
     }
 
     /// How far the arrivals can grow before this fleet misses the goal on the first seed.
@@ -361,12 +382,12 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// A fleet over all seeds.
     fn judged(&mut self, name: &str, fleet: Fleet) -> Found<Judged> {
-        let plan = Arc::new(self.plan.clone());
+        let plan = Arc::new(Plan { days: self.days, ..self.plan.clone() });
         let run = |number: u32| Run {
             plan: Arc::clone(&plan),
             fleet: fleet.clone(),
             seed: seed_of(number),
-            demand: (number == 0).then(|| Arc::clone(&self.demand)),
+            demand: None,
         };
         let runs = (0..self.plan.seeds).map(run).collect();
         let played = self.play(runs, name)?;
@@ -509,9 +530,6 @@ fn inputs(plan: &Plan) -> Vec<(String, Change)> {
             }
         }),
         ("time of the goal", |plan, factor| plan.goal.within_sec *= factor),
-        ("prices", |plan, factor| {
-            plan.workers.iter_mut().for_each(|worker| worker.price_hour *= factor);
-        }),
     ];
     if plan.workers.iter().any(|worker| worker.boot_sec > 0.0) {
         inputs.push(("boot times", |plan, factor| {

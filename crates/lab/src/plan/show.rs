@@ -181,7 +181,14 @@ fn assumptions(plan: &Plan) -> Table {
     );
     row("failures", "no task fails but those on spot workers that are taken away".into());
     row("start", "the minimum is there at the start, nothing waits then, and the autoscaler knows no earlier day".into());
-    row("seeds", format!("the search uses one seed, the figures of fleets {}", plan.seeds));
+    let (seeds, days) =
+        (counted(u64::from(plan.seeds), "seed"), plain(plan.horizon_sec() / 86_400.0));
+    row(
+        "seeds",
+        format!(
+            "fleets are judged by {days} days of {seeds}; the search, the largest load and the table of inputs use one day of one seed"
+        ),
+    );
     for words in &plan.assumptions {
         row("the plan", words.clone());
     }

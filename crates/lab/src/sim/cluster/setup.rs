@@ -19,6 +19,8 @@ pub const TASKS_MAX: usize = 10_000_000;
 const MEMBERS_MAX: usize = 100_000;
 /// How long a message travels unless something else is said.
 const TRAVEL: Duration = Duration::from_millis(2);
+/// The lease of tasks unless something else is said: that of a server.
+const LEASE: Duration = Duration::from_secs(30);
 /// When a run ends unless something else is said: a day.
 const HORIZON: Duration = Duration::from_secs(86_400);
 
@@ -37,6 +39,8 @@ pub struct Cluster {
     pub settings: Settings,
     /// How long a message travels, in either direction.
     pub travel: Duration,
+    /// A worker that holds tasks and is silent for so long is given up; it says three times as often that it lives.
+    pub lease: Duration,
     /// The run ends when every task has, or at this time.
     pub horizon: Duration,
     /// Where all chance comes from.
@@ -123,6 +127,7 @@ impl Cluster {
             scaling: None,
             settings: Settings::default(),
             travel: TRAVEL,
+            lease: LEASE,
             horizon: HORIZON,
             seed,
         }
@@ -164,6 +169,12 @@ impl Cluster {
         self
     }
 
+    /// Sets the lease. Where no worker vanishes in silence, a long one decides nothing and saves messages.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
     /// Ends the run at this time, whatever is open.
     pub fn until(mut self, horizon: Duration) -> Self {
         self.horizon = horizon;
@@ -179,6 +190,9 @@ impl Cluster {
     fn check(&self) -> Result<(), Error> {
         if self.members.len() > MEMBERS_MAX {
             return bad("members", self.members.len(), "at most 100,000 fit");
+        }
+        if self.lease < Duration::from_millis(3) {
+            return bad("lease", self.lease.as_millis(), "it must be at least 3 ms");
         }
         let tasks: usize = self.loads.iter().map(|load| load.tasks).sum();
         if tasks > TASKS_MAX {

@@ -28,8 +28,6 @@ pub(super) type Micros = u64;
 
 /// The scheduler's time at the start of a run.
 pub(super) const START: Timestamp = Timestamp(1_700_000_000_000_000);
-/// How often a worker that holds tasks says that it lives.
-const BEAT: Micros = 10_000_000;
 /// A scheduler whose deadline stays in the past for so many steps is broken.
 const STILL_MAX: u32 = 1_000_000;
 
@@ -101,6 +99,7 @@ impl<'a> World<'a> {
             seed: cluster.seed,
             window_tasks: usize::MAX,
             window_bytes: usize::MAX,
+            lease_ms: cluster.lease.as_millis() as u64,
             ..Options::default()
         };
         let mut scheduler = Scheduler::new(options);
@@ -272,7 +271,7 @@ impl<'a> World<'a> {
             Message::Grant(attempt) => {
                 bench.take(attempt, self.planned[attempt.place].spec.priority);
                 if !std::mem::replace(&mut bench.beating, true) {
-                    self.plan(self.now + BEAT, Event::Beat(key));
+                    self.plan(self.now + self.beat_every(), Event::Beat(key));
                 }
                 self.begin(member, key);
             }
@@ -331,8 +330,13 @@ impl<'a> World<'a> {
         self.benches[member].beating = self.benches[member].holds_any();
         if self.benches[member].beating {
             self.send(Event::Heard(Input::WorkerSeen { worker: key }));
-            self.plan(self.now + BEAT, Event::Beat(key));
+            self.plan(self.now + self.beat_every(), Event::Beat(key));
         }
+    }
+
+    /// How often a worker that holds tasks says that it lives.
+    fn beat_every(&self) -> Micros {
+        micros(self.cluster.lease) / 3
     }
 
     fn report(&mut self, worker: WorkerKey, attempt: Attempt, end: AttemptEnd) {
