@@ -20,6 +20,8 @@ use crate::sim::cluster::{AtStart, Cluster, End, Hired, Interruptions, Member, O
 pub(super) const MONTH_HOURS: f64 = 720.0;
 /// The lease of tasks.
 const LEASE: Duration = Duration::from_secs(3_600);
+/// How often the autoscaler looks.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Points of a line that follows a run.
 const POINTS: usize = 192;
 
@@ -140,6 +142,7 @@ fn scaling(plan: &Plan, scaled: &Scaled, types: &[&Worker]) -> Scaling {
     });
     Scaling {
         at_start: at_start(scaled, types),
+        every: LOOK_EVERY,
         interruptions: interruptions.collect(),
         ..Scaling::new(pool)
     }

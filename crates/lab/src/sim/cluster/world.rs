@@ -49,7 +49,8 @@ pub(super) struct World<'a> {
     connections: BTreeMap<WorkerKey, usize>,
     pub(super) now: Micros,
     /// What will happen: when and in which order of planning.
-    events: BTreeMap<(Micros, u64), Event>,
+    /// Boxed, because a map moves its entries about and some are large.
+    events: BTreeMap<(Micros, u64), Box<Event>>,
     numbers: u64,
     luck: fastrand::Rng,
     /// When spot workers are taken away.
@@ -148,7 +149,7 @@ impl<'a> World<'a> {
             if timer == Some(next) {
                 self.feed(Input::TimePassed);
             } else if let Some((_, event)) = self.events.pop_first() {
-                self.happen(event);
+                self.happen(*event);
             }
         }
         let Self { scheduler, record, benches, now, crew, .. } = self;
@@ -412,7 +413,7 @@ impl<'a> World<'a> {
 
     pub(super) fn plan(&mut self, at: Micros, event: Event) {
         self.numbers += 1;
-        self.events.insert((at, self.numbers), event);
+        self.events.insert((at, self.numbers), Box::new(event));
     }
 }
 
