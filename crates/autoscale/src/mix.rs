@@ -104,9 +104,8 @@ impl Mix<'_> {
         // Where few places are left, only the largest type reaches far enough.
         let short = missing > largest * f64::from(places - 1) + NOTHING;
         let cost = |one: &WorkerType| {
-            let reach = if short { unit(one) } else { unit(one).min(missing) };
-            let price = if short { -unit(one) } else { one.price_hour };
-            (price / reach, -unit(one), one.boot_sec)
+            let each = one.price_hour / unit(one).min(missing);
+            if short { (-unit(one), each, one.boot_sec) } else { (each, -unit(one), one.boot_sec) }
         };
         self.types
             .iter()

@@ -40,6 +40,7 @@ pub struct Memory {
     held: Option<Wanted>,
     /// When the workers of each type were asked for, oldest first.
     started: BTreeMap<Name, VecDeque<Timestamp>>,
+    /// When the last sample was taken, and who worked; the rest of it is in what was learnt.
     sample: Option<Sample>,
     recent: Recent,
     forecast: Forecast,
@@ -131,7 +132,8 @@ impl Scaler {
             memory.held = Some(there(sample));
         }
         self.load = load;
-        self.memory.sample = Some(sample.clone());
+        let (at, fleet) = (sample.at, sample.fleet.clone());
+        self.memory.sample = Some(Sample { at, fleet, ..Sample::default() });
         let coming = self.coming(sample);
         let want = policies::ask(self.pool.policy, &self.view(running, &coming));
         self.carry_out(sample.at, &sample.fleet, Some(want));

@@ -138,6 +138,7 @@ pub fn all() -> &'static [Experiment] {
         experiments::cluster::fairness::EXPERIMENT,
         experiments::cluster::limits::EXPERIMENT,
         experiments::cluster::deadlines::EXPERIMENT,
+        experiments::autoscaler::EXPERIMENT,
     ]
 }
 

@@ -28,6 +28,8 @@ pub(crate) const SLOT_SEC: f64 = 300.0;
 pub(crate) const DAY: usize = 288;
 /// How many of its forecasts must have been compared with what came before a forecaster may be believed.
 const TRIED_MIN: u32 = DAY as u32;
+/// Over how many of its forecasts its error is a mean: three days, so that a weekend does not change who is believed.
+const ERROR_TRIES: u32 = 3 * DAY as u32;
 /// How much less its error must be than that of no forecast.
 const BETTER: f64 = 0.95;
 /// Which quantile is asked for: too little is three times as bad as too much.
@@ -204,7 +206,7 @@ impl Score {
         let short = value - guess;
         let loss = if short > 0.0 { QUANTILE * short } else { (QUANTILE - 1.0) * short };
         self.tried = self.tried.saturating_add(1);
-        let weight = 1.0 / f64::from(self.tried.min(DAY as u32));
+        let weight = 1.0 / f64::from(self.tried.min(ERROR_TRIES));
         self.loss += (loss - self.loss) * weight;
         self.size += (short.abs() - self.size) * weight;
         self.load += (value - self.load) * weight;

@@ -20,6 +20,8 @@ const CARRY_MAX: u64 = 24;
 pub(super) struct Season {
     keep: usize,
     slots: Vec<Slot>,
+    /// The slot that was learnt last, and what its mean was before: today is compared with earlier days only.
+    latest: Option<(u64, Option<f64>)>,
 }
 
 /// One slot of the season.
@@ -36,12 +38,12 @@ struct Slot {
 
 impl Season {
     pub(super) fn new(slots: usize, keep: usize) -> Self {
-        Self { keep, slots: vec![Slot::default(); slots] }
+        Self { keep, slots: vec![Slot::default(); slots], latest: None }
     }
 
     /// What is expected in the slot `there` when `rate` arrives in the slot `here`.
     pub(super) fn expect(&self, here: u64, there: u64, rate: f64) -> Option<Expected> {
-        let mut differs = rate - self.slot(here).mean()?;
+        let mut differs = rate - self.before(here)?;
         let first = (here + 1).max((there + 1).saturating_sub(CARRY_MAX));
         for slot in first..=there {
             differs *= self.slot(slot).carry();
@@ -55,7 +57,7 @@ impl Season {
     pub(super) fn learn(&mut self, slot: u64, value: f64, last: Option<(u64, f64)>) {
         let before = last.filter(|(before, _)| before + 1 == slot);
         let expected = before.and_then(|(before, rate)| self.expect(before, slot, rate));
-        let differed = before.and_then(|(before, rate)| Some(rate - self.slot(before).mean()?));
+        let differed = before.and_then(|(before, rate)| Some(rate - self.before(before)?));
         let place = (slot % self.slots.len() as u64) as usize;
         let keep = self.keep;
         let own = &mut self.slots[place];
@@ -69,9 +71,18 @@ impl Season {
             let error = (value - expected.rate).clamp(-most, most);
             own.error += ((error * error) as f32 - own.error) / own.past.len().min(keep) as f32;
         }
+        self.latest = Some((slot, own.mean()));
         own.past.push(value as f32);
         if own.past.len() > keep {
             own.past.remove(0);
+        }
+    }
+
+    /// The mean of a slot on the days before.
+    fn before(&self, slot: u64) -> Option<f64> {
+        match self.latest {
+            Some((latest, mean)) if latest == slot => mean,
+            _ => self.slot(slot).mean(),
         }
     }
 

@@ -29,8 +29,10 @@ pub(crate) const ALL: [Policy; 7] = [
     Policy::Fixed,
 ];
 
-/// Workers more than needed that are worth keeping against going up and down, as a share of one.
+/// What is more than needed and worth keeping against going up and down, as a share of a worker; and at most, of what is
+/// needed, so that a pool without work stops.
 const HYSTERESIS: f64 = 0.3;
+const HYSTERESIS_SHARE: f64 = 0.5;
 
 /// What a policy sees. Capacities are in seconds of work per second.
 pub(crate) struct View<'a> {
@@ -122,6 +124,11 @@ impl View<'_> {
             (time > 0.0).then(|| ((work - done).max(0.0) / time).min(*tasks))
         };
         self.load.due.iter().filter_map(helps).fold(0.0, f64::max)
+    }
+
+    /// What is worth keeping where so much is needed.
+    fn kept(&self, needed: f64) -> f64 {
+        needed + (HYSTERESIS * self.unit).min(HYSTERESIS_SHARE * needed)
     }
 
     /// The capacity as a number of workers.

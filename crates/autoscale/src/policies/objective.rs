@@ -9,7 +9,8 @@
 //! Whoever is needed again before a new worker would have paid for its start is kept. Without a trusted forecaster
 //! everything stays as it is, and this is the queue with prices.
 
-use super::{HYSTERESIS, View, Want};
+use super::{View, Want};
+use crate::forecast::SLOT_SEC;
 
 /// The futures: how many standard deviations from the forecast, and how likely.
 const FUTURES: [(f64, f64); 3] = [(0.0, 4.0 / 6.0), (1.732, 1.0 / 6.0), (-1.732, 1.0 / 6.0)];
@@ -19,12 +20,22 @@ const LATE: f64 = 100.0;
 const HOLD_SEC: f64 = 60.0;
 /// How much dearer work gets that has used all of the time that it may wait.
 const URGENCY: f64 = 12.0;
+/// How much of its start a worker has to earn in the time that is played; it will stay for longer.
+const BOOT_SHARE: f64 = 0.3;
 /// Steps that are played at most.
 const STEPS_MAX: f64 = 40.0;
-/// Numbers that are tried at most.
-const TRIES_MAX: u32 = 200;
+/// Numbers that are tried at most with one stride.
+const TRIES_MAX: u32 = 400;
 /// How long a worker is kept that will be needed again: as long as its start takes, and this.
-const KEEP_SEC: f64 = 180.0;
+const KEEP_SEC: f64 = 600.0;
+/// Workers more than needed that are kept against going up and down: so many, and one for each so many seconds that a start
+/// takes; but no more than this share of those that are needed.
+const KEEP: f64 = 1.3;
+const KEEP_BOOT_SEC: f64 = 450.0;
+const KEEP_SHARE: f64 = 0.15;
+/// Workers more than needed that are asked for when it grows anyway, likewise.
+const GROW: f64 = 0.4;
+const GROW_SHARE: f64 = 0.05;
 
 pub(super) fn want(view: &View<'_>) -> Want {
     let play = Play::new(view);
@@ -33,9 +44,13 @@ pub(super) fn want(view: &View<'_>) -> Want {
     let first = view.workers(play.most(view.boot + load.step).max(floor));
     let (workers, cost) = play.cheapest(first, view.workers(floor));
     let least = (f64::from(workers) * view.unit).max(floor);
-    // Between the whole numbers the need is known better than to one worker: what is kept is counted from that.
+    // Between the whole numbers the need is known better than to one worker: margins are counted from that.
     let exact = view.staffed(play.most(KEEP_SEC + view.boot)).max(floor);
-    let keep = least.max(exact + HYSTERESIS * view.unit);
+    let margin = |workers: f64, share: f64| (workers * view.unit).min(exact * share);
+    let kept = exact + margin(KEEP + view.boot / KEEP_BOOT_SEC, KEEP_SHARE);
+    let grown = if least > view.held { exact + margin(GROW, GROW_SHARE) } else { 0.0 };
+    let least = least.max(grown);
+    let keep = kept.max(least);
     Want { least, keep, why: play.why(workers, cost) }
 }
 
@@ -79,24 +94,23 @@ impl<'a> Play<'a> {
     /// The most that is forecast for the next so many seconds.
     fn most(&self, until: f64) -> f64 {
         let (view, load) = (self.view, self.view.load);
-        let steps = (until / self.step).ceil().min(STEPS_MAX) as u32;
-        (0..=steps)
-            .map(|number| f64::from(number) * self.step)
-            .map(|ahead| view.forecast.at(load.at, ahead.min(until), load.rate).rate)
+        let looks = (until / SLOT_SEC).ceil().clamp(1.0, STEPS_MAX);
+        (0..=looks as u32)
+            .map(|look| view.forecast.at(load.at, until * f64::from(look) / looks, load.rate).rate)
             .fold(load.rate, f64::max)
     }
 
     /// The number of workers that costs least, from `floor` on; `first` is where the search begins.
     fn cheapest(&self, first: u32, floor: u32) -> (u32, Cost) {
-        let mut best = (first.max(floor), self.cost(first.max(floor)));
-        for way in [1, -1] {
+        let most = self.view.pool.max.max(1).max(floor);
+        let first = first.clamp(floor, most);
+        let mut best = (first, self.cost(first));
+        // Long strides first: a few workers more may change nothing where many would.
+        for way in [32, -32, 8, -8, 2, -2, 1, -1] {
             for _ in 0..TRIES_MAX {
-                let next = best.0.saturating_add_signed(way);
-                if next < floor || next == best.0 || next > self.view.pool.max.max(1) {
-                    break;
-                }
+                let next = best.0.saturating_add_signed(way).clamp(floor, most);
                 let cost = self.cost(next);
-                if cost.sum() >= best.1.sum() {
+                if next == best.0 || cost.sum() >= best.1.sum() {
                     break;
                 }
                 best = (next, cost);
@@ -124,7 +138,7 @@ impl<'a> Play<'a> {
             view.running + view.coming.iter().map(|(_, capacity)| capacity).sum::<f64>();
         let mut backlog = load.backlog;
         let mut cost = Cost::default();
-        let mut wait = 0.0;
+        let (mut wait, mut used) = (0.0, 0.0);
         for (number, (expected, spread)) in self.path.iter().enumerate() {
             let at = (number as f64 + 0.5) * self.step;
             let rate = (expected + deviations * spread).max(0.0);
@@ -134,15 +148,19 @@ impl<'a> Play<'a> {
             let decided = (view.running + joined + new).min(wanted.max(0.0));
             // From when the next decision can have been carried out, it is taken to follow what comes.
             let capacity = if at > view.boot + load.step { decided.max(rate) } else { decided };
+            // What is paid before a new worker could be there is the same for all.
+            if at >= view.boot {
+                used += wanted.max(capacity) * self.step;
+            }
             backlog = (backlog + (rate - capacity) * self.step).max(0.0);
             wait = if capacity > 0.0 { backlog / capacity } else { backlog * 1e3 };
             if wait > load.within && load.run > 0.0 {
                 cost.late += rate * self.step / load.run * self.late;
             }
         }
-        let time =
-            self.step * self.path.len() as f64 - if wanted > there { view.boot } else { 0.0 };
-        cost.money = f64::from(workers) * view.price * time;
+        // A new worker costs a share of its start too, so nobody is given up and asked for again over a trifle.
+        let new = (wanted - there).max(0.0) * view.boot * BOOT_SHARE;
+        cost.money = (used + new) / view.unit * view.price;
         let urgency = 1.0 + URGENCY * (wait / load.within).min(10.0);
         cost.waiting = backlog / view.unit * view.price * urgency;
         cost

@@ -1,7 +1,7 @@
 //! By the queue, for what is forecast to arrive until a new worker would be there. Never below what the queue wants now;
 //! without a forecaster that has earned trust, exactly that.
 
-use super::{HYSTERESIS, View, Want, queue};
+use super::{View, Want, queue};
 
 /// How often the time until a new worker is looked at.
 const LOOKS: u32 = 8;
@@ -21,7 +21,7 @@ pub(super) fn want(view: &View<'_>) -> Want {
     let (ahead, _) = queue::needed(view, expected);
     // Whoever is needed again before a new worker would have paid off is kept.
     let (later, _) = queue::needed(view, most(lead, 2.0 * lead));
-    let keep = now.keep.max(ahead).max(later + HYSTERESIS * view.unit);
+    let keep = now.keep.max(ahead).max(view.kept(later));
     if ahead <= now.least {
         return Want { keep, ..now };
     }

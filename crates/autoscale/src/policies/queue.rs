@@ -3,7 +3,7 @@
 //!
 //! Needs no past, so it is right from the second sample on; but it sees a step only when it has come.
 
-use super::{HYSTERESIS, View, Want};
+use super::{View, Want};
 
 /// What is kept free for what the measured rate does not show yet, as a share of it.
 const MARGIN: f64 = 0.04;
@@ -14,7 +14,7 @@ pub(super) fn want(view: &View<'_>) -> Want {
     if waits > 0.0 {
         why = format!("{why}, and {waits:.1} s of work waits");
     }
-    Want { least, keep: least + HYSTERESIS * view.unit, why }
+    Want { least, keep: view.kept(least), why }
 }
 
 /// The capacity for work that arrives at this rate, and what waits.

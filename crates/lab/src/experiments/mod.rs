@@ -1,5 +1,6 @@
 //! The experiments, one file each. [`crate::all`] lists them.
 
+pub(crate) mod autoscaler;
 pub(crate) mod balancers;
 pub(crate) mod breaker;
 pub(crate) mod cluster;

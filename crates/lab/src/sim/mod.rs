@@ -9,9 +9,11 @@
 //! same requests. That makes small differences visible. Knows nothing of threads and clocks; the same setup and seed
 //! give the same outcome.
 //!
-//! [`cluster`] is the other simulation: workers around divvy's real scheduler.
+//! [`cluster`] is another simulation: workers around divvy's real scheduler. [`fleet`] is the third: how many workers there
+//! are, decided by the real autoscaler.
 
 pub mod cluster;
+pub mod fleet;
 mod outcome;
 mod setup;
 mod world;

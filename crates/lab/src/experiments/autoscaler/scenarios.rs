@@ -14,6 +14,7 @@ const SLOW_BOOT_SEC: f64 = 600.0;
 /// Workers that there may be, and those of the fixed fleet.
 pub(super) const MIN: u32 = 2;
 pub(super) const MAX: u32 = 100;
+const CROWD_MAX: u32 = 180;
 const FIXED: u32 = 64;
 /// What a spot worker costs of one that nobody takes away.
 const SPOT_PRICE: f64 = 0.35;
@@ -87,9 +88,13 @@ impl Scenario {
             Self::Interpolated => "the same load, moving in straight lines",
             Self::Bursts => "and twice a day ten minutes of 2.5 times the load",
             Self::Week => "the seed's day from Monday to Friday, a quiet weekend, a busy Monday",
-            Self::Crowd => "and once in three days four times the load within a minute, gone after an hour",
+            Self::Crowd => {
+                "and once in three days four times the load within a minute, gone after an hour"
+            }
             Self::SlowBoots => "the seed's day with workers that take ten minutes to start",
-            Self::Spot => "the seed's day with spot workers at 0.35 of the price, taken away at two minutes' notice",
+            Self::Spot => {
+                "the seed's day with spot workers at 0.35 of the price, taken away at two minutes' notice"
+            }
         }
     }
 
@@ -144,42 +149,44 @@ impl Scenario {
         let (learnt, scored) = self.days();
         let mut at = 0;
         let mut notices = Vec::new();
-        while self == Self::Spot {
+        if self != Self::Spot {
+            return notices;
+        }
+        loop {
             // Eight times a day in the mean, a tenth to a half of them at once.
             at += 60 + (-(1.0 - random.f64()).ln() * (DAY / 8) as f64) as usize;
             if at >= (learnt + scored) * DAY {
-                break;
+                return notices;
             }
             notices.push(Notice { at, share: 0.1 + 0.4 * random.f64() });
         }
-        notices
     }
 
     /// The pool that a rule decides for.
     pub(super) fn pool(self, decides: Decides) -> Pool {
-        let firm =
-            WorkerType { price_hour: 1.0, boot_sec: self.boot(), ..WorkerType::default() };
-        let spot = WorkerType {
+        let firm = WorkerType { price_hour: 1.0, boot_sec: self.boot(), ..WorkerType::default() };
+        let spot = || WorkerType {
             name: "spot".into(),
             price_hour: SPOT_PRICE,
             spot: true,
             ..firm.clone()
         };
         let both = self == Self::Spot && decides != Decides::Clairvoyant;
-        let types = if both { vec![firm, spot] } else { vec![firm] };
+        let types = if both { vec![spot(), firm] } else { vec![firm] };
         let policy = match decides {
             Decides::Policy(policy) => policy,
             Decides::Clairvoyant => Policy::Fixed,
         };
-        let max = if policy == Policy::Fixed && decides != Decides::Clairvoyant { FIXED } else { MAX };
+        let most = if self == Self::Crowd { CROWD_MAX } else { MAX };
+        let max =
+            if policy == Policy::Fixed && decides != Decides::Clairvoyant { FIXED } else { most };
         Pool { min: MIN, max, types, policy, ..Pool::default() }
     }
 
     /// Plays it.
     pub(super) fn play(self, decides: Decides, seed: u64, traffic: &Traffic) -> Outcome {
         let pool = self.pool(decides);
-        let forecasts =
-            matches!(decides, Decides::Policy(Policy::Objective | Policy::Predictive));
+        let forecasts = matches!(decides, Decides::Policy(Policy::Objective | Policy::Predictive));
         let ours = forecasts || decides == Decides::Policy(Policy::Queue);
         let notices = if decides == Decides::Clairvoyant { vec![] } else { self.notices(seed) };
         let world = World {

@@ -93,9 +93,10 @@ mod tests {
     #[test]
     fn a_day_is_that_of_the_exercise() {
         let loads: Vec<f64> = (0..24).map(hour_load).collect();
-        assert_eq!(loads[7..=19], [
-            30.0, 30.0, 50.0, 70.0, 70.0, 70.0, 70.0, 70.0, 60.0, 50.0, 40.0, 30.0, 30.0
-        ]);
+        assert_eq!(
+            loads[7..=19],
+            [30.0, 30.0, 50.0, 70.0, 70.0, 70.0, 70.0, 70.0, 60.0, 50.0, 40.0, 30.0, 30.0]
+        );
         let steps = seed_days(1, false, &mut fastrand::Rng::with_seed(1));
         assert!(steps[9 * HOUR..10 * HOUR].iter().all(|rate| (450.0..=550.0).contains(rate)));
         assert_eq!(steps[9 * HOUR], steps[10 * HOUR - 1]);

@@ -9,10 +9,10 @@ use divvy_types::{Name, Timestamp};
 use super::traffic::{DAY, Traffic};
 
 /// How often a rule decides, in seconds.
-pub const DECIDE_SEC: usize = 15;
+const DECIDE_SEC: usize = 15;
 /// The time between a notice and the end of a spot worker, in seconds.
-pub const NOTICE_SEC: usize = 120;
-/// Days before a scored day that a rule without forecasts is given to find its number.
+const NOTICE_SEC: usize = 120;
+/// The time before the scored days that a rule without forecasts is given to find its number, in seconds.
 const WARM_SEC: usize = 3_600;
 /// The time at which a simulation begins: a Thursday at midnight, like the epoch.
 const BEGIN_US: u64 = 0;
@@ -309,7 +309,8 @@ impl<'a> Run<'a> {
         let rates = &self.world.traffic.rates;
         let ahead = &rates[now.min(rates.len() - 1)..until.min(rates.len())];
         let most = ahead.iter().copied().fold(0.0, f32::max);
-        let waits = (self.waiting as f64 - 2.0 * f64::from(most)).max(0.0) / self.world.within as f64;
+        let waits =
+            (self.waiting as f64 - 2.0 * f64::from(most)).max(0.0) / self.world.within as f64;
         let each = self.world.per_worker * one.speed;
         let workers = ((f64::from(most) * 1.005 + waits) / each).ceil() as u32;
         [(one.name.clone(), workers.clamp(self.world.pool.min, self.world.pool.max))].into()
