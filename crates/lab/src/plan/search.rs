@@ -27,13 +27,13 @@ const SEARCH_DAYS: f64 = 1.0;
 /// Fixed fleets are searched for these many types, the cheapest for their work first.
 const TYPES_MAX: usize = 2;
 /// A fixed fleet is found when the next smaller one that fails is this near.
-const NEAR: f64 = 0.01;
+const NEAR: f64 = 0.02;
 /// The largest load is found when the next larger one that fails is this near.
-const LOAD_NEAR: f64 = 0.03;
+const LOAD_NEAR: f64 = 0.05;
 /// Loads are not tried beyond so many times the plan's.
 const LOAD_MAX: f64 = 4.0;
 /// Shares of the fixed fleet that are tried as a minimum.
-const BASES: [f64; 3] = [0.0, 0.3, 0.6];
+const BASES: [f64; 2] = [0.0, 0.4];
 /// Shares of workers that are not spot, where there are both.
 const ON_DEMAND: [f64; 2] = [0.0, 0.4];
 /// A fleet that comes and goes may become so much larger than the fixed one.
@@ -41,7 +41,7 @@ const ROOM: f64 = 1.5;
 /// A fifth more or less.
 const FIFTH: f64 = 0.2;
 /// Candidates that are tried with all seeds.
-const CONFIRMED_MAX: usize = 6;
+const CONFIRMED_MAX: usize = 4;
 /// What is tried instead where a goal cannot be met: a little above what is possible at all.
 const RELAXED: f64 = 1.1;
 /// Runs that a search usually takes, for its progress.
@@ -212,6 +212,9 @@ impl<'a, 'p> Search<'a, 'p> {
         }
         let mut nearest = None;
         for (fleet, _) in candidates.into_iter().take(CONFIRMED_MAX) {
+            if nearest.is_some() && !self.holds_once_more(&fleet)? {
+                continue;
+            }
             let judged = self.judged("cheapest", fleet)?;
             if judged.met {
                 return Ok(Some(judged));
@@ -226,6 +229,15 @@ impl<'a, 'p> Search<'a, 'p> {
             }
         }
         Ok(nearest)
+    }
+
+    /// Whether a fleet meets the goal on the last seed too: whoever fails there need not be tried with all.
+    fn holds_once_more(&mut self, fleet: &Fleet) -> Found<bool> {
+        let plan = Arc::new(Plan { days: self.days, ..self.plan.clone() });
+        let seed = seed_of(self.plan.seeds - 1);
+        let run = Run { plan, fleet: fleet.clone(), seed, demand: None };
+        let played = &self.play(vec![run], "cheapest")?[0];
+        Ok(self.meets(played))
     }
 
     /// Fleets whose minimum is a part of the fixed fleet, without and with spot workers.
@@ -349,7 +361,7 @@ impl<'a, 'p> Search<'a, 'p> {
     /// How far the arrivals can grow before this fleet misses the goal on the first seed.
     fn largest_load(&mut self, fleet: &Fleet) -> Found<Option<LargestLoad>> {
         let (mut holds, mut fails, mut month) = (1.0, LOAD_MAX, None);
-        let mut tries = [1.15, 1.5];
+        let mut tries = [1.1, 1.3];
         while fails / holds > 1.0 + LOAD_NEAR {
             let runs = tries.iter().map(|factor| {
                 let mut plan = self.plan.clone();
