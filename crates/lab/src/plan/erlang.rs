@@ -28,14 +28,22 @@ pub fn waiting_longer_share(slots: u32, load: f64, wait: f64) -> f64 {
 /// Nothing if even `most` are too few.
 pub fn slots_for(load: f64, wait: f64, late: f64, most: u32) -> Option<u32> {
     let first = load.floor().clamp(0.0, f64::from(u32::MAX - 1)) as u32 + 1;
-    if first > most || waiting_longer_share(most, load, wait) > late {
+    let is_enough = |slots: u32| waiting_longer_share(slots, load, wait) <= late;
+    if first > most {
         return None;
     }
+    let (mut least, mut enough) = (first, first);
+    while !is_enough(enough) {
+        if enough == most {
+            return None;
+        }
+        least = enough + 1;
+        enough = enough.saturating_mul(2).min(most);
+    }
     // More slots never make anyone wait longer.
-    let (mut least, mut enough) = (first, most);
     while least < enough {
         let middle = least + (enough - least) / 2;
-        match waiting_longer_share(middle, load, wait) <= late {
+        match is_enough(middle) {
             true => enough = middle,
             false => least = middle + 1,
         }
