@@ -15,6 +15,7 @@ mod complete;
 mod config;
 mod entry;
 mod logging;
+mod plan;
 mod reload;
 mod sample;
 mod secrets;

@@ -17,8 +17,12 @@ mod sweep;
 pub(crate) mod values;
 pub(crate) mod words;
 
-use crate::library::{Video as Record, VideoId, VideoState, VideoView};
-use anyhow::Result;
+use std::path::Path;
+
+use crate::Recipe;
+use crate::library::{Added, NewVideo, Video as Record, VideoId, VideoState, VideoView};
+use anyhow::{Context as _, Result};
+use divvy::types::WorkflowId;
 use serde_json::Value;
 
 use crate::command::args::{SomeVideos, Video};
@@ -49,6 +53,22 @@ pub(crate) async fn run(args: Video, context: &Context) -> Result<Code> {
         Video::Provider(args) => local::providers(args, context).await,
         Video::Sample(args) => local::sample(&args, context).await,
     }
+}
+
+/// Adds a file with the usual recipe, and says which workflow makes it.
+pub(crate) async fn try_out(file: &Path, context: &Context) -> Result<WorkflowId> {
+    let source = add::Source::new(&file.to_string_lossy())?;
+    let new = NewVideo {
+        source: None,
+        url: None,
+        title: source.title(),
+        recipe: Recipe::default(),
+        priority: None,
+        deadline_ms: None,
+    };
+    let reply = add::add(&source, new, &context.api()?, &add::objects(context)?, context).await?;
+    let added: Added = reply.parse()?;
+    added.video.workflow_id().with_context(|| format!("{} has no workflow", file.display()))
 }
 
 /// Says what an interruption would leave running: these videos.

@@ -6,10 +6,11 @@ pub(crate) mod choice;
 pub(crate) mod settings;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches};
+use divvy::types::WorkflowId;
 use divvy_workload::console::exit::{Code, Failure};
 use divvy_workload::console::output::{Color, Output};
 use divvy_workload::settings::{Row, Sources};
@@ -113,6 +114,14 @@ impl Workload for VideoWorkload {
 
     fn prepare<'a>(&'a self, up: &'a UpContext<'a>) -> Doing<'a, Prepared> {
         Box::pin(prepare(up))
+    }
+
+    fn try_out<'a>(
+        &'a self,
+        file: &'a Path,
+        context: &'a Context,
+    ) -> Doing<'a, Option<WorkflowId>> {
+        Box::pin(async { command::try_out(file, context).await.map(Some) })
     }
 
     fn sample_about(&self) -> Option<&'static str> {

@@ -1,10 +1,12 @@
 //! The interface itself. Every part has a default that brings nothing.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::pin::Pin;
 
 use anyhow::{Result, bail};
 use clap::{ArgMatches, Command};
+use divvy::types::WorkflowId;
 use divvy_console::exit::Code;
 
 use crate::context::Context;
@@ -127,6 +129,18 @@ pub trait Workload: Send + Sync + 'static {
     /// Shows its sample: on a server and workers that were started for it.
     fn sample<'a>(&'a self, _sample: &'a SampleContext<'a>) -> Doing<'a, ()> {
         Box::pin(async { bail!("{} has no sample", self.name()) })
+    }
+
+    // Planning.
+
+    /// Gives a file to the server of the context, as a person would who wants it done, and says which workflow does it;
+    /// nothing if such files are not for this workload. `divvy plan --calibrate` measures what its tasks take.
+    fn try_out<'a>(
+        &'a self,
+        _file: &'a Path,
+        _context: &'a Context,
+    ) -> Doing<'a, Option<WorkflowId>> {
+        Box::pin(async { Ok(None) })
     }
 
     // Servers.

@@ -6,6 +6,7 @@ pub(crate) mod access;
 pub(crate) mod bulk;
 pub(crate) mod lab;
 pub(crate) mod local;
+pub(crate) mod plan;
 pub(crate) mod scale;
 pub(crate) mod schedule;
 pub(crate) mod scheduling;
@@ -304,6 +305,9 @@ pub(crate) enum Command {
     /// Try out how work is placed, guarded and shared
     #[command(subcommand, after_help = lab::LAB_EXAMPLES)]
     Lab(lab::Lab),
+    /// Say how many workers a load needs, at what cost
+    #[command(after_help = plan::PLAN_EXAMPLES)]
+    Plan(plan::Plan),
     /// Print shell completions
     #[command(after_help = local::COMPLETIONS_EXAMPLES)]
     Completions(local::Completions),

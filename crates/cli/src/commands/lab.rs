@@ -28,7 +28,7 @@ use crate::suggest;
 /// The name that stands for every experiment.
 const ALL: &str = "all";
 /// Longer lines are hard to read.
-const COLUMNS_MAX: usize = 100;
+pub(super) const COLUMNS_MAX: usize = 100;
 
 /// Does what is asked.
 pub(super) async fn run(args: Lab, context: &Context) -> Result<Code> {
@@ -146,7 +146,7 @@ async fn run_one(
     ended.with_context(|| format!("experiment `{}`", experiment.name))
 }
 
-fn bar(name: &'static str, output: &Output) -> ProgressBar {
+pub(super) fn bar(name: &'static str, output: &Output) -> ProgressBar {
     if !output.is_live() {
         output.note(format_args!("running {name} …"));
         return ProgressBar::hidden();
@@ -175,7 +175,7 @@ fn show(report: &Report, before: usize, output: &Output) -> Result<()> {
 }
 
 /// Tells an experiment to stop when nobody waits for it any more.
-struct StopOnDrop(Arc<AtomicBool>);
+pub(super) struct StopOnDrop(pub(super) Arc<AtomicBool>);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
@@ -184,13 +184,13 @@ impl Drop for StopOnDrop {
 }
 
 /// A file that is not there yet. Made before the work, so that a path that cannot be written is told at once.
-struct Draft {
+pub(super) struct Draft {
     file: NamedTempFile,
     path: PathBuf,
 }
 
 impl Draft {
-    fn at(path: &Path) -> Result<Self> {
+    pub(super) fn at(path: &Path) -> Result<Self> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or_else(|| Path::new("."));
         if path.is_dir() {
@@ -209,7 +209,7 @@ impl Draft {
         Ok(Self { file, path: path.to_owned() })
     }
 
-    fn finish(mut self, content: &str, output: &Output) -> Result<()> {
+    pub(super) fn finish(mut self, content: &str, output: &Output) -> Result<()> {
         let place = self.path.display().to_string();
         let written = self.file.write_all(content.as_bytes()).and_then(|()| self.file.flush());
         written.with_context(|| format!("{place} cannot be written"))?;

@@ -13,6 +13,7 @@ mod filter;
 mod lab;
 mod limit;
 mod logs;
+mod plan;
 mod queue;
 mod run;
 mod scale;
@@ -275,6 +276,7 @@ async fn dispatch(command: Command, matches: &ArgMatches, context: Context) -> R
         Command::Token(args) => token::run(args, &context).await,
         Command::Bench(args) => bench::run(args, &context.output).await,
         Command::Lab(args) => lab::run(args, &context).await,
+        Command::Plan(args) => plan::run(&args, &context).await,
         Command::Cert(_) | Command::Completions(_) | Command::SampleStep(_) | Command::LabChild => {
             unreachable!("handled before the settings are read")
         }

@@ -91,6 +91,7 @@ const COMMANDS: &[&str] = &[
     "lab",
     "lab list",
     "lab run",
+    "plan",
     "completions",
 ];
 

@@ -13,11 +13,18 @@ const PAGE_STYLE: &str = include_str!("page.css");
 
 /// One page with all these reports and a list of contents.
 pub fn page(reports: &[Report]) -> String {
+    let lead = "Experiments on the parts of divvy: how work is placed, guarded and shared out, and what that does to \
+                the time people wait.";
+    page_of("divvy lab", lead, reports)
+}
+
+/// The same under another heading, with what it is in a sentence.
+pub fn page_of(heading: &str, lead: &str, reports: &[Report]) -> String {
     let mut page = String::new();
     let mut out = Out(&mut page);
     let title = match reports {
-        [only] => format!("{} – divvy lab", only.title),
-        _ => "divvy lab".into(),
+        [only] => format!("{} – {heading}", only.title),
+        _ => heading.into(),
     };
     out.add(format_args!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -28,8 +35,9 @@ pub fn page(reports: &[Report]) -> String {
         Escaped(&title)
     ));
     out.add(format_args!(
-        "<header>\n<h1>divvy lab</h1>\n<p class=\"lead\">Experiments on the parts of divvy: how work is placed, \
-         guarded and shared out, and what that does to the time people wait.</p>\n</header>\n"
+        "<header>\n<h1>{}</h1>\n<p class=\"lead\">{}</p>\n</header>\n",
+        Escaped(heading),
+        Escaped(lead)
     ));
     if reports.len() > 1 {
         contents(&mut out, reports);

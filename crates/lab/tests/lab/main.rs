@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
 
 mod clusters_follow_theory;
+mod clusters_that_are_scaled;
 mod queues_follow_theory;
 mod reports_can_be_read;
 mod scenarios;

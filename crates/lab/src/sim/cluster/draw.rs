@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use divvy_types::{Dependency, TaskId, TaskSpec};
 
+use super::given::Given;
 use super::setup::{Cluster, Edges, Load, bad};
 use super::world::{Micros, START, micros};
 use crate::experiment::Error;
@@ -168,6 +169,9 @@ impl Due {
 
 /// All tasks of a cluster, in the order in which they come; the number of a task is its place and 1.
 pub(super) fn plan(cluster: &Cluster) -> Result<Vec<Planned>, Error> {
+    if let Some(given) = &cluster.given {
+        return Ok(given.tasks.iter().enumerate().map(|(place, _)| drawn(given, place)).collect());
+    }
     let mut seeds = fastrand::Rng::with_seed(cluster.seed);
     // When, from which load, which of its tasks.
     let mut order: Vec<(Micros, usize, usize)> = Vec::new();
@@ -190,20 +194,37 @@ pub(super) fn plan(cluster: &Cluster) -> Result<Vec<Planned>, Error> {
         let (running, due) = &mut sources[load];
         let due_at =
             plan.due.map(|due_in| at + due.u64(micros(due_in.least)..=micros(due_in.most)));
-        let mut spec = plan.task.clone();
-        spec.id = id_of(place);
-        if let (Some(due), Some(Due { told: true, .. })) = (due_at, plan.due) {
-            spec.deadline = Some(START + Duration::from_micros(due));
-        }
-        if !parents.is_empty() {
-            let edges =
-                parents.iter().map(|place| Dependency { task: id_of(*place), optional: false });
-            spec.after.extend(edges);
-        }
-        let (spec, run) = (Arc::new(spec), plan.run_time.draw(running));
+        let told = due_at.filter(|_| plan.due.is_some_and(|due| due.told));
+        let spec = spec(&plan.task, place, told, &parents);
+        let run = plan.run_time.draw(running);
         planned.push(Planned { at, load, spec, run, due: due_at, parents });
     }
     Ok(planned)
+}
+
+/// A task that was drawn elsewhere.
+fn drawn(given: &Given, place: usize) -> Planned {
+    let task = &given.tasks[place];
+    let due = task.due.map(micros);
+    Planned {
+        at: micros(task.at),
+        load: task.sort,
+        spec: spec(&given.sorts[task.sort], place, due, &task.parents),
+        run: micros(task.run).max(1),
+        due,
+        parents: task.parents.clone(),
+    }
+}
+
+fn spec(like: &TaskSpec, place: usize, due: Option<Micros>, parents: &[usize]) -> Arc<TaskSpec> {
+    let mut spec = like.clone();
+    spec.id = id_of(place);
+    if let Some(due) = due {
+        spec.deadline = Some(START + Duration::from_micros(due));
+    }
+    let edges = parents.iter().map(|place| Dependency { task: id_of(*place), optional: false });
+    spec.after.extend(edges);
+    Arc::new(spec)
 }
 
 fn parents_of(
@@ -236,6 +257,6 @@ fn id_of(place: usize) -> TaskId {
 }
 
 /// A draw with mean 1.
-fn exponential(random: &mut fastrand::Rng) -> f64 {
+pub(super) fn exponential(random: &mut fastrand::Rng) -> f64 {
     -(1.0 - random.f64()).ln()
 }

@@ -58,6 +58,11 @@ impl Bench {
         !self.running.is_empty() || self.lines.iter().any(|line| !line.is_empty())
     }
 
+    /// How many tasks it runs.
+    pub(super) fn runs(&self) -> usize {
+        self.running.len()
+    }
+
     /// Puts a task on the waiting list.
     pub(super) fn take(&mut self, attempt: Attempt, priority: u8) {
         let line = PRIORITY_MAX - priority.clamp(1, PRIORITY_MAX);
@@ -98,12 +103,12 @@ impl Bench {
         self.busy + self.running.values().map(|running| now - running.since).sum::<Micros>()
     }
 
-    /// Loses everything; says how many tasks were running.
-    pub(super) fn die(&mut self, now: Micros) -> usize {
+    /// Loses everything; gives the places of the tasks that were running.
+    pub(super) fn die(&mut self, now: Micros) -> Vec<usize> {
         self.key = None;
         self.beating = false;
         self.lines.iter_mut().for_each(VecDeque::clear);
         self.busy = self.busy_until(now);
-        std::mem::take(&mut self.running).len()
+        std::mem::take(&mut self.running).into_keys().collect()
     }
 }

@@ -8,9 +8,10 @@ use divvy_scheduler::Scheduler;
 use divvy_types::view::LoadMetrics;
 use divvy_types::{Name, Seq, WaitReason};
 
+use super::crew::Scaled;
 use super::draw::Planned;
 use super::member::Bench;
-use super::setup::Cluster;
+use super::setup::{Cluster, Member};
 use super::world::{Micros, START};
 use crate::sim::outcome::{Quantiles, Times};
 
@@ -30,6 +31,8 @@ pub struct Outcome {
     pub ended_at: Duration,
     /// Messages from the server to workers that carried or asked for something.
     pub messages: u64,
+    /// What became of the workers that the autoscaler started; they follow the others in `members`.
+    pub scaled: Scaled,
 }
 
 /// The life of a task. Times are from the start of the run.
@@ -91,6 +94,13 @@ pub struct Tally {
     pub finished: u64,
     /// Attempts that ended because it died.
     pub lost: u64,
+}
+
+impl Tally {
+    fn new(member: &Member) -> Self {
+        let (name, slots) = (member.name.clone(), member.slots);
+        Self { name, slots, busy: Duration::ZERO, began: 0, finished: 0, lost: 0 }
+    }
 }
 
 impl Outcome {
@@ -188,6 +198,8 @@ pub(super) struct Record {
     /// When tasks may run at the earliest that may not run at once.
     not_before: BTreeMap<usize, Duration>,
     open: usize,
+    /// Tasks that became ready and were not asked for yet.
+    fresh: Vec<usize>,
     pub(super) messages: u64,
 }
 
@@ -209,14 +221,6 @@ impl Record {
             due: task.due.map(Duration::from_micros),
             wait: None,
         };
-        let tally = |member: &super::Member| Tally {
-            name: member.name.clone(),
-            slots: member.slots,
-            busy: Duration::ZERO,
-            began: 0,
-            finished: 0,
-            lost: 0,
-        };
         let (mut dependents, mut missing) = (BTreeMap::<_, Vec<usize>>::new(), BTreeMap::new());
         for (place, task) in planned.iter().enumerate().filter(|(_, task)| !task.parents.is_empty())
         {
@@ -231,10 +235,11 @@ impl Record {
         Self {
             not_before: not_before.collect(),
             lives: planned.iter().map(life).collect(),
-            members: cluster.members.iter().map(tally).collect(),
+            members: cluster.members.iter().map(Tally::new).collect(),
             dependents,
             missing,
             open: planned.len(),
+            fresh: Vec::new(),
             messages: 0,
         }
     }
@@ -260,6 +265,17 @@ impl Record {
         let not_before = self.not_before.get(&place).copied().unwrap_or_default();
         let ready = Duration::from_micros(now).max(not_before);
         self.lives[place].ready.get_or_insert(ready);
+        self.fresh.push(place);
+    }
+
+    /// Tasks that became ready since the last call.
+    pub(super) fn take_ready(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// A worker was started.
+    pub(super) fn hired(&mut self, member: &Member) {
+        self.members.push(Tally::new(member));
     }
 
     pub(super) fn began(&mut self, place: usize, member: usize, now: Micros) {
@@ -304,6 +320,7 @@ impl Record {
         mut self,
         scheduler: &Scheduler,
         benches: &[Bench],
+        scaled: Scaled,
         now: Micros,
     ) -> Outcome {
         let open = self.lives.iter_mut().enumerate().filter(|(_, life)| life.ends == 0);
@@ -319,6 +336,7 @@ impl Record {
             load: scheduler.load_metrics(),
             ended_at: Duration::from_micros(now),
             messages: self.messages,
+            scaled,
         }
     }
 }

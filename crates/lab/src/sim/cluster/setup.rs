@@ -1,11 +1,14 @@
 //! Decides what a cluster is made of, and refuses what makes no sense.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_types::limits::{AFTER_MAX, CREDIT_MAX};
 use divvy_types::{Name, Settings, TaskId, TaskSpec};
 
+use super::crew::Scaling;
 use super::draw::{Arrivals, Due, RunTime};
+use super::given::Given;
 use super::outcome::Outcome;
 use super::world::World;
 use crate::experiment::Error;
@@ -16,6 +19,8 @@ pub const TASKS_MAX: usize = 10_000_000;
 const MEMBERS_MAX: usize = 100_000;
 /// How long a message travels unless something else is said.
 const TRAVEL: Duration = Duration::from_millis(2);
+/// The lease of tasks unless something else is said: that of a server.
+const LEASE: Duration = Duration::from_secs(30);
 /// When a run ends unless something else is said: a day.
 const HORIZON: Duration = Duration::from_secs(86_400);
 
@@ -26,10 +31,16 @@ pub struct Cluster {
     pub members: Vec<Member>,
     /// The tasks.
     pub loads: Vec<Load>,
+    /// The tasks, where someone else has drawn them; there are no loads then.
+    pub given: Option<Arc<Given>>,
+    /// Workers that the autoscaler starts and stops, besides the members.
+    pub scaling: Option<Scaling>,
     /// What the scheduler is told.
     pub settings: Settings,
     /// How long a message travels, in either direction.
     pub travel: Duration,
+    /// A worker that holds tasks and is silent for so long is given up; it says three times as often that it lives.
+    pub lease: Duration,
     /// The run ends when every task has, or at this time.
     pub horizon: Duration,
     /// Where all chance comes from.
@@ -112,8 +123,11 @@ impl Cluster {
         Self {
             members: Vec::new(),
             loads: Vec::new(),
+            given: None,
+            scaling: None,
             settings: Settings::default(),
             travel: TRAVEL,
+            lease: LEASE,
             horizon: HORIZON,
             seed,
         }
@@ -137,9 +151,27 @@ impl Cluster {
         self
     }
 
+    /// Sets tasks that were drawn elsewhere.
+    pub fn given(mut self, tasks: Arc<Given>) -> Self {
+        self.given = Some(tasks);
+        self
+    }
+
+    /// Lets the autoscaler start and stop workers.
+    pub fn scaled(mut self, scaling: Scaling) -> Self {
+        self.scaling = Some(scaling);
+        self
+    }
+
     /// Tells the scheduler these settings.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// Sets the lease. Where no worker vanishes in silence, a long one decides nothing and saves messages.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
         self
     }
 
@@ -159,12 +191,24 @@ impl Cluster {
         if self.members.len() > MEMBERS_MAX {
             return bad("members", self.members.len(), "at most 100,000 fit");
         }
+        if self.lease < Duration::from_millis(3) {
+            return bad("lease", self.lease.as_millis(), "it must be at least 3 ms");
+        }
         let tasks: usize = self.loads.iter().map(|load| load.tasks).sum();
         if tasks > TASKS_MAX {
             return bad("loads", tasks, "at most 10,000,000 tasks fit");
         }
         if let Err(error) = self.settings.check() {
             return bad("settings", error, "give settings that a server would take");
+        }
+        if let Some(given) = &self.given {
+            if !self.loads.is_empty() {
+                return bad("loads", self.loads.len(), "give loads or tasks, not both");
+            }
+            given.check()?;
+        }
+        if let Some(scaling) = &self.scaling {
+            scaling.check()?;
         }
         self.members.iter().try_for_each(Member::check)?;
         self.loads.iter().enumerate().try_for_each(|(place, load)| load.check(place, &self.loads))
@@ -240,7 +284,7 @@ impl Member {
         self
     }
 
-    fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         if self.slots == 0 {
             return bad("member.slots", 0, "it must be at least 1");
         }

@@ -15,10 +15,12 @@ use divvy_types::{
     TaskError, Timestamp, Token, WorkerHello, WorkerKey,
 };
 
+use super::crew::Crew;
 use super::draw::{self, Planned};
 use super::member::{Attempt, Bench};
 use super::outcome::{End, Outcome, Record};
-use super::setup::{Cluster, Turn};
+use super::setup::{Cluster, Member, Turn};
+use super::watch::Watch;
 use crate::experiment::Error;
 
 /// Time since the start of a run, in microseconds.
@@ -26,8 +28,6 @@ pub(super) type Micros = u64;
 
 /// The scheduler's time at the start of a run.
 pub(super) const START: Timestamp = Timestamp(1_700_000_000_000_000);
-/// How often a worker that holds tasks says that it lives.
-const BEAT: Micros = 10_000_000;
 /// A scheduler whose deadline stays in the past for so many steps is broken.
 const STILL_MAX: u32 = 1_000_000;
 
@@ -40,19 +40,25 @@ pub(super) struct World<'a> {
     cluster: &'a Cluster,
     scheduler: Scheduler,
     planned: Vec<Planned>,
-    kinds: Vec<Name>,
-    benches: Vec<Bench>,
+    pub(super) kinds: Vec<Name>,
+    pub(super) members: Vec<Member>,
+    pub(super) benches: Vec<Bench>,
+    /// Workers that are started and stopped, and what is seen of the tasks for that.
+    pub(super) crew: Option<(Crew<'a>, Watch)>,
     /// Which worker a connection belongs to.
     connections: BTreeMap<WorkerKey, usize>,
-    now: Micros,
+    pub(super) now: Micros,
     /// What will happen: when and in which order of planning.
-    events: BTreeMap<(Micros, u64), Event>,
+    /// Boxed, because a map moves its entries about and some are large.
+    events: BTreeMap<(Micros, u64), Box<Event>>,
     numbers: u64,
     luck: fastrand::Rng,
-    record: Record,
+    /// When spot workers are taken away.
+    pub(super) fate: fastrand::Rng,
+    pub(super) record: Record,
 }
 
-enum Event {
+pub(super) enum Event {
     /// These tasks arrive at the server.
     Submit(Range<usize>),
     /// Something happens to a worker.
@@ -65,9 +71,17 @@ enum Event {
     Ends(WorkerKey, Attempt),
     /// A worker says that it lives.
     Beat(WorkerKey),
+    /// The autoscaler looks.
+    Look,
+    /// A worker that was asked for has booted.
+    Boots(usize),
+    /// A spot worker is told that it will be taken away.
+    Notice(usize),
+    /// A worker that drains leaves if it holds nothing.
+    Farewell(usize),
 }
 
-enum Message {
+pub(super) enum Message {
     Grant(Attempt),
     Recall { attempt: Attempt, begun_too: bool },
     Stop(Attempt),
@@ -76,8 +90,9 @@ enum Message {
 impl<'a> World<'a> {
     pub(super) fn new(cluster: &'a Cluster) -> Result<Self, Error> {
         let planned = draw::plan(cluster)?;
-        let mut kinds: Vec<Name> =
-            cluster.loads.iter().map(|load| load.task.kind.clone()).collect();
+        let sorts = cluster.given.iter().flat_map(|given| &given.sorts);
+        let tasks = cluster.loads.iter().map(|load| &load.task).chain(sorts);
+        let mut kinds: Vec<Name> = tasks.map(|task| task.kind.clone()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         // There is no store that tasks could wait in.
@@ -85,21 +100,26 @@ impl<'a> World<'a> {
             seed: cluster.seed,
             window_tasks: usize::MAX,
             window_bytes: usize::MAX,
+            lease_ms: cluster.lease.as_millis() as u64,
             ..Options::default()
         };
         let mut scheduler = Scheduler::new(options);
         scheduler.set_watched(false);
+        let scaling = cluster.scaling.as_ref();
         Ok(Self {
             scheduler,
             record: Record::new(cluster, &planned),
+            crew: scaling.map(|scaling| (Crew::new(scaling), Watch::new(&kinds, &planned))),
             planned,
             kinds,
+            members: cluster.members.clone(),
             benches: cluster.members.iter().map(Bench::new).collect(),
             connections: BTreeMap::new(),
             now: 0,
             events: BTreeMap::new(),
             numbers: 0,
             luck: fastrand::Rng::with_seed(!cluster.seed),
+            fate: fastrand::Rng::with_seed(cluster.seed.rotate_left(32)),
             cluster,
         })
     }
@@ -108,6 +128,7 @@ impl<'a> World<'a> {
         self.feed(Input::RecoveryEnded);
         self.feed(Input::SettingsChanged(Box::new(self.cluster.settings.clone())));
         self.plan_members();
+        self.plan_crew();
         self.plan_arrivals();
         let horizon = micros(self.cluster.horizon);
         let mut still = 0;
@@ -128,11 +149,12 @@ impl<'a> World<'a> {
             if timer == Some(next) {
                 self.feed(Input::TimePassed);
             } else if let Some((_, event)) = self.events.pop_first() {
-                self.happen(event);
+                self.happen(*event);
             }
         }
-        let Self { scheduler, record, benches, now, .. } = self;
-        record.outcome(&scheduler, &benches, now)
+        let Self { scheduler, record, benches, now, crew, .. } = self;
+        let scaled = crew.map(|(crew, _)| crew.outcome()).unwrap_or_default();
+        record.outcome(&scheduler, &benches, scaled, now)
     }
 
     fn plan_members(&mut self) {
@@ -164,6 +186,10 @@ impl<'a> World<'a> {
             Event::Told(key, message) => self.told(key, message),
             Event::Ends(key, attempt) => self.ends(key, attempt),
             Event::Beat(key) => self.beat(key),
+            Event::Look => self.look(),
+            Event::Boots(member) => self.boots(member),
+            Event::Notice(member) => self.notice(member),
+            Event::Farewell(member) => self.farewell(member),
         }
     }
 
@@ -184,6 +210,7 @@ impl<'a> World<'a> {
         };
         let batch = places.clone().map(submission).collect();
         self.record.submitted(places, self.now);
+        self.see_ready();
         self.feed(Input::TasksSubmitted(batch));
     }
 
@@ -192,17 +219,25 @@ impl<'a> World<'a> {
             Turn::Returns if self.benches[member].key.is_none() => self.join(member),
             Turn::Returns => {}
             Turn::Speed(speed) => self.benches[member].speed = speed,
-            Turn::Dies => self.leave(member, true),
-            Turn::Vanishes => self.leave(member, false),
+            Turn::Dies => self.quit(member, true),
+            Turn::Vanishes => self.quit(member, false),
         }
     }
 
-    fn join(&mut self, member: usize) {
+    /// A worker leaves for good, or until someone says that it returns.
+    pub(super) fn quit(&mut self, member: usize, noticed: bool) {
+        self.leave(member, noticed);
+        if let Some((crew, _)) = &mut self.crew {
+            crew.gone(member, self.now);
+        }
+    }
+
+    pub(super) fn join(&mut self, member: usize) {
         self.numbers += 1;
         let key = WorkerKey(self.numbers);
         self.benches[member].key = Some(key);
         self.connections.insert(key, member);
-        let plan = &self.cluster.members[member];
+        let plan = &self.members[member];
         let kinds = if plan.kinds.is_empty() { &self.kinds } else { &plan.kinds };
         let hello = WorkerHello {
             name: plan.name.clone(),
@@ -220,7 +255,10 @@ impl<'a> World<'a> {
     fn leave(&mut self, member: usize, noticed: bool) {
         let Some(worker) = self.benches[member].key else { return };
         let lost = self.benches[member].die(self.now);
-        self.record.lost(member, lost);
+        self.record.lost(member, lost.len());
+        if let Some((_, watch)) = &mut self.crew {
+            lost.into_iter().for_each(|place| watch.waits(place, self.now));
+        }
         self.connections.remove(&worker);
         if noticed {
             self.send(Event::Heard(Input::WorkerLeft { worker }));
@@ -234,7 +272,7 @@ impl<'a> World<'a> {
             Message::Grant(attempt) => {
                 bench.take(attempt, self.planned[attempt.place].spec.priority);
                 if !std::mem::replace(&mut bench.beating, true) {
-                    self.plan(self.now + BEAT, Event::Beat(key));
+                    self.plan(self.now + self.beat_every(), Event::Beat(key));
                 }
                 self.begin(member, key);
             }
@@ -260,6 +298,9 @@ impl<'a> World<'a> {
     fn begin(&mut self, member: usize, key: WorkerKey) {
         while let Some(attempt) = self.benches[member].begin(self.now) {
             self.record.began(attempt.place, member, self.now);
+            if let Some((_, watch)) = &mut self.crew {
+                watch.runs(attempt.place);
+            }
             let run = self.planned[attempt.place].run as f64 / self.benches[member].speed;
             self.plan(self.now + (run as Micros).max(1), Event::Ends(key, attempt));
         }
@@ -271,7 +312,7 @@ impl<'a> World<'a> {
             return;
         }
         let kind = &self.planned[attempt.place].spec.kind;
-        let fails = &self.cluster.members[member].fails;
+        let fails = &self.members[member].fails;
         let share = fails.iter().find(|(name, _)| name == kind).map_or(0.0, |(_, share)| *share);
         let end = if share > 0.0 && self.luck.f64() < share {
             failed(FailureVerdict::Retry, "the worker cannot do this")
@@ -281,6 +322,7 @@ impl<'a> World<'a> {
         };
         self.report(key, attempt, end);
         self.begin(member, key);
+        self.farewell(member);
     }
 
     /// A worker that holds nothing says nothing.
@@ -289,8 +331,13 @@ impl<'a> World<'a> {
         self.benches[member].beating = self.benches[member].holds_any();
         if self.benches[member].beating {
             self.send(Event::Heard(Input::WorkerSeen { worker: key }));
-            self.plan(self.now + BEAT, Event::Beat(key));
+            self.plan(self.now + self.beat_every(), Event::Beat(key));
         }
+    }
+
+    /// How often a worker that holds tasks says that it lives.
+    fn beat_every(&self) -> Micros {
+        micros(self.cluster.lease) / 3
     }
 
     fn report(&mut self, worker: WorkerKey, attempt: Attempt, end: AttemptEnd) {
@@ -337,7 +384,21 @@ impl<'a> World<'a> {
             Fact::Cancelled { seq, .. } => (*seq, End::Cancelled),
             _ => return,
         };
-        self.record.ended(place_of(end.0), end.1, self.now);
+        let place = place_of(end.0);
+        self.record.ended(place, end.1, self.now);
+        let took = (end.1 == End::Done).then(|| Duration::from_micros(self.planned[place].run));
+        if let Some((_, watch)) = &mut self.crew {
+            watch.ended(place, took);
+        }
+        self.see_ready();
+    }
+
+    /// Lets the autoscaler see the tasks that have become ready.
+    fn see_ready(&mut self) {
+        let ready = self.record.take_ready();
+        if let Some((_, watch)) = &mut self.crew {
+            ready.into_iter().for_each(|place| watch.waits(place, self.now));
+        }
     }
 
     fn tell(&mut self, worker: WorkerKey, message: Message) {
@@ -346,13 +407,13 @@ impl<'a> World<'a> {
     }
 
     /// Lets something arrive after the time that a message travels.
-    fn send(&mut self, event: Event) {
+    pub(super) fn send(&mut self, event: Event) {
         self.plan(self.now + micros(self.cluster.travel), event);
     }
 
-    fn plan(&mut self, at: Micros, event: Event) {
+    pub(super) fn plan(&mut self, at: Micros, event: Event) {
         self.numbers += 1;
-        self.events.insert((at, self.numbers), event);
+        self.events.insert((at, self.numbers), Box::new(event));
     }
 }
 

@@ -1,0 +1,161 @@
+//! What a running server knows: when items came, which tasks each meant, and what it has learnt of run times.
+//!
+//! An item is a workflow, or a task that belongs to none. Run times are those that the connected workers have shown.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use divvy::api::{Api, parse_rows};
+use divvy_lab::plan::fit::{Sample, Seen};
+use divvy_lab::plan::input::{PerHour, Stage};
+use divvy_lab::plan::{fit, history};
+use divvy_types::view::{TaskDetail, TaskSummary, WorkerView, WorkflowSummary};
+use divvy_types::{Name, TaskId, TaskState, Timestamp};
+
+use crate::exit::Failure;
+
+/// Rows of the history that are looked at, newest first.
+const ROWS_MAX: usize = 200_000;
+/// Rows that are asked for at once.
+const PAGE: usize = 1_000;
+/// Workflows whose tasks are looked at.
+const WORKFLOWS_MAX: usize = 20;
+
+/// What came, and what it consists of.
+pub(crate) struct Past {
+    pub(crate) per_hour: PerHour,
+    /// How many items were counted.
+    pub(crate) items: usize,
+    workflows: Vec<WorkflowSummary>,
+    kinds: Vec<Name>,
+}
+
+/// Asks when items of this name came.
+pub(crate) async fn ask(api: &Api, name: &str) -> Result<Past> {
+    let workflows: Vec<WorkflowSummary> = rows(api, "workflows", "name", name).await?;
+    let mut times: Vec<Timestamp> = workflows.iter().map(|workflow| workflow.started_at).collect();
+    let mut kinds: Vec<Name> = Vec::new();
+    if workflows.is_empty() {
+        let tasks: Vec<TaskSummary> = rows(api, "tasks", "kind", name).await?;
+        let alone = tasks.iter().filter(|task| task.workflow.is_none());
+        times.extend(alone.clone().map(|task| task.submitted_at));
+        kinds = alone.map(|task| task.kind.clone()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+    }
+    let seconds: Vec<f64> = times.iter().map(|at| at.0 as f64 / 1e6).collect();
+    let Some(per_hour) = history::per_hour(&seconds) else {
+        let what =
+            if name == "*" { "nothing".to_owned() } else { format!("nothing named `{name}`") };
+        let message = format!("the history of {} is empty: {what} has come yet", api.server());
+        return Err(Failure::usage(message)
+            .cure(
+                "write arrivals.per_hour into the plan, or name workflows or a kind that there are",
+            )
+            .into());
+    };
+    Ok(Past { per_hour, items: times.len(), workflows, kinds })
+}
+
+/// What an item costs, by the run times that the server has learnt.
+pub(crate) async fn stages(api: &Api, past: &Past) -> Result<Vec<Stage>> {
+    let learnt = learnt(api).await?;
+    let mut samples = Vec::new();
+    let ended = past.workflows.iter().filter(|workflow| workflow.open == 0 && workflow.failed == 0);
+    for workflow in ended.take(WORKFLOWS_MAX) {
+        let id = workflow.id.to_string();
+        let tasks: Vec<TaskSummary> = rows(api, "tasks", "workflow", &id).await?;
+        let done = tasks.into_iter().filter(|task| task.state == TaskState::Done);
+        let mut known = BTreeMap::new();
+        for task in done {
+            let seconds = seconds_of(&learnt, &task.kind)?;
+            known.insert(task.id, (task.kind, seconds));
+        }
+        samples.push(sample(api, 1.0, &known).await?);
+    }
+    for kind in &past.kinds {
+        // Tasks of other kinds are other items: one in so many is of this kind, which their mean stands for.
+        let seen = Seen { seconds: vec![seconds_of(&learnt, kind)?], after: Vec::new() };
+        samples.push(Sample { size_gb: 1.0, stages: [(Name::from("task"), seen)].into() });
+    }
+    if samples.is_empty() {
+        let message =
+            format!("no item at {} has ended yet, so none says what it takes", api.server());
+        return Err(Failure::usage(message)
+            .cure("write stages into the plan, or measure them with --calibrate FILE")
+            .into());
+    }
+    Ok(fit::stages(&samples))
+}
+
+/// The tasks of one item: kinds and seconds by id, with what each kind waited for.
+pub(crate) async fn sample(
+    api: &Api,
+    size_gb: f64,
+    tasks: &BTreeMap<TaskId, (Name, f64)>,
+) -> Result<Sample> {
+    let mut stages: BTreeMap<Name, Seen> = BTreeMap::new();
+    let (mut groups, mut waits) = (BTreeMap::<Name, Vec<Name>>::new(), Vec::new());
+    for (id, (kind, seconds)) in tasks {
+        stages.entry(kind.clone()).or_default().seconds.push(*seconds);
+        let detail: TaskDetail = api.get(&["tasks", &id.to_string()], &[]).await?.parse()?;
+        let before = detail.terms.after.iter().map(|parent| parent.task).chain(detail.spawned_by);
+        for (parent, _) in before.filter_map(|parent| tasks.get(&parent)) {
+            stages.entry(kind.clone()).or_default().after.push(parent.clone());
+        }
+        if let Some(group) = &detail.terms.group {
+            groups.entry(group.clone()).or_default().push(kind.clone());
+        }
+        waits.extend(detail.terms.after_groups.iter().map(|of| (kind.clone(), of.group.clone())));
+    }
+    for (kind, group) in waits {
+        let members = groups.get(&group).cloned().unwrap_or_default();
+        stages.entry(kind).or_default().after.extend(members);
+    }
+    Ok(Sample { size_gb, stages })
+}
+
+fn seconds_of(learnt: &BTreeMap<Name, f64>, kind: &Name) -> Result<f64> {
+    learnt.get(kind).copied().ok_or_else(|| {
+        Failure::usage(format!("no connected worker has learnt how long tasks of kind {kind} take"))
+            .cure("connect a worker that has run some, or write stages into the plan")
+            .into()
+    })
+}
+
+/// Seconds of each kind, by all connected workers that have run it.
+async fn learnt(api: &Api) -> Result<BTreeMap<Name, f64>> {
+    let workers: Vec<WorkerView> = parse_rows(&api.all(&["workers"]).await?)?;
+    let mut sums: BTreeMap<Name, (f64, f64)> = BTreeMap::new();
+    for skill in workers.into_iter().flat_map(|worker| worker.skills) {
+        if let Some(run_ms) = skill.run_ms {
+            let (weight, sum) = sums.entry(skill.kind).or_default();
+            let attempts = skill.attempts.max(1) as f64;
+            *weight += attempts;
+            *sum += attempts * run_ms / 1_000.0;
+        }
+    }
+    Ok(sums.into_iter().map(|(kind, (weight, sum))| (kind, sum / weight)).collect())
+}
+
+async fn rows<T: serde::de::DeserializeOwned>(
+    api: &Api,
+    list: &str,
+    filter: &str,
+    value: &str,
+) -> Result<Vec<T>> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let mut query = vec![("limit", PAGE.to_string())];
+        if value != "*" {
+            query.push((filter, value.to_owned()));
+        }
+        query.extend(after.map(|cursor| ("after", cursor)));
+        let page = api.get(&[list], &query).await?.rows()?;
+        all.extend(parse_rows(&page.items)?);
+        after = page.next;
+        if after.is_none() || all.len() >= ROWS_MAX {
+            return Ok(all);
+        }
+    }
+}
