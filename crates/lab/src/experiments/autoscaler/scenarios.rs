@@ -53,7 +53,7 @@ pub(super) const RULES: [(&str, Decides); 8] = [
     ("predictive", Decides::Policy(Policy::Predictive)),
     ("queue", Decides::Policy(Policy::Queue)),
     ("target 70 %", Decides::Policy(Policy::Target)),
-    ("seed's rule", Decides::Policy(Policy::Reactive)),
+    ("reactive", Decides::Policy(Policy::Reactive)),
     ("HPA-70", Decides::Policy(Policy::Hpa)),
     ("fixed at 64", Decides::Policy(Policy::Fixed)),
     ("clairvoyant", Decides::Clairvoyant),
@@ -72,7 +72,7 @@ impl Scenario {
 
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Steps => "seed's day",
+            Self::Steps => "day of steps",
             Self::Interpolated => "interpolated day",
             Self::Bursts => "bursts",
             Self::Week => "week",
@@ -84,16 +84,16 @@ impl Scenario {
 
     pub(super) fn about(self) -> &'static str {
         match self {
-            Self::Steps => "the load of the exercise, a new level every hour",
+            Self::Steps => "quiet nights, a morning that rises, a full noon, a new level every hour",
             Self::Interpolated => "the same load, moving in straight lines",
             Self::Bursts => "and twice a day ten minutes of 2.5 times the load",
-            Self::Week => "the seed's day from Monday to Friday, a quiet weekend, a busy Monday",
+            Self::Week => "the day of steps from Monday to Friday, a quiet weekend, a busy Monday",
             Self::Crowd => {
                 "and once in three days four times the load within a minute, gone after an hour"
             }
-            Self::SlowBoots => "the seed's day with workers that take ten minutes to start",
+            Self::SlowBoots => "the day of steps with workers that take ten minutes to start",
             Self::Spot => {
-                "the seed's day with spot workers at 0.35 of the price, taken away at two minutes' notice"
+                "the day of steps with spot workers at 0.35 of the price, taken away at two minutes' notice"
             }
         }
     }
