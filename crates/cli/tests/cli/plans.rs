@@ -42,7 +42,7 @@ fn a_plan_is_answered_as_text_json_and_page() {
     let json = folder.run(&["plan", "tiny.yaml", "--json"]).expect(0).json().remove(0);
     assert_eq!(json["met"], true);
     assert_eq!(json["load"]["busy_slots"], 0.5);
-    assert_eq!(json["others"].as_array().unwrap().len() + 1, 2, "{}", json["others"]);
+    assert!(json["runs"].as_u64().unwrap() > 10, "{json}");
     let again = folder.run(&["plan", "tiny.yaml", "--json"]).expect(0).json().remove(0);
     assert_eq!(json, again, "the same plan has another answer");
 }
