@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn a_stage_is_cut_into_pieces_that_together_are_the_whole() {
         let stage = Stage { sec: 2.0, sec_per_gb: 100.0, piece_gb: Some(0.25), ..Stage::default() };
-        assert_eq!(stage.cut(1.1), (5, 2.0 + 110.0 / 5.0));
-        assert_eq!(stage.cut(0.1), (1, 12.0));
+        assert_eq!(stage.cut(1.0), (4, 27.0));
+        assert_eq!(stage.cut(0.25), (1, 27.0));
         let copies = Stage { tasks: Some(3), sec: 4.0, ..Stage::default() };
         assert_eq!(copies.cut(9.0), (3, 4.0));
     }

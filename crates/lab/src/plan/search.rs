@@ -169,7 +169,8 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// The fewest workers of one type that meet the goal.
     fn least(&mut self, worker: &Worker, guess: u32) -> Found<Option<(u32, Played)>> {
-        let floor = (load(&self.plan).busy_slots / worker.power()).floor() as u32;
+        let floor =
+            ((load(&self.plan).busy_slots / worker.power() - 1e-9).ceil() as u32).saturating_sub(1);
         let floor = floor.max(worker.min.saturating_sub(1));
         let (mut fails, mut enough) = (floor.min(worker.max - 1), None);
         let mut tries =
