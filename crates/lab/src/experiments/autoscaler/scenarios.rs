@@ -84,7 +84,9 @@ impl Scenario {
 
     pub(super) fn about(self) -> &'static str {
         match self {
-            Self::Steps => "quiet nights, a morning that rises, a full noon, a new level every hour",
+            Self::Steps => {
+                "quiet nights, a morning that rises, a full noon, a new level every hour"
+            }
             Self::Interpolated => "the same load, moving in straight lines",
             Self::Bursts => "and twice a day ten minutes of 2.5 times the load",
             Self::Week => "the day of steps from Monday to Friday, a quiet weekend, a busy Monday",
