@@ -30,6 +30,14 @@ impl Decision {
     pub fn total(&self) -> u32 {
         self.wanted.values().sum()
     }
+
+    /// Why, with what kept it from more or fewer. What was set by hand or paused says so already.
+    pub fn why(&self) -> String {
+        match self.bound.filter(|bound| !matches!(bound, Bound::Set | Bound::Paused)) {
+            Some(bound) => format!("{}; {}", self.reason, bound.words()),
+            None => self.reason.clone(),
+        }
+    }
 }
 
 /// What kept a decision from more or fewer workers.

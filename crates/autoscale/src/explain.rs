@@ -129,13 +129,10 @@ pub struct Impossible {
 }
 
 impl Explanation {
-    /// All of it in sentences; `reason` is that of the decision.
-    pub(crate) fn sentences(&self, reason: &str) -> Vec<String> {
+    /// All of it in sentences; `why` is that of the decision.
+    pub(crate) fn sentences(&self, why: &str) -> Vec<String> {
         let total: u32 = self.wanted.values().sum();
-        let mut words = vec![match self.bound {
-            Some(bound) => format!("{total} workers are wanted: {reason}; {}.", bound.words()),
-            None => format!("{total} workers are wanted: {reason}."),
-        }];
+        let mut words = vec![format!("{total} workers are wanted: {why}.")];
         let told = self.impossible.iter().map(|one| {
             format!("The goal ({}) is out of reach: {}; {}.", self.goal, one.problem, one.cheapest)
         });

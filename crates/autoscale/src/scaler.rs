@@ -191,7 +191,7 @@ impl Scaler {
             costs: self.memory.account.costs,
             words: Vec::new(),
         };
-        let words = explanation.sentences(&self.memory.last.reason);
+        let words = explanation.sentences(&self.memory.last.why());
         Some(Explanation { words, ..explanation })
     }
 
@@ -285,14 +285,15 @@ impl Scaler {
             Some(Bound::Set | Bound::Paused) => bound,
             _ => mixed.or(bound),
         };
-        self.record(now, &held, &counts, &draining, &reason);
-        self.memory.last = Decision {
+        let decision = Decision {
             at: now,
             recall: recall(&held, &counts, &draining),
             wanted: self.with_leaving(&counts, fleet),
             reason,
             bound,
         };
+        self.record(now, &held, &counts, &draining, &decision.why());
+        self.memory.last = decision;
         self.memory.held = Some(counts);
     }
 

@@ -80,8 +80,8 @@ async fn round(app: &App, rested: bool) -> Result<Round, Error> {
     let changed = !taken.events.is_empty();
     for event in taken.events {
         let (from, to) = (event.from, event.decision.total());
-        let leaving = event.leaving.as_deref().unwrap_or_default();
-        let (pool, reason) = (&event.pool, &event.decision.reason);
+        let leaving = event.leaving.as_deref();
+        let (pool, reason) = (&event.pool, event.decision.why());
         tracing::info!(%pool, from, to, leaving, "workers wanted: {reason}");
         app.scale.events.extend([event.into()]);
     }
