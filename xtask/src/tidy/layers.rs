@@ -35,8 +35,15 @@ const NEIGHBOURS: [(&str, &str); 18] = [
 ];
 
 /// What a workload may see of us.
-const FOR_WORKLOADS: [&str; 6] =
-    ["divvy", "divvy-http", "divvy-workload", "divvy-sketch", "divvy-guard", "divvy-placement"];
+const FOR_WORKLOADS: [&str; 7] = [
+    "divvy",
+    "divvy-http",
+    "divvy-workload",
+    "divvy-sketch",
+    "divvy-guard",
+    "divvy-placement",
+    "divvy-frontier",
+];
 
 /// Checks every edge between our packages, and that each package says its layer and takes the workspace's lints.
 pub(crate) fn check(workspace: &Workspace, report: &mut Report) {
