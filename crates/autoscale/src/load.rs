@@ -2,7 +2,9 @@
 //!
 //! Work is in seconds on one slot of speed 1. The rate of arrival is the mean over the longest recent time that chance
 //! alone can explain (in the manner of ADWIN, Bifet and Gavaldà 2007): steady arrivals are measured over minutes, and a
-//! step is believed with the first sample after it.
+//! step is believed with the first sample after it. What chance can do is measured too: where tasks come in heaps, such
+//! as the pieces of a file, a heap is not a step. Tasks that run for long are measured for as long as some of them run,
+//! because that many slots are taken by what arrived in that time.
 //!
 //! Knows nothing of policies. Before anything has arrived there is no work; a kind of which nothing has ended yet is
 //! taken to run as long as the goal lets tasks wait.
@@ -16,8 +18,13 @@ use serde::{Deserialize, Serialize};
 use crate::explain::{Inputs, KindInputs};
 use crate::sample::{KindLoad, Sample};
 
-/// Over how long arrivals are measured at most.
+/// Over how long arrivals of short tasks are measured at most.
 const WINDOW_SEC: f64 = 300.0;
+/// Over how many run times arrivals of long ones are, and over how long at most.
+const WINDOW_RUNS: f64 = 2.0;
+const WINDOW_SEC_MAX: f64 = 3_600.0;
+/// Over how long it is measured how much arrivals vary, at least.
+const VARIED_SEC: f64 = 900.0;
 /// Over how long at least; less is chance.
 const WINDOW_SEC_MIN: f64 = 10.0;
 /// Samples that are kept.
@@ -50,6 +57,8 @@ pub(crate) struct Recent {
     request_sec: Option<f64>,
     /// Arrivals that belong to no time yet.
     early: BTreeMap<Name, f64>,
+    /// Over how long arrivals are measured at most, in seconds.
+    window: f64,
 }
 
 /// What the latest sample means.
@@ -153,7 +162,7 @@ impl Recent {
         let arrived = std::mem::take(&mut self.early);
         let arrived = if self.seen.is_empty() { BTreeMap::new() } else { arrived };
         self.seen.push_back(Seen { at: sample.at, sec: step, arrived, used });
-        let keep = WINDOW_SEC.max(pool.thresholds.metrics_sec) + step;
+        let keep = self.window.max(VARIED_SEC).max(pool.thresholds.metrics_sec) + step;
         while self.seen.len() > SEEN_MAX
             || self.seen.front().is_some_and(|old| sample.at.since(old.at).as_secs_f64() > keep)
         {
@@ -179,31 +188,33 @@ impl Recent {
     }
 
     /// Work per second, its variance, and over how many seconds they were measured.
-    fn rate(&self, runs: &BTreeMap<Name, (f64, bool)>) -> (f64, f64, f64) {
+    fn rate(&mut self, runs: &BTreeMap<Name, (f64, bool)>) -> (f64, f64, f64) {
         let run = |name: &Name| runs.get(name).map_or(0.0, |(run, _)| *run);
         let longest = runs.values().map(|(run, _)| *run).fold(0.0, f64::max);
+        let seen: Vec<Arrived> = self
+            .seen
+            .iter()
+            .rev()
+            .filter(|one| one.sec > 0.0)
+            .map(|one| Arrived::of(one, &run))
+            .collect();
+        self.window = window(&seen);
+        let heaps = heaps(&seen);
         let (mut sec, mut work, mut squares) = (0.0, 0.0, 0.0);
-        for one in self.seen.iter().rev().filter(|one| one.sec > 0.0) {
-            let mut own_work = 0.0;
-            let mut own_squares = 0.0;
-            for (name, count) in &one.arrived {
-                own_work += count * run(name);
-                // Run times spread as in an exponential distribution: their square has twice the square of the mean.
-                own_squares += count * run(name) * run(name);
-            }
+        for one in seen {
             if sec >= WINDOW_SEC_MIN {
                 // One task more or less is always chance.
                 let least = longest * longest;
                 let spread =
-                    (squares + least) / (sec * sec) + (own_squares + least) / (one.sec * one.sec);
-                let apart = (work / sec - own_work / one.sec).abs();
-                if sec + one.sec > WINDOW_SEC || apart > UNLIKE * spread.sqrt() {
+                    (squares + least) / (sec * sec) + (one.squares + least) / (one.sec * one.sec);
+                let apart = (work / sec - one.work / one.sec).abs();
+                if sec + one.sec > self.window || apart > UNLIKE * (heaps * spread).sqrt() {
                     break;
                 }
             }
             sec += one.sec;
-            work += own_work;
-            squares += own_squares;
+            work += one.work;
+            squares += one.squares;
         }
         if sec > 0.0 { (work / sec, squares / sec, sec) } else { (0.0, 0.0, 0.0) }
     }
@@ -239,6 +250,47 @@ impl Recent {
             young.fold((0.0, 0.0), |(sum, count), one| (sum + one.used, count + 1.0));
         if count > 0.0 { sum / count } else { 0.0 }
     }
+}
+
+/// What arrived between two samples: the time, the work, and the sum of its squares, task by task.
+struct Arrived {
+    sec: f64,
+    work: f64,
+    squares: f64,
+}
+
+impl Arrived {
+    fn of(seen: &Seen, run: &impl Fn(&Name) -> f64) -> Self {
+        let mut sum = Self { sec: seen.sec, work: 0.0, squares: 0.0 };
+        for (name, count) in &seen.arrived {
+            let run = run(name);
+            sum.work += count * run;
+            // Run times spread as in an exponential distribution: their square has twice the square of the mean.
+            sum.squares += count * run * run;
+        }
+        sum
+    }
+}
+
+/// Over how long arrivals are measured at most: the longer, the longer an average second of work belongs to a task.
+fn window(seen: &[Arrived]) -> f64 {
+    let (work, squares) =
+        seen.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.work, sum.1 + one.squares));
+    let run = if work > 0.0 { squares / work } else { 0.0 };
+    (run * WINDOW_RUNS).clamp(WINDOW_SEC, WINDOW_SEC_MAX)
+}
+
+/// How many times as much arrivals vary as tasks would that come one by one; latest first. The latest sample does not
+/// count, because it is what is judged. Only neighbours are compared (von Neumann 1941), so a load that rises and falls
+/// over minutes is not taken for chance.
+fn heaps(seen: &[Arrived]) -> f64 {
+    let (mut varied, mut single) = (0.0, 0.0);
+    for pair in seen.get(1..).unwrap_or_default().windows(2) {
+        let apart = pair[0].work / pair[0].sec - pair[1].work / pair[1].sec;
+        varied += apart * apart;
+        single += pair.iter().map(|one| one.squares / (one.sec * one.sec)).sum::<f64>();
+    }
+    if single > 0.0 { (varied / single).max(1.0) } else { 1.0 }
 }
 
 impl Load {

@@ -157,8 +157,8 @@ impl Core {
                 self.park(reply, Ok(()));
                 Ok(())
             }
-            Request::DrainWorker { name, reply } => {
-                self.drain_worker(&name, reply);
+            Request::TellWorker { name, word, reply } => {
+                self.tell_worker(&name, word, reply);
                 Ok(())
             }
             Request::Schedule(request) => self.schedule(request),

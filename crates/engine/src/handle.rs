@@ -19,7 +19,9 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use crate::core::Core;
 use crate::group::Watchers;
 use crate::query::Readers;
-use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, SubmitOptions, WorkerReport};
+use crate::request::{
+    Error, Outbox, ProgressUpdate, Reply, Request, SubmitOptions, WorkerReport, WorkerWord,
+};
 use crate::stats::{Snapshot, Stats};
 
 /// How long a caller waits for a place in the channel before it is told to slow down.
@@ -163,7 +165,13 @@ impl Handle {
 
     /// Asks a worker to finish what it holds and take no more; says how many connections of that name were asked.
     pub async fn drain_worker(&self, name: Name) -> Result<u32, Error> {
-        self.ask(|reply| Request::DrainWorker { name, reply }).await
+        self.ask(|reply| Request::TellWorker { name, word: WorkerWord::Drain, reply }).await
+    }
+
+    /// Lets a worker rest, or take tasks again; says how many connections of that name there are.
+    pub async fn pause_worker(&self, name: Name, paused: bool) -> Result<u32, Error> {
+        let word = if paused { WorkerWord::Pause } else { WorkerWord::Resume };
+        self.ask(|reply| Request::TellWorker { name, word, reply }).await
     }
 
     /// All queues that have open tasks, workers or settings.

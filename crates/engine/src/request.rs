@@ -24,6 +24,17 @@ pub type Outbox = mpsc::Sender<ToWorker>;
 /// A change of the settings that hold.
 pub type SettingsChange = Box<dyn FnOnce(&mut Settings) -> Result<(), Error> + Send>;
 
+/// What somebody tells a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerWord {
+    /// To end what it holds and leave.
+    Drain,
+    /// To end what it holds and take nothing more until it is resumed.
+    Pause,
+    /// To take tasks again.
+    Resume,
+}
+
 /// Something asked of the engine.
 pub enum Request {
     /// Accept tasks, all or none. They passed `divvy_scheduler::admit::check_batch`.
@@ -158,10 +169,12 @@ pub enum Request {
         /// Sent when that is durable.
         reply: Reply<()>,
     },
-    /// Ask all connections of a worker to take no more tasks.
-    DrainWorker {
+    /// Ask all connections of a worker to take no more tasks, for good or for a while.
+    TellWorker {
         /// Its name.
         name: Name,
+        /// What it is told.
+        word: WorkerWord,
         /// How many connections were asked.
         reply: Reply<u32>,
     },

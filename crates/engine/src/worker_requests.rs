@@ -11,7 +11,7 @@ use divvy_types::{
 use crate::core::{Core, Unresolved};
 use crate::group::PROGRESS_KEPT;
 use crate::locate::{Located, Resolved};
-use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, WorkerReport};
+use crate::request::{Error, Outbox, ProgressUpdate, Reply, Request, WorkerReport, WorkerWord};
 
 /// How long a task rests whose children do not fit into memory.
 const NO_ROOM_REST_MS: u64 = 30_000;
@@ -196,7 +196,7 @@ impl Core {
         }
     }
 
-    pub(crate) fn drain_worker(&mut self, name: &str, reply: Reply<u32>) {
+    pub(crate) fn tell_worker(&mut self, name: &str, word: WorkerWord, reply: Reply<u32>) {
         let workers: Vec<WorkerKey> = self
             .scheduler
             .workers()
@@ -207,9 +207,15 @@ impl Core {
         if workers.is_empty() {
             return self.park(reply, Err(Error::NoSuchWorker(name.to_owned())));
         }
-        for worker in &workers {
-            self.feed(Input::WorkerDraining { worker: *worker });
-            self.group.drains.push(*worker);
+        for worker in workers.iter().copied() {
+            match word {
+                WorkerWord::Drain => {
+                    self.feed(Input::WorkerDraining { worker });
+                    self.group.drains.push(worker);
+                }
+                WorkerWord::Pause => self.feed(Input::WorkerPaused { worker, paused: true }),
+                WorkerWord::Resume => self.feed(Input::WorkerPaused { worker, paused: false }),
+            }
         }
         self.park(reply, Ok(workers.len() as u32));
     }

@@ -119,13 +119,13 @@ impl Scheduler {
             if let Some(due) = young {
                 self.timers.add(due, Timer::Held(key));
             }
-            if !worker.draining {
+            if !worker.is_resting() {
                 self.offer_again(index);
             }
         }
     }
 
-    fn offer_again(&mut self, index: u32) {
+    pub(crate) fn offer_again(&mut self, index: u32) {
         self.workers.activate(index);
         let group = self.workers.get(index).group;
         if self.workers.group(group).active.len() == 1 {

@@ -23,6 +23,7 @@ impl Scheduler {
             leased: tiers.iter().map(|tier| tier.leased).sum(),
             queue_length: tiers.iter().map(|tier| tier.queue()).sum(),
             draining: worker.draining,
+            paused: worker.paused,
         });
         loads.collect()
     }

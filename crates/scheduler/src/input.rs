@@ -91,6 +91,14 @@ pub enum Input {
         /// Which.
         worker: WorkerKey,
     },
+    /// Someone wants a worker to take no more tasks for a while, or to take some again. What it holds it keeps. The
+    /// pause is of the process: it outlives a connection that breaks, and ends with the process.
+    WorkerPaused {
+        /// Which.
+        worker: WorkerKey,
+        /// Whether it rests.
+        paused: bool,
+    },
     /// A worker's connection broke without a goodbye. It keeps what it holds for a while: the process may live on and
     /// come back with [`Input::WorkerJoined`]. If it does not, it has left.
     WorkerCut {

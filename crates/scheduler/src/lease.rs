@@ -154,6 +154,19 @@ impl Scheduler {
         }
     }
 
+    /// Lets a worker rest, or ends its rest.
+    pub(crate) fn worker_paused(&mut self, key: WorkerKey, paused: bool) {
+        for index in self.tiers_of(key) {
+            let was_resting = self.workers.get(index).is_resting();
+            self.workers.get_mut(index).paused = paused;
+            match (was_resting, self.workers.get(index).is_resting()) {
+                (false, true) => self.stop_offering(index),
+                (true, false) => self.offer_again(index),
+                _ => {}
+            }
+        }
+    }
+
     pub(crate) fn worker_left(&mut self, now: Timestamp, key: WorkerKey) {
         self.worker_draining(key);
         for index in self.tiers_of(key) {

@@ -196,7 +196,7 @@ impl Scheduler {
             if queue > 0 {
                 scales.giving.insert((amount, index));
             }
-            if worker.draining {
+            if worker.is_resting() {
                 continue;
             }
             shortest = shortest.min(queue);

@@ -282,6 +282,7 @@ impl Machine for Scheduler {
             }
             Input::WorkerJoined(worker, hello) => self.worker_joined(now, worker, hello),
             Input::WorkerDraining { worker } => self.worker_draining(worker),
+            Input::WorkerPaused { worker, paused } => self.worker_paused(worker, paused),
             Input::WorkerCut { worker } => self.worker_cut(now, worker),
             Input::WorkerLeft { worker } => self.worker_left(now, worker),
             Input::CancelRequested { seq, reason } => self.cancel_requested(now, seq, reason),

@@ -130,6 +130,8 @@ pub struct WorkerTraffic<'a> {
     pub keys: u32,
     /// Whether it takes no more tasks.
     pub draining: bool,
+    /// Whether somebody lets it rest.
+    pub paused: bool,
     /// When it connected.
     pub since: Timestamp,
 }
@@ -199,6 +201,7 @@ impl Scheduler {
                     queued: tiers.iter().map(|tier| tier.queue()).sum(),
                     keys: keys.get(&worker.known).copied().unwrap_or_default(),
                     draining: tiers.iter().any(|tier| tier.draining),
+                    paused: worker.paused,
                     since: worker.connected_at,
                 }
             })

@@ -167,6 +167,7 @@ impl Scheduler {
                 credit: sum(|tier| tier.credit),
                 leased: sum(|tier| tier.leased),
                 draining: worker.draining,
+                paused: worker.paused,
                 away_until: worker.away_until,
                 connected_at: worker.connected_at,
                 seen_at: worker.seen_at,

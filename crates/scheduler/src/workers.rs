@@ -3,7 +3,7 @@
 //! A worker whose kinds have slots of their own is several workers here, one per *tier*: each has its kinds, its slots
 //! and its queue, and tasks of one are never in the way of another's. They come and go together, under one key.
 //!
-//! A worker waits when it has a place free and is not draining. Waiting workers are ordered per group, those with a free
+//! A worker waits when it has a place free and does not rest. Waiting workers are ordered per group, those with a free
 //! slot first, by load, then by how long ago that changed, so the next one is found without looking at the others.
 //! Groups are compared with each other by bits, 64 at a time; of more than [`CANDIDATES_MAX`] groups that could take a
 //! task, that many are compared. Workers whose queues are long are kept in order of that, and those that have any are
@@ -61,6 +61,8 @@ pub(crate) struct Worker {
     /// Before this it does not look at short lines again.
     pub(crate) look_after: Timestamp,
     pub(crate) draining: bool,
+    /// Somebody lets it rest; that can be undone.
+    pub(crate) paused: bool,
     /// Its connection broke; see `away`.
     pub(crate) away_until: Option<Timestamp>,
     pub(crate) connected_at: Timestamp,
@@ -122,6 +124,7 @@ impl Worker {
             pull_after: Timestamp(0),
             look_after: Timestamp(0),
             draining: false,
+            paused: false,
             away_until: None,
             connected_at: now,
             seen_at: now,
@@ -141,7 +144,7 @@ impl Worker {
 
     /// Whether it is offered nothing, however much it could take.
     pub(crate) fn is_resting(&self) -> bool {
-        self.draining || self.away_until.is_some()
+        self.draining || self.paused || self.away_until.is_some()
     }
 
     pub(crate) fn is_waiting(&self) -> bool {
@@ -180,7 +183,7 @@ pub(crate) struct Group {
     pub(crate) rates: Rates,
     /// Classes that they serve.
     pub(crate) classes: Bits,
-    /// Members that are offered tasks: neither draining nor away.
+    /// Members that are offered tasks: neither draining nor paused nor away.
     pub(crate) active: BTreeSet<u32>,
     size: u32,
     waiting: BTreeSet<Order>,

@@ -261,6 +261,14 @@ fn worker_routes() -> Vec<Route<App>> {
             .path::<Label<WORKER_NAME_LEN_MAX>>()
             .summary("Ask a worker to finish what it holds and take no more")
             .refuses([404]),
+        post("/api/v1/workers/{name}/pause", workers::pause)
+            .path::<Label<WORKER_NAME_LEN_MAX>>()
+            .summary("Let a worker finish what it holds and take no more until it is resumed")
+            .refuses([404]),
+        post("/api/v1/workers/{name}/resume", workers::resume)
+            .path::<Label<WORKER_NAME_LEN_MAX>>()
+            .summary("Let a paused worker take tasks again")
+            .refuses([404]),
         get("/api/v1/load", load::show).summary("Show how the load is spread"),
         post("/api/v1/rebalance", load::rebalance).summary("Even the load of the workers out"),
     ]

@@ -115,7 +115,15 @@ mod tests {
 
     fn load(name: &str, slots: u32, leased: u32) -> WorkerLoad {
         let queue_length = leased.saturating_sub(slots);
-        WorkerLoad { name: name.into(), key: 1, slots, leased, queue_length, draining: false }
+        WorkerLoad {
+            name: name.into(),
+            key: 1,
+            slots,
+            leased,
+            queue_length,
+            draining: false,
+            paused: false,
+        }
     }
 
     #[test]

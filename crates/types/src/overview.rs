@@ -82,6 +82,9 @@ pub struct WorkerLoad {
     pub queue_length: u32,
     /// Whether it takes no more.
     pub draining: bool,
+    /// Whether somebody lets it rest.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
 }
 
 /// The load at one moment.

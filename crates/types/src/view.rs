@@ -164,6 +164,9 @@ pub struct WorkerView {
     pub leased: u32,
     /// Whether it takes no more.
     pub draining: bool,
+    /// Whether somebody lets it rest: it ends what it holds and takes nothing until that is undone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
     /// Its connection broke; until then it keeps what it holds, and may come back to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub away_until: Option<Timestamp>,

@@ -169,3 +169,24 @@ fn a_fleet_that_goes_up_and_down_again_and_again_is_named() {
     play.tick(0, 0);
     assert_eq!(play.scaler.flapping(), None, "an hour later it is forgotten");
 }
+
+#[test]
+fn tasks_that_come_in_heaps_do_not_make_the_fleet_go_up_and_down() {
+    for policy in [Policy::Queue, Policy::Objective] {
+        let mut play = Play::new(pool(policy));
+        play.run_sec = 300.0;
+        // A heap of eight each minute, and a large one now and then: 50 slots in the mean.
+        let heap = |minute: u64| if minute % 9 == 4 { 24 } else { 8 };
+        let mut totals = Vec::new();
+        for minute in 0..120 {
+            totals.push(play.tick(heap(minute), 0).total());
+            totals.push(play.ticks(60 / STEP - 1, 0, 0));
+        }
+        let settled = &totals[80..];
+        let (least, most) = (settled.iter().min().unwrap(), settled.iter().max().unwrap());
+        assert!(*most <= 75, "{policy:?}: {least} to {most}: {settled:?}");
+        assert!(*most <= least * 2, "{policy:?}: {least} to {most}: {settled:?}");
+        let changes = settled.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(changes <= settled.len() / 4, "{policy:?}: {changes} changes: {settled:?}");
+    }
+}

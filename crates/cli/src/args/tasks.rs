@@ -34,7 +34,9 @@ pub(crate) const WORKER_EXAMPLES: &str = "\
 Examples:
   divvy worker list
   divvy worker status encoder-1     how it does, kind by kind
-  divvy worker drain encoder-1";
+  divvy worker pause encoder-1      it ends what it runs and takes no more
+  divvy worker resume encoder-1
+  divvy worker drain encoder-1      the same, and it leaves";
 pub(crate) const DEAD_EXAMPLES: &str = "\
 Examples:
   divvy dead list                             groups of alike errors
@@ -184,7 +186,13 @@ pub(crate) enum Worker {
     /// Show how workers do: queues, success, skills
     #[command(after_help = WORKER_EXAMPLES)]
     Status(WorkerStatus),
-    /// Let a worker finish its tasks and take no more
+    /// Let a worker finish its tasks and take no more until it is resumed
+    #[command(after_help = WORKER_EXAMPLES)]
+    Pause(Named),
+    /// Let a paused worker take tasks again
+    #[command(after_help = WORKER_EXAMPLES)]
+    Resume(Named),
+    /// Let a worker finish its tasks and leave
     #[command(after_help = WORKER_EXAMPLES)]
     Drain(Named),
 }

@@ -1,4 +1,4 @@
-//! `divvy worker`: lists, shows, judges and drains connected workers.
+//! `divvy worker`: lists, shows, judges, pauses and drains connected workers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,19 @@ pub(super) async fn run(args: Worker, context: &Context) -> Result<Code> {
         Worker::List => list(context).await,
         Worker::Show(named) => show(&named, context).await,
         Worker::Status(args) => status(&args, context).await,
-        Worker::Drain(named) => drain(&named, context).await,
+        Worker::Pause(named) => {
+            tell(
+                &named,
+                "pause",
+                "finishes its tasks and takes no more until it is resumed",
+                context,
+            )
+            .await
+        }
+        Worker::Resume(named) => tell(&named, "resume", "takes tasks again", context).await,
+        Worker::Drain(named) => {
+            tell(&named, "drain", "finishes its tasks and takes no more", context).await
+        }
     }
 }
 
@@ -101,11 +113,16 @@ fn namesakes(workers: &[WorkerView]) -> Vec<(&str, usize)> {
 }
 
 fn state(worker: &WorkerView) -> Cell {
-    match (worker.away_until, worker.draining, worker.leased) {
-        (Some(_), ..) => Cell::colored("away", "33"),
-        (None, true, _) => Cell::colored("draining", "33"),
-        (None, false, 0) => "idle".into(),
-        (None, false, _) => Cell::colored("busy", "34"),
+    if worker.away_until.is_some() {
+        Cell::colored("away", "33")
+    } else if worker.draining {
+        Cell::colored("draining", "33")
+    } else if worker.paused {
+        Cell::colored("paused", "33")
+    } else if worker.leased == 0 {
+        "idle".into()
+    } else {
+        Cell::colored("busy", "34")
     }
 }
 
@@ -151,6 +168,9 @@ fn standing(worker: &WorkerView, now: Timestamp) -> String {
             format!("away: its connection broke; it is given up {}", words::relative(until, now))
         }
         None if worker.draining => "draining".to_owned(),
+        None if worker.paused => {
+            format!("paused: it takes nothing until `divvy worker resume {}`", worker.name)
+        }
         None => "connected".to_owned(),
     }
 }
@@ -249,15 +269,16 @@ fn percent(share: f64) -> String {
     format!("{:.0}%", share * 100.0)
 }
 
-async fn drain(named: &Named, context: &Context) -> Result<Code> {
+/// Tells a worker something; `effect` is what it does then.
+async fn tell(named: &Named, word: &str, effect: &str, context: &Context) -> Result<Code> {
     let output = &context.output;
-    let reply = context.api()?.post(&["workers", &named.name, "drain"], &json!({})).await?;
+    let reply = context.api()?.post(&["workers", &named.name, word], &json!({})).await?;
     if output.is_json() {
         output.raw(reply.text())?;
     } else if output.is_quiet() {
         output.data(&named.name)?;
     } else {
-        output.data(format_args!("worker {} finishes its tasks and takes no more", named.name))?;
+        output.data(format_args!("worker {} {effect}", named.name))?;
     }
     Ok(Code::Done)
 }

@@ -8,7 +8,8 @@
 //! Rounds have as many runs whatever the number of threads, so that the answer is the same everywhere.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 
 use divvy_types::Name;
 use divvy_types::pools::Policy;
@@ -98,8 +99,8 @@ impl<'a, 'p> Search<'a, 'p> {
             let fleet = Fleet::Fixed(self.plan.fleet.clone());
             others.push(self.judged("the plan's own", fleet)?);
         }
-        let sensitivity = self.sensitivity(&best.fleet)?;
-        let largest_load = if met { self.largest_load(&best.fleet)? } else { None };
+        let sensitivity = self.sensitivity(&best)?;
+        let largest_load = if met { self.largest_load(&best)? } else { None };
         let within_budget = self.plan.budget_month.map(|budget| best.month <= budget);
         Ok(Answer {
             load: load(&self.plan),
@@ -315,14 +316,14 @@ impl<'a, 'p> Search<'a, 'p> {
         Ok(Relaxed { possible, within_sec, fleet, month })
     }
 
-    fn sensitivity(&mut self, fleet: &Fleet) -> Found<Vec<Sensitivity>> {
+    fn sensitivity(&mut self, best: &Judged) -> Found<Vec<Sensitivity>> {
         let inputs = inputs(&self.plan);
         let mut runs = Vec::new();
         for (_, change) in &inputs {
             for factor in [1.0 - FIFTH, 1.0 + FIFTH] {
                 let mut plan = self.plan.clone();
                 change(&mut plan, factor);
-                let (plan, fleet) = (Arc::new(plan), fleet.clone());
+                let (plan, fleet) = (Arc::new(plan), best.fleet.clone());
                 runs.push(Run { plan, fleet, seed: seed_of(0), demand: None });
             }
         }
@@ -342,38 +343,24 @@ impl<'a, 'p> Search<'a, 'p> {
             less: pair[0],
             more: pair[1],
         };
-        Ok(pairs.map(one).chain([self.prices(fleet)?]).collect())
-    }
-
-    /// Prices that all change alike change nothing but the money.
-    fn prices(&mut self, fleet: &Fleet) -> Found<Sensitivity> {
-        let played = &self.play(vec![self.run(fleet.clone())], "prices")?[0];
-        let goal_sec = quantile(&played.ends, self.plan.goal.percentile / 100.0);
-        let times = |factor: f64| Effect {
-            met: goal_sec <= self.plan.goal.within_sec,
-            missed: played.missed_share(),
-            goal_sec: finite(goal_sec),
-            month: played.month() * factor,
-        };
-        let (less, more) = (times(1.0 - FIFTH), times(1.0 + FIFTH));
-        Ok(Sensitivity { input: "prices".into(), less, more })
+        Ok(pairs.map(one).chain([prices(best)]).collect())
     }
 
     /// How far the arrivals can grow before this fleet misses the goal on the first seed.
-    fn largest_load(&mut self, fleet: &Fleet) -> Found<Option<LargestLoad>> {
-        let (mut holds, mut fails, mut month) = (1.0, LOAD_MAX, None);
+    fn largest_load(&mut self, best: &Judged) -> Found<Option<LargestLoad>> {
+        let (mut holds, mut fails, mut month) = (1.0, LOAD_MAX, best.month);
         let mut tries = [1.1, 1.3];
         while fails / holds > 1.0 + LOAD_NEAR {
             let runs = tries.iter().map(|factor| {
                 let mut plan = self.plan.clone();
                 times_arrivals(&mut plan.arrivals, *factor);
-                let (plan, fleet) = (Arc::new(plan), fleet.clone());
+                let (plan, fleet) = (Arc::new(plan), best.fleet.clone());
                 Run { plan, fleet, seed: seed_of(0), demand: None }
             });
             let runs = runs.collect();
             for (factor, played) in tries.into_iter().zip(self.play(runs, "the largest load")?) {
                 match self.meets(&played) {
-                    true if factor > holds => (holds, month) = (factor, Some(played.month())),
+                    true if factor > holds => (holds, month) = (factor, played.month()),
                     true => {}
                     false => fails = fails.min(factor),
                 }
@@ -385,10 +372,6 @@ impl<'a, 'p> Search<'a, 'p> {
             tries = [holds * third, holds * third * third];
         }
         let items_day = load(&self.plan).items_day * holds;
-        let month = match month {
-            Some(month) => month,
-            None => self.play(vec![self.run(fleet.clone())], "the largest load")?[0].month(),
-        };
         let at_least = fails >= LOAD_MAX;
         Ok(Some(LargestLoad { factor: holds, items_day, at_least, month }))
     }
@@ -418,21 +401,31 @@ impl<'a, 'p> Search<'a, 'p> {
 
     /// Plays all, as many at once as there are threads; the outcomes are in the order of the runs.
     fn play(&mut self, runs: Vec<Run>, what: &str) -> Found<Vec<Played>> {
-        let mut all = Vec::with_capacity(runs.len());
-        for wave in runs.chunks(self.threads) {
-            let done = u64::from(self.runs);
-            self.progress.step(what, done, RUNS_USUAL.max(done + wave.len() as u64))?;
-            let played: Vec<Found<Played>> = std::thread::scope(|scope| {
-                let threads: Vec<_> = wave.iter().map(|run| scope.spawn(|| run.play())).collect();
-                let ended = threads.into_iter().map(|thread| thread.join());
-                ended.map(|ended| ended.expect("a simulation does not panic")).collect()
-            });
-            for one in played {
-                all.push(one?);
+        let done = u64::from(self.runs);
+        let usual = RUNS_USUAL.max(done + runs.len() as u64);
+        self.progress.step(what, done, usual)?;
+        let (next, (send, played)) = (AtomicUsize::new(0), mpsc::channel());
+        let mut all: Vec<Option<Played>> = vec![None; runs.len()];
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.min(runs.len()) {
+                let (send, next, runs) = (send.clone(), &next, &runs);
+                scope.spawn(move || {
+                    while let Some((place, run)) = take(next, runs) {
+                        // Whoever does not listen any more wants no more either.
+                        if send.send((place, run.play())).is_err() {
+                            return;
+                        }
+                    }
+                });
             }
-            self.runs += wave.len() as u32;
-        }
-        Ok(all)
+            drop(send);
+            for (place, one) in played {
+                all[place] = Some(one?);
+                self.runs += 1;
+                self.progress.step(what, u64::from(self.runs), usual)?;
+            }
+            Ok(all.into_iter().map(|one| one.expect("every run is played")).collect())
+        })
     }
 
     /// The time that this share of items stays below if nobody ever waits.
@@ -475,6 +468,12 @@ impl Run {
     }
 }
 
+/// The next run that nobody plays yet, with its place.
+fn take<'a>(next: &AtomicUsize, runs: &'a [Run]) -> Option<(usize, &'a Run)> {
+    let place = next.fetch_add(1, Ordering::Relaxed);
+    Some((place, runs.get(place)?))
+}
+
 /// A fleet that never changes.
 fn alone(name: &Name, count: u32) -> Fleet {
     Fleet::Fixed([(name.clone(), count)].into())
@@ -497,6 +496,17 @@ fn larger(fleet: &BTreeMap<Name, u32>, times: f64) -> Fleet {
     let more =
         |(name, count): (&Name, &u32)| (name.clone(), (f64::from(*count) * times).ceil() as u32);
     Fleet::Fixed(fleet.iter().map(more).collect())
+}
+
+/// Prices that all change alike change nothing but the money.
+fn prices(best: &Judged) -> Sensitivity {
+    let times = |factor: f64| Effect {
+        met: best.met,
+        missed: best.missed,
+        goal_sec: best.end.goal,
+        month: best.month * factor,
+    };
+    Sensitivity { input: "prices".into(), less: times(1.0 - FIFTH), more: times(1.0 + FIFTH) }
 }
 
 /// Seeds of one plan, apart from each other.

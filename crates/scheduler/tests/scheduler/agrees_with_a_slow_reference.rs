@@ -44,13 +44,25 @@ struct New {
 #[derive(Clone, Debug)]
 enum Op {
     Submit(Vec<New>),
-    Join { queues: Vec<usize>, kinds: Vec<usize>, credit: u32 },
+    Join {
+        queues: Vec<usize>,
+        kinds: Vec<usize>,
+        credit: u32,
+    },
     Leave(usize),
     Drain(usize),
-    End { which: usize, end: End },
+    /// Pauses a worker, or resumes one that is paused.
+    Rest(usize),
+    End {
+        which: usize,
+        end: End,
+    },
     Cancel(usize),
     RunNow(usize),
-    Pause { queue: usize, paused: bool },
+    Pause {
+        queue: usize,
+        paused: bool,
+    },
     Change(Change),
     Time(u64),
 }
@@ -154,6 +166,7 @@ fn op(deadlines: bool, profiles: bool) -> impl Strategy<Value = Op> {
         2 => (queues, some(), 1u32..4).prop_map(|(queues, kinds, credit)| Op::Join { queues, kinds, credit }),
         1 => any::<usize>().prop_map(Op::Leave),
         1 => any::<usize>().prop_map(Op::Drain),
+        2 => any::<usize>().prop_map(Op::Rest),
         14 => (any::<usize>(), end).prop_map(|(which, end)| Op::End { which, end }),
         3 => any::<usize>().prop_map(Op::Cancel),
         1 => any::<usize>().prop_map(Op::RunNow),
@@ -240,6 +253,14 @@ impl Pair {
                     self.feed(Input::WorkerDraining { worker });
                 }
             }
+            Op::Rest(which) => {
+                if let Some(at) = self.worker(*which) {
+                    let worker = &mut self.reference.workers[at];
+                    worker.paused = !worker.paused;
+                    let (worker, paused) = (WorkerKey(worker.key), worker.paused);
+                    self.feed(Input::WorkerPaused { worker, paused });
+                }
+            }
             Op::End { which, end } => self.end(*which, *end),
             Op::Cancel(which) => self.cancel(*which),
             Op::RunNow(which) => self.run_now(*which),
@@ -305,6 +326,7 @@ impl Pair {
             kinds: names(&KINDS, kinds),
             credit: credit as usize,
             draining: false,
+            paused: false,
         };
         let own = |list: &[&str]| list.iter().map(|name| Name::from(*name)).collect();
         let hello = divvy_types::WorkerHello {

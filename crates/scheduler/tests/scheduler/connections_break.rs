@@ -139,6 +139,19 @@ fn a_connection_that_ended_unnoticed_is_replaced_and_its_end_means_nothing() {
 }
 
 #[test]
+fn a_pause_outlives_the_connection_and_not_the_process() {
+    let mut world = busy();
+    world.feed(Input::WorkerPaused { worker: WorkerKey(1), paused: true });
+    world.cut(1);
+    hello(&mut world, 2, "one", &[1, 2, 3]);
+    world.submit(vec![spec(4)]);
+    world.end(2, 1, finished());
+    assert_eq!(world.grants(), [], "the same process still rests");
+    hello(&mut world, 3, "two", &[]);
+    assert!(!world.grants().is_empty(), "another process of that name takes tasks");
+}
+
+#[test]
 fn a_cancel_and_a_drain_reach_the_worker_when_it_is_back() {
     let mut world = busy();
     world.cut(1);

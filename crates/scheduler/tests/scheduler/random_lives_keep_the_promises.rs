@@ -258,6 +258,8 @@ impl Model {
         let process = self.processes.iter_mut().find(|process| process.key == Some(grant.worker));
         let process = process.expect("a grant goes to a connected worker");
         assert!(!process.draining);
+        let taker = self.scheduler.workers().into_iter().find(|one| one.key == grant.worker.0);
+        assert!(taker.is_some_and(|taker| !taker.paused), "a paused worker got a task");
         assert!(process.queues.is_empty() || process.queues.contains(&task.spec.queue));
         process.running.insert(grant.seq, grant.token);
     }
@@ -419,6 +421,13 @@ impl Model {
                 {
                     self.processes[at].draining = true;
                     self.feed(Input::WorkerDraining { worker });
+                }
+            }
+            Op::Rest { which, paused } => {
+                if let Some(at) = self.connected(which)
+                    && let Some(worker) = self.processes[at].key
+                {
+                    self.feed(Input::WorkerPaused { worker, paused });
                 }
             }
             Op::Report { which, end } => self.report(which, end),
@@ -680,6 +689,7 @@ impl Model {
                 for worker in self.scheduler.workers() {
                     let serves = worker.queues.is_empty() || worker.queues.contains(&spec.queue);
                     let waits = !worker.draining
+                        && !worker.paused
                         && worker.away_until.is_none()
                         && worker.leased < worker.credit;
                     let failed_on = self.tasks[&seq].failed_on.as_ref();

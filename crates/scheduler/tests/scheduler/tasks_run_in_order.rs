@@ -171,6 +171,26 @@ fn a_draining_worker_gets_nothing_more_and_what_it_gives_back_goes_first() {
 }
 
 #[test]
+fn a_paused_worker_keeps_what_it_has_and_takes_more_when_it_is_resumed() {
+    let mut world = World::new();
+    world.join(1, 2);
+    world.submit(vec![spec(1)]);
+    let pause = |paused| Input::WorkerPaused { worker: divvy_types::WorkerKey(1), paused };
+    world.feed(pause(true));
+    world.submit(vec![spec(2)]);
+    assert_eq!(world.grants(), []);
+    world.feed(pause(true));
+    assert_eq!(world.scheduler.workers()[0].leased, 1, "what it holds stays");
+    world.feed(pause(false));
+    assert_eq!(world.grants(), [(1, 2)]);
+    world.feed(Input::WorkerDraining { worker: divvy_types::WorkerKey(1) });
+    world.feed(pause(false));
+    world.submit(vec![spec(3)]);
+    world.end(1, 1, finished());
+    assert_eq!(world.grants(), [], "a drain is for good");
+}
+
+#[test]
 fn memory_of_cancelled_tasks_in_a_lane_is_given_back() {
     let mut world = World::with(Options::default());
     for round in 0..100 {

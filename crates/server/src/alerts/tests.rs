@@ -4,7 +4,15 @@ use super::*;
 
 fn worker(name: &str, queue_length: u32) -> WorkerLoad {
     let (slots, leased) = (1, queue_length + 1);
-    WorkerLoad { name: name.into(), key: 1, slots, leased, queue_length, draining: false }
+    WorkerLoad {
+        name: name.into(),
+        key: 1,
+        slots,
+        leased,
+        queue_length,
+        draining: false,
+        paused: false,
+    }
 }
 
 /// One worker that does its work.

@@ -152,6 +152,7 @@ mod tests {
             leased: queue_length,
             queue_length,
             draining: false,
+            paused: false,
         };
         let scene =
             Scene { workers: vec![load("a", 2), load("b", 1), load("a", 3)], ..Scene::default() };

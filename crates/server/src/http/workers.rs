@@ -14,10 +14,10 @@ use crate::app::App;
 use crate::http::whole;
 use divvy_types::limits::WORKER_NAME_LEN_MAX;
 
-/// What became of a drain.
+/// Who was told.
 #[derive(Serialize, JsonSchema)]
-#[schemars(rename = "DrainedWorker")]
-pub(crate) struct Drained {
+#[schemars(rename = "AskedWorker")]
+pub(crate) struct Asked {
     name: Name,
     /// Connections of that name that were asked.
     asked: u32,
@@ -48,12 +48,35 @@ pub(crate) async fn show(
 pub(crate) async fn drain(
     State(app): State<App>,
     PathText(name): PathText,
-) -> Result<Json<Drained>, ApiError> {
-    check_name("worker", &name, WORKER_NAME_LEN_MAX)?;
-    let name = Name::from(name);
+) -> Result<Json<Asked>, ApiError> {
+    let name = named(name)?;
     let asked = app.handle.drain_worker(name.clone()).await?;
-    if asked == 0 {
-        return Err(Error::NoSuchWorker(name.into()).into());
-    }
-    Ok(Json(Drained { name, asked }))
+    Ok(Json(Asked { name, asked }))
+}
+
+/// Lets a worker finish what it holds and take no more until it is resumed.
+pub(crate) async fn pause(
+    State(app): State<App>,
+    PathText(name): PathText,
+) -> Result<Json<Asked>, ApiError> {
+    rest(&app, name, true).await
+}
+
+/// Lets a paused worker take tasks again.
+pub(crate) async fn resume(
+    State(app): State<App>,
+    PathText(name): PathText,
+) -> Result<Json<Asked>, ApiError> {
+    rest(&app, name, false).await
+}
+
+async fn rest(app: &App, name: String, paused: bool) -> Result<Json<Asked>, ApiError> {
+    let name = named(name)?;
+    let asked = app.handle.pause_worker(name.clone(), paused).await?;
+    Ok(Json(Asked { name, asked }))
+}
+
+fn named(name: String) -> Result<Name, ApiError> {
+    check_name("worker", &name, WORKER_NAME_LEN_MAX)?;
+    Ok(name.into())
 }

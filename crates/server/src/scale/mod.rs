@@ -1,6 +1,7 @@
 //! Pools of workers: what they see, how many they want, and who starts and stops them.
 //!
-//! Reading order: `sampling` (what a pool sees), `pool` (one pool: its scaler and its driver), `run` (the loop), `driver`
+//! Reading order: `sampling` (what a pool sees), `pool` (one pool: its scaler and its driver), `leaving` (who rests
+//! before it goes), `run` (the loop), `driver`
 //! (who acts, one file each), `memory` (what lasts). How many are wanted is decided in `divvy-autoscale`, which the lab
 //! tries out with the same code. It is here, and not in the engine, because it speaks with programs and clusters and
 //! decides nothing about tasks; and not in the command, because whoever embeds the server has pools too.
@@ -8,6 +9,7 @@
 //! **Invariant:** a server without pools, or whose pools rest, asks the engine for nothing.
 
 mod driver;
+mod leaving;
 mod memory;
 mod pool;
 mod run;
@@ -113,7 +115,7 @@ impl Scale {
             status: status(&name.into(), pool, now),
             explanation: pool.scaler.explain(),
             sample: pool.sample.clone(),
-            workers: pool.members.iter().map(worker).collect(),
+            workers: pool.members.iter().map(|member| worker(pool, member)).collect(),
         })
     }
 
@@ -257,6 +259,7 @@ impl Scale {
                 let before = std::mem::replace(&mut pool.told_people, now);
                 taken.events.push(event(&name, pool, &before));
             }
+            taken.rests.extend(pool.rests());
             taken.orders.extend(pool.order(&name));
         }
         taken
@@ -294,6 +297,8 @@ pub(crate) struct Troubles {
 /// What follows from what was seen.
 #[derive(Default)]
 struct Taken {
+    /// Workers that shall rest (`true`) or go on.
+    rests: Vec<(Name, bool)>,
     orders: Vec<Order>,
     events: Vec<PoolEvent>,
 }
@@ -342,11 +347,11 @@ fn driver_name(driver: &Driver) -> &'static str {
     }
 }
 
-fn worker(member: &sampling::Member) -> PoolWorker {
+fn worker(pool: &Pooled, member: &sampling::Member) -> PoolWorker {
     PoolWorker {
         name: member.name.clone(),
         worker_type: member.worker_type.clone(),
-        draining: member.draining,
+        draining: member.draining || pool.leaving.has(&member.name),
         running: member.running,
         queued: member.queued,
         affinity_keys: member.keys,

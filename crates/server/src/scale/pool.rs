@@ -15,6 +15,7 @@ use divvy_types::{Name, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::driver::{Answer, Order};
+use super::leaving::{self, Leaving};
 use super::sampling::{Member, Offers, Seen};
 
 /// What a worker may be late beyond its boot time before that is told.
@@ -35,6 +36,7 @@ pub(crate) struct Pooled {
     /// What it saw last.
     pub(crate) sample: Sample,
     pub(crate) members: Vec<Member>,
+    pub(crate) leaving: Leaving,
     held: u64,
     /// The last decision of which watchers were told; one by hand falls between two looks.
     pub(crate) told_people: Decision,
@@ -70,6 +72,7 @@ impl Pooled {
             offers,
             sample: Sample::default(),
             members: Vec::new(),
+            leaving: Leaving::default(),
             held: 0,
             totals: None,
             told: None,
@@ -115,7 +118,8 @@ impl Pooled {
             load.arrived = load.arrived.saturating_sub(arrived);
             load.ended = load.ended.saturating_sub(ended);
         }
-        self.count_starting(&mut sample);
+        self.leaving.count(&members, &mut sample.fleet);
+        self.count_starting(&members, &mut sample);
         if rested {
             let at = Timestamp(sample.at.0.saturating_sub(every.as_micros() as u64));
             let nothing = Sample { at, fleet: sample.fleet.clone(), ..Sample::default() };
@@ -130,13 +134,30 @@ impl Pooled {
     }
 
     /// What is there by the word of the driver, was asked for, and has not connected.
-    fn count_starting(&self, sample: &mut Sample) {
+    fn count_starting(&self, members: &[Member], sample: &mut Sample) {
         let (Some(Ok(there)), Some((told, _))) = (&self.answer, &self.told) else { return };
         let of = |counts: &Wanted, name: &Name| counts.get(name).copied().unwrap_or_default();
         for (name, fleet) in &mut sample.fleet {
             let there = of(there, name).min(of(told, name));
-            fleet.starting = there.saturating_sub(fleet.running);
+            let busy = self.leaving.busy(members, name);
+            fleet.starting = there.saturating_sub(fleet.running.saturating_add(busy));
         }
+    }
+
+    /// Who shall rest (`true`) and who shall go on. Only processes beside the server are let go one by one.
+    pub(crate) fn rests(&mut self) -> Vec<(Name, bool)> {
+        let is_local = self.scaler.pool().driver == Driver::Local;
+        let wanted = self.wanted();
+        if is_local { self.leaving.choose(&self.members, &wanted) } else { Vec::new() }
+    }
+
+    /// What the driver is told: what is wanted, and those that leave and still hold something.
+    fn to_tell(&self) -> Wanted {
+        let mut wanted = self.wanted();
+        for (name, count) in &mut wanted {
+            *count += self.leaving.busy(&self.members, name);
+        }
+        wanted
     }
 
     /// Whether the fleet goes up and down again and again, in words. Local processes start at once and cost nothing, so
@@ -172,7 +193,7 @@ impl Pooled {
         if self.asked {
             return None;
         }
-        let (wanted, now) = (self.wanted(), self.sample.at);
+        let (wanted, now) = (self.to_tell(), self.sample.at);
         let is_free = self.scaler.pool().driver == Driver::Local;
         let is_settled = self.differs_since.is_none()
             && matches!(&self.answer, Some(Ok(there)) if !self.is_driven() || same(there, &wanted));
@@ -197,12 +218,10 @@ impl Pooled {
         })
     }
 
-    /// Who should go first, of each type: who runs least, has least in line, and had the fewest affinity keys, so that
-    /// the fewest tasks lose the worker that knows them; of those alike the newest.
+    /// Who should go first, of each type: who rests for that already, then who has least to lose.
     fn leave_first(&self) -> BTreeMap<Name, Vec<Name>> {
         let mut members: Vec<&Member> = self.members.iter().filter(|one| !one.draining).collect();
-        members
-            .sort_by_key(|one| (one.running, one.queued, one.keys, std::cmp::Reverse(one.since)));
+        members.sort_by_key(|one| (!self.leaving.has(&one.name), leaving::order(one)));
         let mut first: BTreeMap<Name, Vec<Name>> = BTreeMap::new();
         for one in members {
             first.entry(one.worker_type.clone()).or_default().push(one.name.clone());

@@ -85,6 +85,13 @@ async fn round(app: &App, rested: bool) -> Result<Round, Error> {
         tracing::info!(%pool, from, to, leaving, "workers wanted: {reason}");
         app.scale.events.extend([event.into()]);
     }
+    for (worker, rests) in taken.rests {
+        match app.handle.pause_worker(worker, rests).await {
+            // Who has gone by itself needs no rest.
+            Ok(_) | Err(Error::NoSuchWorker(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
     for order in taken.orders {
         tell(app, order).await;
     }

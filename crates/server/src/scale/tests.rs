@@ -27,6 +27,7 @@ fn member(name: &str, running: u32, keys: u32) -> Member {
         name: name.into(),
         worker_type: "worker".into(),
         draining: false,
+        paused: false,
         running,
         queued: 0,
         keys,

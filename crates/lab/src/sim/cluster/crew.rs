@@ -2,7 +2,7 @@
 //!
 //! How many are wanted is decided by [`divvy_autoscale::Scaler`] alone. Here workers take time to boot, a start that is
 //! no longer wanted is called off, the least busy are drained first, and a worker that drains leaves when it holds
-//! nothing. Some may be there from the start, without a boot. A spot worker is told when it will be taken away: it
+//! nothing; until then it is called back before anybody is started. Some may be there from the start, without a boot. A spot worker is told when it will be taken away: it
 //! takes nothing more from then on, and dies with what it still runs when the notice is over.
 
 use std::collections::BTreeMap;
@@ -155,6 +155,8 @@ pub(super) enum Order {
     Start { worker_type: usize, count: u32 },
     /// Drain this member.
     Drain { member: usize },
+    /// Let this member take tasks again.
+    CallBack { member: usize },
 }
 
 impl<'a> Crew<'a> {
@@ -238,7 +240,8 @@ impl<'a> Crew<'a> {
             let Fleet { running: there, starting, .. } = self.fleet(worker_type);
             let have = there + starting;
             if wanted > have {
-                orders.push(Order::Start { worker_type, count: wanted - have });
+                let back = self.call_back(worker_type, wanted - have, &running, &mut orders);
+                orders.push(Order::Start { worker_type, count: wanted - have - back });
             } else {
                 self.dismiss(worker_type, have - wanted, now, &running, &mut orders);
             }
@@ -284,6 +287,28 @@ impl<'a> Crew<'a> {
             hand.stage = Stage::Draining;
             orders.push(Order::Drain { member: hand.hired.member });
         }
+    }
+
+    /// Calls those back that drain, the busiest first; says how many.
+    fn call_back(
+        &mut self,
+        worker_type: usize,
+        count: u32,
+        running: &impl Fn(usize) -> usize,
+        orders: &mut Vec<Order>,
+    ) -> u32 {
+        let mut draining: Vec<&mut Hand> = self
+            .hands
+            .iter_mut()
+            .filter(|hand| hand.hired.worker_type == worker_type && hand.stage == Stage::Draining)
+            .collect();
+        draining
+            .sort_by_key(|hand| std::cmp::Reverse((running(hand.hired.member), hand.hired.member)));
+        let back = draining.into_iter().take(count as usize).map(|hand| {
+            hand.stage = Stage::Running;
+            orders.push(Order::CallBack { member: hand.hired.member });
+        });
+        back.count() as u32
     }
 
     fn fleet(&self, worker_type: usize) -> Fleet {

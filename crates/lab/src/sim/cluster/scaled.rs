@@ -39,7 +39,11 @@ impl World<'_> {
                 Order::Start { worker_type, count } => {
                     (0..count).for_each(|_| self.hire(worker_type, false));
                 }
-                Order::Drain { member } => self.drain(member),
+                Order::Drain { member } => {
+                    self.rest(member, true);
+                    self.plan(self.now + FAREWELL, Event::Farewell(member));
+                }
+                Order::CallBack { member } => self.rest(member, false),
             }
         }
     }
@@ -77,6 +81,12 @@ impl World<'_> {
         if self.crew.as_mut().is_some_and(|(crew, _)| crew.noticed(member)) {
             self.drain(member);
         }
+    }
+
+    /// Lets a worker take nothing more until it is called back.
+    fn rest(&mut self, member: usize, paused: bool) {
+        let Some(worker) = self.benches[member].key else { return };
+        self.send(Event::Heard(Input::WorkerPaused { worker, paused }));
     }
 
     fn drain(&mut self, member: usize) {

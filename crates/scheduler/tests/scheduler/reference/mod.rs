@@ -60,9 +60,15 @@ pub(crate) struct Worker {
     pub(crate) kinds: Vec<&'static str>,
     pub(crate) credit: usize,
     pub(crate) draining: bool,
+    pub(crate) paused: bool,
 }
 
 impl Worker {
+    /// Whether it takes nothing, however much it could.
+    pub(crate) fn rests(&self) -> bool {
+        self.draining || self.paused
+    }
+
     fn serves(&self, task: &Task) -> bool {
         self.kinds.contains(&task.kind)
             && (self.queues.is_empty() || self.queues.contains(&task.queue))
@@ -216,7 +222,7 @@ impl Reference {
     }
 
     pub(crate) fn is_waiting(&self, worker: &Worker) -> bool {
-        !worker.draining && self.leased(worker.key) < worker.credit
+        !worker.rests() && self.leased(worker.key) < worker.credit
     }
 
     /// Keys and totals of limits that a task runs under.
@@ -251,7 +257,7 @@ impl Reference {
     fn candidates(&mut self, worker: &Worker) -> Vec<Task> {
         let another = |task: &Task| {
             let mut others = self.workers.iter().filter(|other| other.name != worker.name);
-            others.any(|other| !other.draining && other.serves(task))
+            others.any(|other| !other.rests() && other.serves(task))
         };
         let serves = |task: &Task| {
             worker.serves(task)

@@ -31,7 +31,7 @@ fn is_kept(scheduler: &Scheduler, now: Timestamp, seq: Seq, told: &Explanation) 
     let names: std::collections::BTreeSet<Name> = scheduler
         .workers()
         .into_iter()
-        .filter(|other| !other.draining && other.away_until.is_none())
+        .filter(|other| !other.draining && !other.paused && other.away_until.is_none())
         .filter(|other| !is_benched(told, &other.name))
         .filter(|other| other.queues.is_empty() || other.queues.contains(queue))
         .map(|other| other.name)

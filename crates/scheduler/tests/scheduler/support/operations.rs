@@ -31,6 +31,11 @@ pub(crate) enum Op {
     /// Another process takes the place and the name of one that is not connected.
     Replace(usize),
     Drain(usize),
+    /// A worker is paused, or resumed.
+    Rest {
+        which: usize,
+        paused: bool,
+    },
     Report {
         which: usize,
         end: End,
@@ -116,6 +121,7 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         1 => any::<usize>().prop_map(Op::Reconnect),
         1 => any::<usize>().prop_map(Op::Replace),
         1 => any::<usize>().prop_map(Op::Drain),
+        1 => any::<(usize, bool)>().prop_map(|(which, paused)| Op::Rest { which, paused }),
         12 => (any::<usize>(), end).prop_map(|(which, end)| Op::Report { which, end }),
         2 => (any::<usize>(), any::<usize>()).prop_map(|(which, worker)| Op::StaleReport { which, worker }),
         3 => any::<usize>().prop_map(Op::Cancel),
