@@ -6,3 +6,6 @@
 
 pub mod fetch;
 pub mod net;
+pub mod output;
+pub mod page;
+pub mod render;

@@ -5,4 +5,5 @@
 //!
 //! **Invariant:** nothing here reads a clock, draws unseeded chance or touches files and networks. Time is an argument.
 
+pub mod address;
 pub mod robots;

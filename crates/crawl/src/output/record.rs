@@ -1,0 +1,88 @@
+//! One page as a line of JSON.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::page::{Directives, Link};
+
+/// What is kept of a page, fetched or failed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Record<'a> {
+    /// The address that was asked for.
+    pub url: &'a str,
+    /// The address that answered; another one only for rendered pages, because redirects are pages of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub final_url: Option<&'a str>,
+    /// The status of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Why there is no answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'a str>,
+    /// When it was fetched, in milliseconds since 1970; written as text.
+    #[serde(serialize_with = "as_time")]
+    pub fetched_at: u64,
+    /// Where a redirect leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<&'a str>,
+    /// The type of the content, as the server said it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub content_type: Option<&'a str>,
+    /// Bytes of the body, decoded.
+    pub bytes: u64,
+    /// Whether the body was cut at a limit.
+    #[serde(skip_serializing_if = "is_false")]
+    pub truncated: bool,
+    /// Whether a browser made it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub rendered: bool,
+    /// Its title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<&'a str>,
+    /// Its description.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<&'a str>,
+    /// Where it says that it really lives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canonical: Option<&'a str>,
+    /// Its language.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lang: Option<&'a str>,
+    /// What it asks of robots.
+    pub robots: Directives,
+    /// Where it leads.
+    pub links: &'a [Link],
+    /// The hash of its body, `xxh3:` and 32 hexadecimals.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub digest: &'a str,
+    /// The fingerprint of its text, as 16 hexadecimals.
+    #[serde(serialize_with = "as_hexadecimals")]
+    pub simhash: u64,
+    /// Links from a seed.
+    pub depth: u32,
+    /// The page on which it was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub referrer: Option<&'a str>,
+    /// What the rules of the crawl found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extracted: Option<&'a BTreeMap<String, Vec<String>>>,
+}
+
+/// A link of a page, as it is written.
+pub type LinkRecord = Link;
+
+fn as_time<S: serde::Serializer>(_at_ms: &u64, _serializer: S) -> Result<S::Ok, S::Error> {
+    unimplemented!()
+}
+
+fn as_hexadecimals<S: serde::Serializer>(
+    _simhash: &u64,
+    _serializer: S,
+) -> Result<S::Ok, S::Error> {
+    unimplemented!()
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
