@@ -3,3 +3,5 @@
 //! Reading order: `folder` (what of a crawl lies where), `shard` (the task that fetches), `store` (the file of a shard),
 //! `fetch` and `net` (how a page comes, and from which addresses), `page` (what is in it), `output` (where it goes),
 //! `command` and `web` (how people steer and watch).
+
+pub mod store;
