@@ -9,3 +9,4 @@ pub mod net;
 pub mod output;
 pub mod page;
 pub mod render;
+pub mod store;

@@ -6,4 +6,7 @@
 //! **Invariant:** nothing here reads a clock, draws unseeded chance or touches files and networks. Time is an argument.
 
 pub mod address;
+pub mod frontier;
 pub mod robots;
+pub mod rules;
+pub mod seen;
