@@ -4,9 +4,20 @@
 //! `fetch` and `net` (how a page comes, and from which addresses), `page` (what is in it), `output` (where it goes),
 //! `command` and `web` (how people steer and watch).
 
+mod bench;
+mod command;
+mod crawls;
+mod demo;
 pub mod fetch;
+mod folder;
 pub mod net;
 pub mod output;
 pub mod page;
 pub mod render;
+mod settings;
+mod shard;
 pub mod store;
+mod web;
+mod workload;
+
+pub use workload::CrawlWorkload;

@@ -12,6 +12,7 @@ use divvy_frontier::rules as frontier;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::net::UserAgent;
 use crate::output::Format;
 use crate::page;
 use crate::render::Mode;
@@ -28,10 +29,6 @@ const PER_HOST_MAX: u16 = 16;
 const EXTRACT_MAX: usize = 64;
 /// Characters of a name.
 const NAME_LEN_MAX: usize = 200;
-/// Characters of a user agent.
-const AGENT_LEN_MAX: usize = 300;
-/// The user agent of a crawl that stays on this machine.
-pub(crate) const LOCAL_AGENT: &str = concat!("divvy/", env!("CARGO_PKG_VERSION"), " (loopback only)");
 
 /// How addresses that were seen are remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -295,12 +292,9 @@ impl Spec {
         Scope::new(self.rules.scope, &seeds)
     }
 
-    /// Who crawls, and whether it may leave this machine.
-    pub(crate) fn agent(&self) -> (&str, bool) {
-        match &self.rules.user_agent {
-            Some(agent) => (agent, true),
-            None => (LOCAL_AGENT, false),
-        }
+    /// Who crawls; without a name of its own a crawl stays on this machine.
+    pub(crate) fn agent(&self) -> UserAgent {
+        self.rules.user_agent.as_ref().and_then(|agent| agent.parse().ok()).unwrap_or_default()
     }
 }
 
@@ -309,17 +303,7 @@ impl Spec {
 /// # Errors
 /// Says what is missing.
 pub(crate) fn check_agent(agent: &str) -> Result<(), String> {
-    let is_plain = agent.chars().all(|letter| letter == ' ' || letter.is_ascii_graphic());
-    if agent.is_empty() || agent.len() > AGENT_LEN_MAX || !is_plain {
-        return Err(format!("must have 1 to {AGENT_LEN_MAX} printable ASCII characters"));
-    }
-    if !["http://", "https://", "mailto:", "@"].iter().any(|mark| agent.contains(mark)) {
-        return Err(format!(
-            "is `{agent}`, which does not say where its owner can be reached; write \
-             `{agent} (+https://example.org/bot)` with an address of yours"
-        ));
-    }
-    Ok(())
+    agent.parse::<UserAgent>().map(drop).map_err(|error| format!("cannot be used: {error}"))
 }
 
 #[cfg(test)]
@@ -336,7 +320,7 @@ mod tests {
     fn a_crawl_has_the_name_of_its_first_host_and_canonical_seeds() {
         let spec = new(|_| ()).unwrap();
         assert_eq!((spec.name.as_str(), spec.seeds.as_slice()), ("a.example", &["http://a.example/".to_owned()][..]));
-        assert_eq!(spec.agent(), (LOCAL_AGENT, false));
+        assert!(!spec.agent().has_contact());
         let text = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec);
     }

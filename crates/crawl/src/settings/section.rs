@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(settings.folder.value, Some("/a/c".into()));
         let problem = read("crawl:\n  user_agent: bot\n").unwrap_err().to_string();
         assert!(problem.starts_with("/a/divvy.yaml:2:"), "{problem}");
-        assert!(problem.contains("where its owner can be reached"), "{problem}");
+        assert!(problem.contains("names no contact"), "{problem}");
         assert!(read("crawl: {foldr: c}").unwrap_err().to_string().contains("folder"));
     }
 }
