@@ -1,6 +1,6 @@
 //! What goes into the file of a shard and comes out of it. Data only.
 
-use divvy_frontier::frontier::{Changes, HostRecord};
+use divvy_frontier::frontier::Changes;
 use divvy_frontier::seen::Mode;
 
 /// How a file is opened.
@@ -101,13 +101,9 @@ pub struct Outgoing {
     pub bytes: Vec<u8>,
 }
 
-/// What a new owner finds, besides what [`super::ShardFile`] reads on demand.
+/// What a new owner finds, besides the frontier and what [`super::ShardFile`] reads on demand.
 #[derive(Clone, Debug, Default)]
 pub struct Saved {
-    /// The hosts in the order of their numbers.
-    pub hosts: Vec<HostRecord>,
-    /// Pages that were fetched or given up.
-    pub finished: u64,
     /// The number of the last batch that was received, by shard.
     pub received: Vec<(u32, u64)>,
     /// The number of the last batch that was made, by shard.

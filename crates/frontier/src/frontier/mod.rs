@@ -25,28 +25,28 @@ mod band;
 mod changes;
 mod discover;
 mod entry;
-mod explain;
 mod finish;
 mod group;
 mod host;
-mod index;
 mod next;
-mod restore;
+mod record;
+mod steer;
+mod table;
 #[cfg(test)]
 mod tests;
+mod view;
 mod words;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 pub use words::*;
 
 use crate::rules::Rules;
 use crate::rules::priority::BANDS;
 use crate::seen::Seen;
-use group::Group;
-use host::Host;
-use index::Index;
+use host::{Group, Host};
+use table::{Index, Names, Table};
 
 /// The frontier of one shard.
 #[derive(Debug)]
@@ -56,9 +56,10 @@ pub struct Frontier {
     salt: u64,
     random: fastrand::Rng,
     seen: Seen,
-    hosts: Vec<Host>,
+    names: Names,
+    hosts: Table<Host>,
     host_index: Index,
-    groups: Vec<Group>,
+    groups: Table<Group>,
     group_index: Index,
     /// Hosts by the time at which they are looked at next. An entry counts only if it agrees with its host.
     heap: BinaryHeap<Reverse<(u64, u32)>>,
@@ -70,15 +71,88 @@ pub struct Frontier {
     /// Pages among those.
     pages_in_flight: u64,
     pages: u64,
-    finished: u64,
     in_memory: u64,
     robots_bytes: u64,
     /// Where the search for robots rules to drop goes on.
-    robots_hand: usize,
+    robots_hand: u32,
     refused: [u64; 7],
     disallowed: u64,
-    changes: Changes,
+    pending: Pending,
+}
+
+/// What is to be made durable and was not handed out yet.
+#[derive(Debug, Default)]
+struct Pending {
     dirty: Vec<u32>,
-    /// Fingerprints in `changes`.
-    fresh: BTreeSet<u64>,
+    blocks: BTreeMap<(u32, u8), Block>,
+    fingerprints: BTreeSet<u64>,
+    later: BTreeMap<u64, Later>,
+    not_later: BTreeSet<u64>,
+}
+
+/// A record that the store gave back is not what the frontier wrote.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the record of {subject} cannot be read: {problem}")]
+pub struct Damaged {
+    /// Of what.
+    pub subject: String,
+    /// What is wrong.
+    pub problem: &'static str,
+}
+
+impl Frontier {
+    /// A frontier without hosts. `salt` is what addresses are hashed with and stays the same for as long as the crawl
+    /// lives; `seed` is where jitter comes from.
+    pub fn new(rules: Rules, seen: Seen, salt: u64, seed: u64) -> Self {
+        Self {
+            rules,
+            salt,
+            random: fastrand::Rng::with_seed(seed),
+            seen,
+            names: Names::default(),
+            hosts: Table::default(),
+            host_index: Index::default(),
+            groups: Table::default(),
+            group_index: Index::default(),
+            heap: BinaryHeap::new(),
+            ready: Default::default(),
+            turns: 0,
+            serial: 0,
+            in_flight: 0,
+            pages_in_flight: 0,
+            pages: 0,
+            in_memory: 0,
+            robots_bytes: 0,
+            robots_hand: 0,
+            refused: [0; 7],
+            disallowed: 0,
+            pending: Pending::default(),
+        }
+    }
+
+    /// The rules of the crawl.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// What was seen: how full the filter is, and what it loses.
+    pub fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// Requests in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    fn name_of(&self, host: u32) -> &str {
+        self.names.get(self.hosts[host].name)
+    }
+
+    /// The host will be part of the next changes.
+    fn touch(&mut self, host: u32) {
+        if !std::mem::replace(&mut self.hosts[host].is_dirty, true) {
+            self.pending.dirty.push(host);
+        }
+    }
 }

@@ -8,6 +8,8 @@ use crate::rules::retry::Failure;
 
 /// The longest path, with its query, that is queued.
 pub const PATH_BYTES_MAX: usize = 4_095;
+/// The longest origin, and the longest registrable domain.
+pub const HOST_BYTES_MAX: usize = 300;
 /// The most redirects that lead to an address.
 pub const HOPS_MAX: u8 = 10;
 

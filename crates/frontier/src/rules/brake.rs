@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn nine_pages_in_ten_may_be_alike_but_not_more() {
         let rules = Rules::default();
-        for (alike, expected) in [(200, true), (181, true), (180, false), (100, false), (0, false)] {
+        for (alike, expected) in [(200, true), (181, true), (180, false), (100, false), (0, false)]
+        {
             for seed in 0..5 {
                 let mut pages: Vec<u16> =
                     (0..200).map(|page| if page < alike { 7 } else { 100 + page }).collect();

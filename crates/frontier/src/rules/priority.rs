@@ -59,7 +59,10 @@ mod tests {
         assert_eq!(of_new(2, "/a/long/path/that/is/no/longer/short", false), 1);
         assert_eq!(of_new(9, "/short", false), 1);
         assert_eq!(of_new(9, "/a/long/path/that/is/no/longer/short", false), 2);
-        assert_eq!((of_known(None), of_known(Some(3_600_000)), of_known(Some(u64::MAX))), (3, 2, 3));
+        assert_eq!(
+            (of_known(None), of_known(Some(3_600_000)), of_known(Some(u64::MAX))),
+            (3, 2, 3)
+        );
         let mut turns = [0; BANDS];
         (0..16).for_each(|n| turns[usize::from(turn(n))] += 1);
         assert_eq!(turns, [12, 2, 1, 1]);

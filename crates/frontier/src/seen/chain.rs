@@ -94,6 +94,10 @@ mod tests {
         let wrong = (0..200_000).filter(|_| chain.contains(random.u64(..))).count();
         let measured = wrong as f64 / 200_000.0;
         assert!(measured <= 0.01 && measured > 0.004, "{measured}");
-        assert!((measured - chain.rate()).abs() < 0.2 * measured, "{measured} for {}", chain.rate());
+        assert!(
+            (measured - chain.rate()).abs() < 0.2 * measured,
+            "{measured} for {}",
+            chain.rate()
+        );
     }
 }

@@ -145,8 +145,8 @@ pub fn expected_rate(bits_per_key: f64, hashes: u32) -> f64 {
     let mean = BLOCK_BITS as f64 / bits_per_key;
     let most = (mean + 12.0 * mean.sqrt() + 12.0) as u32;
     let unset = (1.0 - 1.0 / BLOCK_BITS as f64).powi(hashes as i32);
-    let (mut share, mut rate) = ((-mean).exp(), 0.0);
-    let mut empty = 1.0;
+    let (mut share, mut rate): (f64, f64) = ((-mean).exp(), 0.0);
+    let mut empty: f64 = 1.0;
     for keys in 0..=most {
         rate += share * (1.0 - empty).powi(hashes as i32);
         share *= mean / f64::from(keys + 1);
