@@ -3,21 +3,36 @@
 //! Every file is only ever appended to. [`Writer::commit`] says how long each is; the shard keeps that with its state, and
 //! a writer that is opened again cuts what lies behind it. So output and state never part, whenever the process ends.
 //!
-//! Writing is synchronous, since packing a WARC record costs more than any other step of a page: a shard gives the
-//! writer a thread of its own.
+//! Packing a WARC record costs more than any other step of a page, so it is apart from writing: [`Prepared`] can be made
+//! on any thread.
+//!
+//! Reading order: `record` (a page as JSON), `warc` and `cdx` (a page as it was on the wire), `prepared` (all bytes of a
+//! page), `writer` (the files), `file` (one of them).
 
+mod cdx;
+mod file;
+mod prepared;
 mod record;
 mod warc;
+mod writer;
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use record::{LinkRecord, Record};
+pub use prepared::Prepared;
+pub use record::{Record, digest};
 pub use warc::Exchange;
+pub use writer::Writer;
+
+/// Bytes after which a WARC file is usually followed by the next one.
+pub const WARC_BYTES_MAX: u64 = 1 << 30;
 
 /// What is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -27,7 +42,7 @@ pub enum Format {
     Jsonl,
     /// Requests and responses as they were: `pages-NNNNN.warc.gz`, with `pages-NNNNN.cdx` beside it.
     Warc,
-    /// One line per link, `from<TAB>to`: `links.tsv`.
+    /// One line per link, from, a tab, to: `links.tsv`.
     Graph,
 }
 
@@ -40,7 +55,7 @@ impl FromStr for Format {
             "warc" => Ok(Self::Warc),
             "graph" => Ok(Self::Graph),
             "parquet" => {
-                Err("the format `parquet` is not there yet; write jsonl and convert it".to_owned())
+                Err("the format `parquet` cannot be written yet; take jsonl, which other programs convert".to_owned())
             }
             _ => Err(format!("the format `{text}` is not known; it is one of jsonl, warc, graph")),
         }
@@ -53,13 +68,13 @@ pub type Lengths = BTreeMap<String, u64>;
 /// How outputs are written.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The folder, which is made if it is missing.
+    /// The folder, which is made if it is missing. All files in it that are named like outputs belong to the writer.
     pub folder: PathBuf,
     /// Which of them.
     pub formats: Vec<Format>,
     /// Who crawls, for the first record of each WARC file: the user agent.
     pub agent: String,
-    /// Bytes after which a WARC file is followed by the next one.
+    /// Bytes after which a WARC file is followed by the next one, see [`WARC_BYTES_MAX`].
     pub warc_bytes_max: u64,
 }
 
@@ -89,50 +104,4 @@ pub enum OutputError {
     /// A header holds a line break, with which a page could forge records.
     #[error("the header `{0}` holds a line break and is not written")]
     LineBreak(String),
-}
-
-/// Writes what was fetched.
-#[derive(Debug)]
-pub struct Writer {
-    options: Options,
-}
-
-impl Writer {
-    /// Opens the files, cut to what was committed; files of the folder that `lengths` does not know are removed.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be written, or lacks what was committed.
-    pub fn open(options: Options, lengths: &Lengths) -> Result<Self, OutputError> {
-        let _ = lengths;
-        Ok(Self { options })
-    }
-
-    /// Writes one page; `exchange` is what went over the wire, if there is something to archive.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be written or a header cannot be archived; the page is then in none of the outputs or in some,
-    /// and the next [`commit`](Self::commit) decides.
-    pub fn write(
-        &mut self,
-        record: &Record<'_>,
-        exchange: Option<&Exchange<'_>>,
-    ) -> Result<(), OutputError> {
-        unimplemented!("{:?} {record:?} {exchange:?}", self.options)
-    }
-
-    /// Hands everything to the system, and to the disk if `sync`; how long the files then are.
-    ///
-    /// # Errors
-    ///
-    /// If a file cannot be written.
-    pub fn commit(&mut self, sync: bool) -> Result<Lengths, OutputError> {
-        unimplemented!("{sync}")
-    }
-
-    /// Where it writes.
-    pub fn folder(&self) -> &Path {
-        &self.options.folder
-    }
 }

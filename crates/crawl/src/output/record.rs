@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::page::{Directives, Link};
 
@@ -12,8 +14,7 @@ pub struct Record<'a> {
     /// The address that was asked for.
     pub url: &'a str,
     /// The address that answered; another one only for rendered pages, because redirects are pages of their own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub final_url: Option<&'a str>,
+    pub final_url: &'a str,
     /// The status of the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
@@ -53,10 +54,10 @@ pub struct Record<'a> {
     pub robots: Directives,
     /// Where it leads.
     pub links: &'a [Link],
-    /// The hash of its body, `xxh3:` and 32 hexadecimals.
+    /// The hash of its body, see [`digest`].
     #[serde(skip_serializing_if = "str::is_empty")]
     pub digest: &'a str,
-    /// The fingerprint of its text, as 16 hexadecimals.
+    /// The fingerprint of its text, as 16 hexadecimals, since JSON has no whole numbers of 64 bits.
     #[serde(serialize_with = "as_hexadecimals")]
     pub simhash: u64,
     /// Links from a seed.
@@ -69,20 +70,28 @@ pub struct Record<'a> {
     pub extracted: Option<&'a BTreeMap<String, Vec<String>>>,
 }
 
-/// A link of a page, as it is written.
-pub type LinkRecord = Link;
-
-fn as_time<S: serde::Serializer>(_at_ms: &u64, _serializer: S) -> Result<S::Ok, S::Error> {
-    unimplemented!()
+/// The hash of a body: `xxh3:` and 32 hexadecimals.
+pub fn digest(body: &[u8]) -> String {
+    format!("xxh3:{:032x}", xxh3_128(body))
 }
 
-fn as_hexadecimals<S: serde::Serializer>(
-    _simhash: &u64,
-    _serializer: S,
-) -> Result<S::Ok, S::Error> {
-    unimplemented!()
+/// A time as a person reads it.
+pub(super) fn moment(at_ms: u64) -> Timestamp {
+    i64::try_from(at_ms)
+        .ok()
+        .and_then(|ms| Timestamp::from_millisecond(ms).ok())
+        .unwrap_or(Timestamp::MAX)
 }
 
+fn as_time<S: Serializer>(at_ms: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{:.3}", moment(*at_ms)))
+}
+
+fn as_hexadecimals<S: Serializer>(simhash: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&format_args!("{simhash:016x}"))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out references")]
 fn is_false(value: &bool) -> bool {
     !value
 }

@@ -4,15 +4,18 @@
 //! It gets text, however that was fetched and decoded, and never fetches anything.
 //!
 //! Reading order: `extract` (one pass over the text), `entities` (what `&amp;` means), `directives` (what a page asks of
-//! robots), `rules` (`--extract name=css`), `simhash` and `near` (pages that are almost the same), `sitemap`.
+//! robots), `rules` (`--extract name=css`), `text`, `simhash` and `near` (pages that are almost the same), `signs` (pages
+//! that their scripts make), `sitemap`.
 
 mod directives;
 mod entities;
 mod extract;
 mod near;
 mod rules;
+mod signs;
 mod simhash;
 pub mod sitemap;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -26,6 +29,7 @@ pub use directives::Directives;
 pub use extract::Extractor;
 pub use near::Windows;
 pub use rules::{Rule, RuleError};
+pub use signs::Signs;
 pub use simhash::{distance, simhash};
 
 /// How pages are read.
@@ -79,17 +83,6 @@ pub struct Page {
     pub simhash: u64,
     /// Signs that the page is made by its scripts.
     pub signs: Signs,
-}
-
-/// What tells a page that is made by scripts from one that is just short.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Signs {
-    /// Scripts in the page.
-    pub scripts: usize,
-    /// Whether an element that frameworks fill is there: `id` of `root`, `app`, `__next` and the like.
-    pub has_root: bool,
-    /// Whether a `noscript` says that scripts are needed.
-    pub has_notice: bool,
 }
 
 /// Where a page leads.
