@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use divvy::types::view::TaskSummary;
 use divvy::types::{ErrorClass, TaskState};
 use tokio_util::sync::CancellationToken;
 
@@ -57,13 +58,17 @@ impl Crawls {
             self.submit(&spec, &self.control(id)?).await?;
             return Ok(statuses);
         }
-        for task in tasks.iter().filter(|task| task.state == TaskState::Dead) {
-            let is_lost =
-                task.error.as_ref().is_some_and(|error| error.class == ErrorClass::WorkerLost);
-            if is_lost {
-                self.client.retry(task.id).await?;
-                return Ok(statuses);
-            }
+        let is_lost = |task: &&TaskSummary| {
+            let error = task.error.as_ref();
+            task.state == TaskState::Dead
+                && error.is_some_and(|error| error.class == ErrorClass::WorkerLost)
+        };
+        let lost: Vec<&TaskSummary> = tasks.iter().filter(is_lost).collect();
+        for task in &lost {
+            self.client.retry(task.id).await?;
+        }
+        if !lost.is_empty() {
+            return Ok(statuses);
         }
         // Read after the tasks, so that what the last shard showed is seen.
         let statuses = self.statuses(&spec);
@@ -89,8 +94,9 @@ impl Crawls {
         let is_full = statuses.iter().any(|status| status.is_full);
         let has_late_links = state == CrawlState::Done
             && !is_full
-            && (0..spec.rules.shards)
-                .any(|shard| inbox::look(&folder.inbox(shard)).is_ok_and(|found| !found.is_empty()));
+            && (0..spec.rules.shards).any(|shard| {
+                inbox::look(&folder.inbox(shard)).is_ok_and(|found| !found.is_empty())
+            });
         control.version += 1;
         if has_late_links {
             control.round += 1;

@@ -129,8 +129,8 @@ impl Crawls {
         if new.rules.user_agent.is_none() {
             new.rules.user_agent = self.user_agent.clone();
         }
-        let mut id = uuid::Uuid::new_v4().simple().to_string();
-        id.truncate(ID_LEN);
+        // A name and no secret: it must only differ from all others.
+        let id: String = (0..ID_LEN).map(|_| fastrand::digit(36)).collect();
         let (spec, seeds) = new.check(id, now_ms())?;
         let folder = self.folder(&spec.id);
         for shard in 0..spec.rules.shards {
@@ -281,7 +281,8 @@ impl Crawls {
             Workflow::new(format!("crawl {}", spec.name)).key(round_key(&spec.id, control.round));
         let root = self.folder(&spec.id).root().to_owned();
         for shard in 0..spec.rules.shards {
-            let task = Shard { crawl: spec.id.clone(), folder: root.clone(), shard, round: control.round };
+            let task =
+                Shard { crawl: spec.id.clone(), folder: root.clone(), shard, round: control.round };
             let needs = Shard::needs(spec);
             let tag = format!("crawl:{}", spec.id);
             workflow.add_with(task, move |options| options.needs(needs).tags([tag]));
@@ -318,7 +319,8 @@ fn block(control: &mut Control, hosts: &[String], undo: bool) -> Result<(), Craw
     for (at, host) in hosts.iter().enumerate() {
         let host = host_key(host).ok_or_else(|| Wrong {
             field: format!("hosts[{at}]"),
-            problem: "is not the name of a host; write it as in example.org or example.org:8080".into(),
+            problem: "is not the name of a host; write it as in example.org or example.org:8080"
+                .into(),
         })?;
         if undo {
             control.blocked.remove(&host);
@@ -346,7 +348,8 @@ fn round_key(id: &str, round: u32) -> String {
 }
 
 fn is_id(text: &str) -> bool {
-    text.len() == ID_LEN && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    text.len() == ID_LEN
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
 /// The time of this machine's clock, in milliseconds since 1970.

@@ -196,7 +196,12 @@ pub(super) fn end_of(
 pub(crate) fn hosts(statuses: &[ShardStatus]) -> Vec<HostRow> {
     let mut rows: Vec<HostRow> =
         statuses.iter().flat_map(|status| status.hosts.iter().cloned()).collect();
-    rows.sort_by(|a, b| b.queued.cmp(&a.queued).then_with(|| b.pages.cmp(&a.pages)).then_with(|| a.host.cmp(&b.host)));
+    rows.sort_by(|a, b| {
+        b.queued
+            .cmp(&a.queued)
+            .then_with(|| b.pages.cmp(&a.pages))
+            .then_with(|| a.host.cmp(&b.host))
+    });
     rows.truncate(ROWS_MAX);
     rows
 }

@@ -120,7 +120,8 @@ async fn answer(site: &Site, log: &Log, request: &Request<Incoming>) -> Response
 
 impl Log {
     fn to(path: &Path) -> Result<Self> {
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        let file =
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
         let (lines, incoming) = mpsc::sync_channel::<String>(LINES_MAX);
         std::thread::spawn(move || {
             let mut out = BufWriter::new(file);

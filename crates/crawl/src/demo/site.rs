@@ -111,7 +111,7 @@ impl Site {
             match number % 16 {
                 // Not every host has one, and not every host can say what it has.
                 3 => return Answer::plain(404, "none\n"),
-                5 if number > 16 => return Answer::plain(503, "later\n"),
+                5 if number > 160 => return Answer::plain(503, "later\n"),
                 7 => text.push_str("Crawl-delay: 1\n"),
                 9 => {
                     let _ = writeln!(
@@ -163,7 +163,9 @@ impl Site {
     }
 
     fn sitemap(&self, number: u32) -> String {
-        let mut text = "<?xml version=\"1.0\"?><urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">".to_owned();
+        let mut text =
+            "<?xml version=\"1.0\"?><urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">"
+                .to_owned();
         for page in 0..self.pages.min(50) {
             let _ = write!(
                 text,
@@ -210,8 +212,11 @@ impl Site {
 
     fn link_host(&self, links: &mut String, host: u32, page: u32) {
         let (name, port) = (Self::host(host), self.port);
-        let _ =
-            writeln!(links, "<li><a href=\"http://{name}:{port}{}\">{name}</a></li>", path_of(page));
+        let _ = writeln!(
+            links,
+            "<li><a href=\"http://{name}:{port}{}\">{name}</a></li>",
+            path_of(page)
+        );
     }
 
     fn temptations(&self, links: &mut String, number: u32) {
@@ -283,7 +288,7 @@ mod tests {
     use super::*;
 
     fn site(traps: bool) -> Site {
-        Site { hosts: 40, pages: 12, page_bytes: 2_000, traps, port: 80 }
+        Site { hosts: if traps { 200 } else { 40 }, pages: 12, page_bytes: 2_000, traps, port: 80 }
     }
 
     fn links(site: Site, host: &str, path: &str) -> Vec<(String, String)> {
@@ -324,7 +329,7 @@ mod tests {
         assert_eq!((status("/broken"), status("/nothing"), status("/page/99")), (500, 404, 404));
         assert!(site.answer("site0001.test", "/calendar?month=7").body.contains("month=8"));
         assert_eq!(site.answer("site0003.test", "/robots.txt").status, 404);
-        assert_eq!(site.answer("site0021.test", "/robots.txt").status, 503);
+        assert_eq!(site.answer("site0165.test", "/robots.txt").status, 503);
         assert_eq!(site.answer("elsewhere.test", "/").status, 404);
     }
 }

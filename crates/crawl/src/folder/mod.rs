@@ -57,11 +57,6 @@ impl Folder {
         Self { root: root.into() }
     }
 
-    /// The folder of this crawl in a data folder.
-    pub(crate) fn of(data: &Path, id: &str) -> Self {
-        Self::new(data.join(CRAWLS).join(id))
-    }
-
     /// Where it is.
     pub(crate) fn root(&self) -> &Path {
         &self.root
@@ -161,7 +156,10 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, F
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(&error)),
         Ok(about) if about.len() > FILE_BYTES_MAX => {
-            return Err(failed(&format_args!("has {} bytes, at most {FILE_BYTES_MAX}", about.len())));
+            return Err(failed(&format_args!(
+                "has {} bytes, at most {FILE_BYTES_MAX}",
+                about.len()
+            )));
         }
         Ok(_) => {}
     }

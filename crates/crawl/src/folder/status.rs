@@ -11,8 +11,7 @@ pub(crate) const HOSTS_SHOWN: usize = 100;
 /// Pages that a shard shows.
 pub(crate) const PAGES_SHOWN: usize = 100;
 /// Upper bounds of the politeness slack, in milliseconds: how much later than it was allowed a request was sent.
-pub(crate) const SLACK_MS: [u64; 12] =
-    [0, 1, 2, 5, 10, 25, 50, 100, 250, 1_000, 10_000, 60_000];
+pub(crate) const SLACK_MS: [u64; 12] = [0, 1, 2, 5, 10, 25, 50, 100, 250, 1_000, 10_000, 60_000];
 
 /// Where a shard is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

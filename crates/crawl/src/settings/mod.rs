@@ -52,6 +52,9 @@ pub(crate) struct Rules {
     /// Pages in all.
     #[schemars(range(min = 1))]
     pub(crate) max_pages: Option<u64>,
+    /// Pages per second in all, at most.
+    #[schemars(range(min = 0.01, max = 1_000_000.0))]
+    pub(crate) pages_per_second: Option<f64>,
     /// Links from a seed at most.
     #[schemars(range(max = 255))]
     pub(crate) max_depth: u8,
@@ -97,6 +100,7 @@ impl Default for Rules {
         Self {
             scope: Reach::default(),
             max_pages: None,
+            pages_per_second: None,
             max_depth: usual.depth_max,
             delay_ms: usual.delay_ms,
             per_host: 1,
@@ -201,7 +205,10 @@ impl NewCrawl {
 /// Names the one that is none.
 pub(crate) fn addresses(seeds: &[String]) -> Result<Vec<Address>, Wrong> {
     if seeds.len() > SEEDS_MAX {
-        return Err(wrong("seeds", format_args!("has {} addresses, at most {SEEDS_MAX}", seeds.len())));
+        return Err(wrong(
+            "seeds",
+            format_args!("has {} addresses, at most {SEEDS_MAX}", seeds.len()),
+        ));
     }
     let rules = address::Rules::default();
     let read = |(at, seed): (usize, &String)| {
@@ -232,11 +239,18 @@ impl Rules {
         within("retry_wait_ms", self.retry_wait_ms, 100, DELAY_MS_MAX)?;
         within("max_pages", self.max_pages.unwrap_or(1), 1, u64::MAX)?;
         within("recrawl_ms", self.recrawl_ms.unwrap_or(1), 1, 90 * DELAY_MS_MAX)?;
+        if let Some(rate) = self.pages_per_second.filter(|rate| !(0.01..=1e6).contains(rate)) {
+            let problem = format!("is {rate}, expected 0.01 to 1000000");
+            return Err(wrong("rules.pages_per_second", problem));
+        }
         if let Some(agent) = &self.user_agent {
             check_agent(agent).map_err(|problem| wrong("rules.user_agent", problem))?;
         }
         if self.formats.is_empty() {
-            return Err(wrong("rules.formats", "is empty; name at least one of jsonl, warc, graph"));
+            return Err(wrong(
+                "rules.formats",
+                "is empty; name at least one of jsonl, warc, graph",
+            ));
         }
         if self.extract.len() > EXTRACT_MAX {
             return Err(wrong("rules.extract", format_args!("has more than {EXTRACT_MAX} rules")));
@@ -262,20 +276,27 @@ impl Rules {
 
     /// The rules of the frontier that follow.
     pub(crate) fn frontier(&self) -> frontier::Rules {
-        let mut rules = frontier::Rules::default();
-        rules.delay_ms = self.delay_ms;
-        rules.per_host = self.per_host;
-        rules.depth_max = self.max_depth;
-        rules.host_budget = self.host_pages;
-        rules.retry.base_ms = self.retry_wait_ms;
-        rules.retry.name_wait_ms = rules.retry.name_wait_ms.min(self.retry_wait_ms * 60);
-        rules.retry.breaker_open_ms = self.retry_wait_ms;
-        rules.recrawl = self.recrawl_ms.map(|first_ms| {
+        let usual = frontier::Rules::default();
+        let retry = frontier::retry::Rules {
+            base_ms: self.retry_wait_ms,
+            name_wait_ms: usual.retry.name_wait_ms.min(self.retry_wait_ms.saturating_mul(60)),
+            breaker_open_ms: self.retry_wait_ms,
+            ..usual.retry
+        };
+        let recrawl = self.recrawl_ms.map(|first_ms| {
             let usual = frontier::recrawl::Rules::default();
             let interval_ms_min = usual.interval_ms_min.min(first_ms);
             frontier::recrawl::Rules { first_ms, interval_ms_min, ..usual }
         });
-        rules
+        frontier::Rules {
+            delay_ms: self.delay_ms,
+            per_host: self.per_host,
+            depth_max: self.max_depth,
+            host_budget: self.host_pages,
+            retry,
+            recrawl,
+            ..usual
+        }
     }
 
     /// The rules of addresses that follow.
@@ -319,7 +340,10 @@ mod tests {
     #[test]
     fn a_crawl_has_the_name_of_its_first_host_and_canonical_seeds() {
         let spec = new(|_| ()).unwrap();
-        assert_eq!((spec.name.as_str(), spec.seeds.as_slice()), ("a.example", &["http://a.example/".to_owned()][..]));
+        assert_eq!(
+            (spec.name.as_str(), spec.seeds.as_slice()),
+            ("a.example", &["http://a.example/".to_owned()][..])
+        );
         assert!(!spec.agent().has_contact());
         let text = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec);

@@ -37,7 +37,8 @@ impl Names {
         if rules.len() > NAMES_MAX {
             return Err(format!("has {} names, at most {NAMES_MAX}", rules.len()));
         }
-        let known: Result<Vec<Known>, String> = rules.iter().map(|rule| Known::read(rule)).collect();
+        let known: Result<Vec<Known>, String> =
+            rules.iter().map(|rule| Known::read(rule)).collect();
         Ok(Self { known: known?, others: Cache::new(SystemResolver::default()) })
     }
 
@@ -58,7 +59,9 @@ impl Resolve for Names {
 impl Known {
     fn read(rule: &str) -> Result<Self, String> {
         let bad = || {
-            format!("is `{rule}`; expected NAME=ADDRESS or *.ENDING=NETWORK, such as *.test=127.77.0.0/26")
+            format!(
+                "is `{rule}`; expected NAME=ADDRESS or *.ENDING=NETWORK, such as *.test=127.77.0.0/26"
+            )
         };
         let (name, place) = rule.split_once('=').ok_or_else(bad)?;
         let (address, bits) = match place.split_once('/') {
@@ -103,9 +106,8 @@ impl Known {
 /// # Errors
 /// Says which is none.
 pub(crate) fn networks(texts: &[String]) -> Result<Vec<Network>, String> {
-    let read = |text: &String| {
-        text.parse::<Network>().map_err(|error| format!("is `{text}`: {error}"))
-    };
+    let read =
+        |text: &String| text.parse::<Network>().map_err(|error| format!("is `{text}`: {error}"));
     texts.iter().map(read).collect()
 }
 

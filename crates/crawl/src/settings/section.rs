@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn wrong_values_are_named_with_their_line() {
-        let settings = read("crawl: {folder: c, user_agent: 'bot/1 (+https://a.example/)'}").unwrap();
+        let settings =
+            read("crawl: {folder: c, user_agent: 'bot/1 (+https://a.example/)'}").unwrap();
         assert_eq!(settings.folder.value, Some("/a/c".into()));
         let problem = read("crawl:\n  user_agent: bot\n").unwrap_err().to_string();
         assert!(problem.starts_with("/a/divvy.yaml:2:"), "{problem}");

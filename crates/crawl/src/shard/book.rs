@@ -102,7 +102,8 @@ impl Owner {
     /// Takes in what others sent.
     pub(super) fn read_inbox(&mut self) -> Result<(), ShardError> {
         for waiting in inbox::look(&self.folder.inbox(self.place.shard))? {
-            let uncommitted = self.batch.received.iter().rev().find(|(from, _)| *from == waiting.from);
+            let uncommitted =
+                self.batch.received.iter().rev().find(|(from, _)| *from == waiting.from);
             let last = uncommitted
                 .map(|(_, number)| *number)
                 .or_else(|| self.received.get(&waiting.from).copied())

@@ -5,6 +5,8 @@
 //! This is looked at twice, because a shard is read while the next one may change (compare F. Mattern, *Algorithms for
 //! distributed termination detection*, 1987: four counters).
 
+use std::collections::BTreeMap;
+
 use super::{Owner, ShardError};
 use crate::folder::inbox::{self, SERVER};
 use crate::folder::read_json;
@@ -70,22 +72,22 @@ impl Owner {
         Ok(statuses)
     }
 
+    /// Whether all are at rest and nothing is between them. What was sent to a shard that has ended is for the next round,
+    /// which the server begins then.
     fn agree(&self, statuses: &[ShardStatus]) -> bool {
+        let has_ended = |status: &ShardStatus| status.state == ShardState::Done;
         let at_rest = statuses.iter().all(|status| {
-            matches!(status.state, ShardState::Idle | ShardState::Done)
-                && status.round == self.place.round
-                && status.control == self.control.version
+            let is_idle =
+                status.state == ShardState::Idle && status.control == self.control.version;
+            (is_idle || has_ended(status)) && status.round == self.place.round
         });
-        let count = |of: &std::collections::BTreeMap<u32, u64>, who: u32| of.get(&who).copied().unwrap_or(0);
-        let from_server = statuses.iter().all(|status| {
-            count(&status.received, SERVER) == count(&self.control.sent, status.shard)
-        });
-        at_rest
-            && from_server
-            && statuses.iter().all(|from| {
-                statuses.iter().all(|to| {
-                    count(&from.sent, to.shard) == count(&to.received, from.shard)
-                })
-            })
+        let count = |of: &BTreeMap<u32, u64>, who: u32| of.get(&who).copied().unwrap_or(0);
+        let has_all = |to: &ShardStatus| {
+            count(&to.received, SERVER) == count(&self.control.sent, to.shard)
+                && statuses
+                    .iter()
+                    .all(|from| count(&from.sent, to.shard) == count(&to.received, from.shard))
+        };
+        at_rest && statuses.iter().all(|to| has_ended(to) || has_all(to))
     }
 }

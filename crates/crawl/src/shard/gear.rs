@@ -6,9 +6,9 @@ use divvy::net::Reach;
 use divvy_frontier::address;
 use tokio::sync::Mutex;
 
+use super::ShardError;
 use super::clock::Clock;
 use super::task::Site;
-use super::ShardError;
 use crate::fetch::{Fetcher, Limits};
 use crate::net::{Connector, Proxy, UserAgent, tls_config};
 use crate::output::Format;
@@ -42,7 +42,11 @@ impl Gear {
     ///
     /// # Errors
     /// If TLS cannot be set up, or a browser is wanted and there is none.
-    pub(crate) async fn new(spec: &Spec, site: &Site, clock: Clock) -> Result<Arc<Self>, ShardError> {
+    pub(crate) async fn new(
+        spec: &Spec,
+        site: &Site,
+        clock: Clock,
+    ) -> Result<Arc<Self>, ShardError> {
         let wrong = |problem: String| ShardError::Settings(problem);
         let agent = spec.agent();
         let names = Names::read(&spec.rules.resolve).map_err(wrong)?;
@@ -60,7 +64,9 @@ impl Gear {
         let browser = match (spec.rules.render, &site.chromium) {
             (render::Mode::Off, _) => None,
             (_, None) => {
-                return Err(wrong("this worker has no browser, and the crawl renders pages".into()));
+                return Err(wrong(
+                    "this worker has no browser, and the crawl renders pages".into(),
+                ));
             }
             (_, Some(program)) => {
                 let proxy = Proxy::start(connector.clone()).await;

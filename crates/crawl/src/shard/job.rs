@@ -44,7 +44,14 @@ pub(crate) enum Done {
     /// A page, or none.
     Page(Box<PageDone>),
     /// A robots.txt, or none.
-    Robots { order: frontier::RobotsOrder, session: Session, asked: Box<Asked> },
+    Robots(Box<RobotsDone>),
+}
+
+/// What came of a robots.txt.
+pub(crate) struct RobotsDone {
+    pub(crate) order: frontier::RobotsOrder,
+    pub(crate) session: Session,
+    pub(crate) asked: Asked,
 }
 
 /// What came of a page.
@@ -114,7 +121,7 @@ pub(crate) async fn robots(
     mut session: Session,
 ) -> Done {
     let asked = robots::ask(&gear, &order.origin, standing, &mut session).await;
-    Done::Robots { order, session, asked: Box::new(asked) }
+    Done::Robots(Box::new(RobotsDone { order, session, asked }))
 }
 
 async fn fetch(
@@ -196,7 +203,8 @@ async fn extract(gear: &Arc<Gear>, address: &Address, fetched: &Fetched) -> Page
         return extract_here(gear, address, fetched, &tags);
     }
     let (gear, address, fetched) = (Arc::clone(gear), address.clone(), fetched.clone());
-    let reading = tokio::task::spawn_blocking(move || extract_here(&gear, &address, &fetched, &tags));
+    let reading =
+        tokio::task::spawn_blocking(move || extract_here(&gear, &address, &fetched, &tags));
     reading.await.unwrap_or_default()
 }
 
@@ -220,7 +228,8 @@ async fn render(
     match browser.renderer.render(address).await {
         Ok(rendered) => {
             *spent_ms += u64::try_from(rendered.took.as_millis()).unwrap_or(u64::MAX);
-            let source = Source { address: &rendered.address, html: &rendered.html, robots_tags: &[] };
+            let source =
+                Source { address: &rendered.address, html: &rendered.html, robots_tags: &[] };
             let mut after = gear.extractor.extract(source);
             after.directives.nofollow |= before.directives.nofollow;
             after.directives.noindex |= before.directives.noindex;
@@ -278,6 +287,7 @@ fn prepare(
         at_ms: ended_ms,
         ip: Some(fetched.address.ip()),
         method: "GET",
+        target: &order.url[order.path_at..],
         request: &[("user-agent", agent.as_bytes())],
         status: fetched.status,
         response: &headers,

@@ -130,7 +130,9 @@ impl ShardError {
         matches!(
             self,
             Self::Settings(_)
-                | Self::Store(E::Damaged { .. } | E::Foreign { .. } | E::Version { .. } | E::OtherMode { .. })
+                | Self::Store(
+                    E::Damaged { .. } | E::Foreign { .. } | E::Version { .. } | E::OtherMode { .. }
+                )
                 | Self::Output(output::OutputError::Short { .. })
         )
     }
@@ -170,6 +172,8 @@ pub(crate) struct Owner {
     tail: VecDeque<PageRow>,
     rates: VecDeque<(Instant, u64)>,
     is_full: bool,
+    /// Before this no page is handed out, by the rate of the crawl.
+    not_before: Instant,
     /// When the next address is due again, as of the last commit.
     next_due: Option<u64>,
     /// How often all shards were seen at their end in a row.
@@ -212,7 +216,9 @@ impl Owner {
             warc_bytes_max: WARC_BYTES_MAX,
         };
         let writer = Writer::open(options, &outputs)?;
-        let note = |name: &str| saved.notes.iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        let note = |name: &str| {
+            saved.notes.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        };
         let count = |name: &str| {
             note(name).and_then(|value| serde_json::from_slice::<u64>(value).ok()).unwrap_or(0)
         };
@@ -248,6 +254,7 @@ impl Owner {
             tail: VecDeque::new(),
             rates: VecDeque::new(),
             is_full: false,
+            not_before: Instant::now(),
             next_due: file.next_due()?,
             ends_seen: 0,
             _lock: lock,
@@ -277,10 +284,14 @@ impl Owner {
         loop {
             let wake = self.hand_out()?;
             let is_idle = self.is_idle()?;
-            idle_since = if is_idle { idle_since.or(Some(Instant::now())) } else { None };
+            idle_since = if is_idle { idle_since.or_else(|| Some(Instant::now())) } else { None };
             let commit = self.batch_since.map(|since| since + BATCH_AGE);
             let due = self.next_due.map(|due| self.clock.at(due));
-            let timer = [Some(look), Some(inbox), wake, commit, due].into_iter().flatten().min().unwrap_or(look);
+            let timer = [Some(look), Some(inbox), wake, commit, due]
+                .into_iter()
+                .flatten()
+                .min()
+                .unwrap_or(look);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Err(ShardError::Stopped),
@@ -319,6 +330,9 @@ impl Owner {
             if !self.has_allowance()? {
                 return Ok(None);
             }
+            if self.not_before > Instant::now() {
+                return Ok(Some(self.not_before));
+            }
             match self.frontier.next(self.clock.now_ms()) {
                 Next::Fetch(order) => self.fetch(order)?,
                 Next::Robots(order) => self.ask_robots(order)?,
@@ -352,7 +366,10 @@ impl Owner {
     fn fetch(&mut self, order: frontier::Order) -> Result<(), ShardError> {
         let known = match order.is_known {
             true => self.file.page(order.fingerprint)?.map(|page| Known {
-                validators: crate::fetch::Validators { etag: page.etag, last_modified: page.last_modified },
+                validators: crate::fetch::Validators {
+                    etag: page.etag,
+                    last_modified: page.last_modified,
+                },
                 digest: page.digest,
                 changes: page.changes,
                 interval_ms: page.interval_ms,
@@ -361,6 +378,11 @@ impl Owner {
         };
         self.note_slack(order.allowed_at_ms);
         self.pages_in_flight += 1;
+        if let Some(rate) = self.spec.rules.pages_per_second {
+            // Shares that nobody uses are not made up for, so the crawl may be slower but is never faster.
+            let share = rate / f64::from(self.spec.rules.shards);
+            self.not_before = Instant::now() + Duration::from_secs_f64(1.0 / share);
+        }
         let session = self.sessions.remove(&order.host).unwrap_or_default();
         let job = PageJob { order, known, session };
         self.jobs.push(Box::pin(job::page(Arc::clone(&self.gear), job)));
@@ -420,7 +442,9 @@ impl Owner {
         if self.jobs.is_empty() && idle_since.is_none() {
             let due = self.next_due.map(|due| self.clock.at(due));
             let next = [wake, due].into_iter().flatten().min();
-            if let Some(next) = next.filter(|next| *next > Instant::now() + Duration::from_millis(NEAR_MS)) {
+            if let Some(next) =
+                next.filter(|next| *next > Instant::now() + Duration::from_millis(NEAR_MS))
+            {
                 let span = next.duration_since(Instant::now()).min(SLEEP_MAX);
                 return Ok(Some(Ending::Sleep(span, "nothing is due before")));
             }
@@ -429,7 +453,11 @@ impl Owner {
     }
 
     /// Lets what is in flight end, commits, and closes.
-    async fn end_turn(mut self, end: Ending, stop: CancellationToken) -> Result<TurnEnd, ShardError> {
+    async fn end_turn(
+        mut self,
+        end: Ending,
+        stop: CancellationToken,
+    ) -> Result<TurnEnd, ShardError> {
         while !self.jobs.is_empty() {
             tokio::select! {
                 biased;

@@ -101,15 +101,21 @@ async fn follow(gear: &Gear, origin: &str, session: &mut Session, asked: &mut As
 }
 
 /// What a standing means for the frontier.
-pub(crate) fn meaning(standing: &Standing, fetched_ms: u64, now_ms: u64, was_requested: bool) -> RobotsAnswer {
-    let (permission, delay_ms, bytes): (Option<Arc<dyn Permission>>, _, _) = match standing.robots(now_ms) {
-        Some(robots) => {
-            let bytes: usize = robots.rules().iter().map(|rule| 40 + rule.pattern.len()).sum();
-            (Some(Arc::new(Rules(robots.clone()))), robots.delay_ms(), bytes)
-        }
-        None if standing.is_absent(now_ms) => (Some(Arc::new(Everything)), None, 0),
-        None => (None, None, 0),
-    };
+pub(crate) fn meaning(
+    standing: &Standing,
+    fetched_ms: u64,
+    now_ms: u64,
+    was_requested: bool,
+) -> RobotsAnswer {
+    let (permission, delay_ms, bytes): (Option<Arc<dyn Permission>>, _, _) =
+        match standing.robots(now_ms) {
+            Some(robots) => {
+                let bytes: usize = robots.rules().iter().map(|rule| 40 + rule.pattern.len()).sum();
+                (Some(Arc::new(Rules(robots.clone()))), robots.delay_ms(), bytes)
+            }
+            None if standing.is_absent(now_ms) => (Some(Arc::new(Everything)), None, 0),
+            None => (None, None, 0),
+        };
     let until_ms = match standing.permission(now_ms, "/") {
         robots::Permission::Wait { until_ms } => until_ms,
         _ if standing.failures() > 0 => now_ms + AGAIN_MS,

@@ -6,7 +6,7 @@ use divvy_frontier::address::Address;
 use divvy_frontier::frontier::{Answer, Discovery, Ending, Outcome};
 use tokio::time::Instant;
 
-use super::job::{Done, PageDone, Product};
+use super::job::{Done, PageDone, Product, RobotsDone};
 use super::robots::{self, Asked};
 use super::{DIGESTS_MAX, Owner, SESSIONS_MAX, ShardError, link_of};
 use crate::fetch::Session;
@@ -26,7 +26,10 @@ impl Owner {
         self.batch_since.get_or_insert_with(Instant::now);
         match done {
             Done::Page(page) => self.take_page(*page),
-            Done::Robots { order, session, asked } => self.take_robots(order, session, *asked),
+            Done::Robots(robots) => {
+                let RobotsDone { order, session, asked } = *robots;
+                self.take_robots(order, session, asked)
+            }
         }
     }
 

@@ -51,7 +51,12 @@ impl Task for Shard {
     type Output = Summary;
 
     fn options() -> TaskOptions {
-        let policy = RetryPolicy { limit: LOSSES_MAX, base_ms: 1_000, cap_ms: 60_000, ..RetryPolicy::default() };
+        let policy = RetryPolicy {
+            limit: LOSSES_MAX,
+            base_ms: 1_000,
+            cap_ms: 60_000,
+            ..RetryPolicy::default()
+        };
         TaskOptions::new().queue("crawl").needs([CAPABILITY]).retry(policy)
     }
 }
@@ -84,7 +89,7 @@ pub(crate) async fn work(
     Attempt { token, .. }: Attempt,
 ) -> Outcome<Summary> {
     let Token(epoch) = token;
-    let place = Place { folder: task.folder, shard: task.shard, round: task.round, epoch: epoch.into(), site };
+    let place = Place { folder: task.folder, shard: task.shard, round: task.round, epoch, site };
     let stop = CancellationToken::new();
     // Whoever drops this future drops the guard, and the thread ends at once.
     let guard = stop.clone().drop_guard();
@@ -110,7 +115,11 @@ pub(crate) async fn work(
     }
 }
 
-fn on_this_thread(
+/// Works a turn of a shard on this very thread.
+///
+/// # Errors
+/// If the turn breaks off.
+pub(crate) fn on_this_thread(
     place: Place,
     stop: CancellationToken,
     progress: impl Fn(u64, u64) + 'static,

@@ -91,6 +91,24 @@ impl ShardFile {
         Ok(file)
     }
 
+    /// Opens the file to look at what its owner has committed, whoever that is; nothing if there is no file. It cannot
+    /// commit.
+    pub fn look(path: &Path) -> Result<Option<Self>, Error> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let conn = connect(path).at(path)?;
+        conn.pragma_update(None, "query_only", true).at(path)?;
+        if is_blank(&conn).at(path)? {
+            return Ok(None);
+        }
+        check_marks(&conn, path)?;
+        let mode = mode_of(meta(&conn, "bloom").at(path)?);
+        let salt = meta(&conn, "salt").at(path)?.cast_unsigned();
+        // No owner has this epoch, and times are told as they were committed.
+        Ok(Some(Self { conn, path: path.to_owned(), epoch: u64::MAX, mode, salt, was_clean: true }))
+    }
+
     /// Says that all times in the file are exact, and closes it.
     pub fn close(self) -> Result<(), Error> {
         self.check_epoch()?;

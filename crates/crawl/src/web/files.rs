@@ -47,9 +47,11 @@ pub(super) async fn list(
     let mut items = Vec::new();
     for status in site.crawls.statuses(&spec) {
         let shard = status.shard;
-        items.extend(
-            status.outputs.into_iter().map(|(name, bytes)| OutputFile { shard, name, bytes }),
-        );
+        items.extend(status.outputs.into_iter().map(|(name, bytes)| OutputFile {
+            shard,
+            name,
+            bytes,
+        }));
     }
     Ok(Json(OutputFiles { items }))
 }
@@ -92,7 +94,8 @@ pub(super) async fn show(
 }
 
 fn none(id: &str) -> ApiError {
-    let message =
-        format!("crawl {id} has no such file; GET /api/v1/crawls/{id}/output lists those that it has");
+    let message = format!(
+        "crawl {id} has no such file; GET /api/v1/crawls/{id}/output lists those that it has"
+    );
     ApiError::new(StatusCode::NOT_FOUND, "no_such_file", message)
 }

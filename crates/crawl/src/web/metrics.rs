@@ -145,7 +145,8 @@ impl Page<'_> {
     ) -> fmt::Result {
         let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (value, count) in rows {
-            let mut one = encoder.encode_family(&[(label, *value)])?;
+            let labels = [(label, *value)];
+            let mut one = encoder.encode_family(&labels)?;
             one.encode_counter::<NoLabelSet, _, u64>(count, None)?;
         }
         Ok(())

@@ -19,6 +19,9 @@ use crate::crawls::Crawls;
 use crate::crawls::view::CrawlView;
 use events::Feeds;
 
+pub(crate) use events::Scene;
+pub(crate) use files::OutputFile;
+
 /// Bytes of a JSON body: seeds are many.
 const BODY_BYTES_MAX: usize = 2 << 20;
 /// Watchers of events at once; those of one crawl share what they see.
