@@ -2,9 +2,12 @@
 
 use divvy_frontier::address::Address;
 use divvy_frontier::frontier::Discovery;
+use futures_util::StreamExt as _;
 
+use super::job::Done;
 use super::{Owner, ShardError, link_of};
 use crate::folder::inbox::{self, Travelling};
+use crate::store::Batch;
 
 /// Links of one batch.
 const BATCH_LINKS_MAX: usize = 1_000;
@@ -13,7 +16,7 @@ const DUE_MAX: u32 = 1_000;
 
 impl Owner {
     /// Makes everything durable that happened since the last commit, and then sends links on.
-    pub(super) fn commit(&mut self) -> Result<(), ShardError> {
+    pub(super) async fn commit(&mut self) -> Result<(), ShardError> {
         self.settle_asks()?;
         let mut batch = std::mem::take(&mut self.batch);
         batch.changes = self.frontier.changes();
@@ -43,8 +46,8 @@ impl Owner {
         let totals = serde_json::to_vec(&self.totals)
             .map_err(|error| ShardError::system("write down counters", &error))?;
         batch.notes.push(("totals".to_owned(), totals));
-        let numbers = self.file.commit(&batch)?;
-        self.next_due = self.file.next_due()?;
+        let (batch, numbers, came) = self.write_down(batch).await?;
+        self.next_due = self.file().next_due()?;
         self.outputs = lengths;
         for (from, number) in &batch.received {
             self.received.insert(*from, *number);
@@ -53,7 +56,33 @@ impl Owner {
         for ((to, bytes), number) in batch.outgoing.iter().zip(numbers) {
             self.send(*to, number, bytes)?;
         }
-        Ok(())
+        came.into_iter().try_for_each(|done| self.take_in(done))
+    }
+
+    /// Commits on a thread that may wait for the disk. What comes from hosts meanwhile is read, or it would seem late, and
+    /// is part of the next batch.
+    async fn write_down(
+        &mut self,
+        batch: Batch,
+    ) -> Result<(Batch, Vec<u64>, Vec<Done>), ShardError> {
+        let Some(mut file) = self.file.take() else {
+            return Err(ShardError::system("commit", &"the last commit did not end"));
+        };
+        let mut writing = tokio::task::spawn_blocking(move || {
+            let numbers = file.commit(&batch);
+            (file, batch, numbers)
+        });
+        let mut came = Vec::new();
+        let (file, batch, numbers) = loop {
+            tokio::select! {
+                written = &mut writing => {
+                    break written.map_err(|error| ShardError::system("commit", &error))?;
+                }
+                Some(done) = self.jobs.next(), if !self.jobs.is_empty() => came.push(done),
+            }
+        };
+        self.file = Some(file);
+        Ok((batch, numbers?, came))
     }
 
     fn send(&mut self, to: u32, number: u64, bytes: &[u8]) -> Result<(), ShardError> {
@@ -67,7 +96,7 @@ impl Owner {
 
     /// Sends what the last owner committed and perhaps did not send.
     pub(super) fn send_again(&mut self) -> Result<(), ShardError> {
-        for outgoing in self.file.unsent()? {
+        for outgoing in self.file().unsent()? {
             self.send(outgoing.to, outgoing.number, &outgoing.bytes)?;
         }
         Ok(())
@@ -85,7 +114,7 @@ impl Owner {
             .iter()
             .map(|(address, ask)| self.frontier.fingerprint(&link_of(address, ask)))
             .collect();
-        let found = self.file.contains(&prints)?;
+        let found = self.file().contains(&prints)?;
         let now_ms = self.clock.now_ms();
         for ((address, ask), is_known) in known.iter().zip(found) {
             let link = link_of(address, ask);
@@ -132,14 +161,14 @@ impl Owner {
     }
 
     /// Queues what is due again.
-    pub(super) fn take_due(&mut self) -> Result<(), ShardError> {
+    pub(super) async fn take_due(&mut self) -> Result<(), ShardError> {
         let now_ms = self.clock.now_ms();
         if self.next_due.is_none_or(|due| due > now_ms) {
             return Ok(());
         }
-        for later in self.file.due(now_ms, DUE_MAX)? {
+        for later in self.file().due(now_ms, DUE_MAX)? {
             self.frontier.again(now_ms, &later);
         }
-        self.commit()
+        self.commit().await
     }
 }

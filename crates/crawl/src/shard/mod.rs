@@ -148,7 +148,8 @@ pub(crate) struct Owner {
     gear: Arc<Gear>,
     clock: Clock,
     control: Control,
-    file: ShardFile,
+    /// Away only while a commit is waited for.
+    file: Option<ShardFile>,
     frontier: Frontier,
     writer: Writer,
     budget: Option<Budget>,
@@ -262,10 +263,10 @@ impl Owner {
             spec,
             place,
             control,
-            file,
+            file: Some(file),
         };
         owner.send_again()?;
-        owner.obey()?;
+        owner.obey().await?;
         Ok(Some(owner))
     }
 
@@ -282,7 +283,7 @@ impl Owner {
         let (mut look, mut inbox) = (Instant::now(), Instant::now());
         let mut idle_since: Option<Instant> = None;
         loop {
-            let wake = self.hand_out()?;
+            let wake = self.hand_out().await?;
             let is_idle = self.is_idle()?;
             idle_since = if is_idle { idle_since.or_else(|| Some(Instant::now())) } else { None };
             let commit = self.batch_since.map(|since| since + BATCH_AGE);
@@ -305,11 +306,11 @@ impl Owner {
             }
             let is_old = self.batch_since.is_some_and(|since| since + BATCH_AGE <= now);
             if is_old || self.batch_pages >= BATCH_PAGES {
-                self.commit()?;
+                self.commit().await?;
             }
             if now >= look {
                 look = now + LOOK;
-                self.reread_control()?;
+                self.reread_control().await?;
                 let state = if is_idle { ShardState::Idle } else { ShardState::Working };
                 self.show(state)?;
                 progress(self.totals.pages, self.frontier.queued());
@@ -321,11 +322,11 @@ impl Owner {
     }
 
     /// Hands out everything that may be asked now; when there is more, unless something happens before.
-    fn hand_out(&mut self) -> Result<Option<Instant>, ShardError> {
+    async fn hand_out(&mut self) -> Result<Option<Instant>, ShardError> {
         if self.control.paused || self.control.stopped {
             return Ok(None);
         }
-        self.take_due()?;
+        self.take_due().await?;
         while self.jobs.len() < IN_FLIGHT_MAX {
             if !self.has_allowance()? {
                 return Ok(None);
@@ -337,8 +338,8 @@ impl Owner {
                 Next::Fetch(order) => self.fetch(order)?,
                 Next::Robots(order) => self.ask_robots(order)?,
                 Next::Load(order) => {
-                    self.commit()?;
-                    let blocks = self.file.blocks(&order)?;
+                    self.commit().await?;
+                    let blocks = self.file().blocks(&order)?;
                     let now_ms = self.clock.now_ms();
                     self.frontier.loaded(now_ms, &order, &blocks).map_err(|damaged| {
                         ShardError::Store(crate::store::Error::Damaged {
@@ -365,7 +366,7 @@ impl Owner {
 
     fn fetch(&mut self, order: frontier::Order) -> Result<(), ShardError> {
         let known = match order.is_known {
-            true => self.file.page(order.fingerprint)?.map(|page| Known {
+            true => self.file().page(order.fingerprint)?.map(|page| Known {
                 validators: crate::fetch::Validators {
                     etag: page.etag,
                     last_modified: page.last_modified,
@@ -390,7 +391,7 @@ impl Owner {
     }
 
     fn ask_robots(&mut self, order: frontier::RobotsOrder) -> Result<(), ShardError> {
-        let copy = self.file.robots(order.host)?;
+        let copy = self.file().robots(order.host)?;
         let standing: Option<Standing> =
             copy.as_ref().and_then(|copy| serde_json::from_str(&copy.about).ok());
         let now_ms = self.clock.now_ms();
@@ -407,6 +408,10 @@ impl Owner {
         let standing = standing.unwrap_or_default();
         self.jobs.push(Box::pin(job::robots(Arc::clone(&self.gear), order, standing, session)));
         Ok(())
+    }
+
+    fn file(&self) -> &ShardFile {
+        self.file.as_ref().expect("the file is away only while a commit is waited for")
     }
 
     fn note_slack(&mut self, allowed_at_ms: u64) {
@@ -465,9 +470,9 @@ impl Owner {
                 Some(done) = self.jobs.next() => self.take_in(done)?,
             }
         }
-        self.commit()?;
+        self.commit().await?;
         // What was sent is noted, so that the next owner need not send it again.
-        self.commit()?;
+        self.commit().await?;
         if let Some(budget) = &mut self.budget {
             budget.give_back(self.totals.pages)?;
         }
@@ -482,7 +487,9 @@ impl Owner {
         }
         self.show(state)?;
         let summary = Summary { totals: self.totals.clone(), queued: self.frontier.queued() };
-        self.file.close()?;
+        if let Some(file) = self.file.take() {
+            file.close()?;
+        }
         Ok(match end {
             Ending::Over => TurnEnd::Done(summary),
             Ending::Sleep(span, why) => TurnEnd::Later(span, why.to_owned()),

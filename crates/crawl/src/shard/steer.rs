@@ -13,7 +13,7 @@ const PAGES_MAX: u32 = 1_000;
 
 impl Owner {
     /// Reads again what people want.
-    pub(super) fn reread_control(&mut self) -> Result<(), ShardError> {
+    pub(super) async fn reread_control(&mut self) -> Result<(), ShardError> {
         let control: Control = read_json(&self.folder.control())?.unwrap_or_default();
         if control.version == self.control.version {
             return Ok(());
@@ -24,11 +24,11 @@ impl Owner {
             }
         }
         self.control = control;
-        self.obey()
+        self.obey().await
     }
 
     /// Does what people want now.
-    pub(super) fn obey(&mut self) -> Result<(), ShardError> {
+    pub(super) async fn obey(&mut self) -> Result<(), ShardError> {
         self.scope = self.spec.scope(&self.control.added);
         for host in &self.control.blocked {
             for scheme in ["http", "https"] {
@@ -36,18 +36,18 @@ impl Owner {
             }
         }
         if self.retries < self.control.retries {
-            self.replay()?;
+            self.replay().await?;
         }
         Ok(())
     }
 
     /// Tries again what was given up.
-    fn replay(&mut self) -> Result<(), ShardError> {
+    async fn replay(&mut self) -> Result<(), ShardError> {
         let mut filter = PageFilter { end: Some(PageEnd::Dead), after: None };
         let now_ms = self.clock.now_ms();
         let mut hosts: Vec<String> = Vec::new();
         loop {
-            let pages = self.file.pages(filter, PAGES_MAX)?;
+            let pages = self.file().pages(filter, PAGES_MAX)?;
             for page in &pages {
                 let Some((host, domain)) = self.frontier.host_name(page.host) else { continue };
                 let (host, domain) = (host.to_owned(), domain.to_owned());
@@ -75,6 +75,6 @@ impl Owner {
         (self.retries, self.dead) = (self.control.retries, 0);
         // Together with the count, so that a crash does not put them back twice.
         self.batch_since.get_or_insert_with(tokio::time::Instant::now);
-        self.commit()
+        self.commit().await
     }
 }

@@ -105,7 +105,7 @@ fn waiting(page: &mut Page<'_>, waiting: &Waiting) -> fmt::Result {
 
 /// How much later than allowed requests were sent; nothing is below zero, or [`Totals::impolite`] says so.
 fn slack(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
-    let bounds = SLACK_MS.iter().map(|ms| *ms as f64 / 1e3).chain([f64::MAX]);
+    let bounds = SLACK_MS.iter().map(|ms| *ms as f64 / 1e3).chain([f64::INFINITY]);
     let counts = totals.slack.iter().copied().chain(std::iter::repeat(0));
     let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
     let count = totals.slack.iter().sum();
