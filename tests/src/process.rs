@@ -27,6 +27,11 @@ impl Process {
         self.child.id()
     }
 
+    /// What it writes, if that was asked for; once.
+    pub fn output(&mut self) -> Option<std::process::ChildStdout> {
+        self.child.stdout.take()
+    }
+
     /// Asks it to end, as a person would, and waits until it has.
     pub fn terminate(mut self) -> Result<()> {
         let id = i32::try_from(self.child.id()).context("a number that no process has")?;

@@ -4,5 +4,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
-    divvy_cli::main(vec![Arc::new(divvy_video::VideoWorkload)])
+    divvy_cli::main(vec![
+        Arc::new(divvy_video::VideoWorkload),
+        Arc::new(divvy_crawl::CrawlWorkload),
+    ])
 }

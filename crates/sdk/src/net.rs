@@ -15,4 +15,7 @@
 //! # Ok(()) }
 //! ```
 
-pub use divvy_worker::builtin::address::{Reach, check_url, client, refused};
+pub use divvy_worker::builtin::address::{
+    Reach, RefusedAddress, check_url, client, refusal, refused,
+};
+pub use divvy_worker::builtin::{InvalidNetwork, Network};

@@ -10,20 +10,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::network::Network;
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// An address that a task may not reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RefusedAddress {
+pub struct RefusedAddress {
     /// The name or address in the URL.
-    pub(crate) host: String,
+    pub host: String,
     /// What it stands for.
-    pub(crate) address: IpAddr,
+    pub address: IpAddr,
     /// What sort of address that is.
-    pub(crate) sort: &'static str,
+    pub sort: &'static str,
     /// Whether a worker that may reach private addresses may reach it.
-    pub(crate) is_private: bool,
+    pub is_private: bool,
 }
 
 impl fmt::Display for RefusedAddress {
@@ -48,20 +49,37 @@ impl std::error::Error for RefusedAddress {}
 pub struct Reach {
     allow_private: bool,
     named: Arc<[IpAddr]>,
+    networks: Arc<[Network]>,
 }
 
 impl Reach {
     /// Private addresses or not, and these whatever they are.
     pub fn new(allow_private: bool, named: impl IntoIterator<Item = IpAddr>) -> Self {
-        Self { allow_private, named: named.into_iter().map(plain).collect() }
+        let named = named.into_iter().map(plain).collect();
+        Self { allow_private, named, networks: Arc::default() }
+    }
+
+    /// Public addresses, and these networks. A network of one address names it; others let no address of cloud metadata and
+    /// no link-local one pass.
+    pub fn within(networks: impl IntoIterator<Item = Network>) -> Self {
+        let networks: Arc<[Network]> = networks.into_iter().collect();
+        let named = networks.iter().filter_map(Network::only_address);
+        Self { networks: networks.clone(), ..Self::new(false, named) }
+    }
+
+    /// Whether a task may reach `address`, which `host` stands for.
+    pub fn check(&self, host: &str, address: IpAddr) -> Result<(), RefusedAddress> {
+        self.refuse(host, address).map_or(Ok(()), Err)
     }
 
     /// Why a task may not reach `address`, which `host` stands for; nothing if it may.
     fn refuse(&self, host: &str, address: IpAddr) -> Option<RefusedAddress> {
-        let is_private = !is_never_meant(plain(address));
+        let plain = plain(address);
+        let is_private = !is_never_meant(plain);
         let sort = match refusal(address) {
-            _ if self.named.contains(&plain(address)) => None,
+            _ if self.named.contains(&plain) => None,
             _ if self.allow_private && is_private => None,
+            _ if is_private && self.networks.iter().any(|network| network.contains(plain)) => None,
             sort => sort,
         }?;
         Some(RefusedAddress { host: host.to_owned(), address, sort, is_private })

@@ -10,6 +10,7 @@ mod exec_program;
 mod http;
 mod http_hosts;
 mod http_outcome;
+mod network;
 mod trial;
 
 use std::net::IpAddr;
@@ -23,6 +24,7 @@ pub use address::{Reach, refusal};
 pub use exec::{Exec, ExecKind};
 pub use exec_program::ExecProgram;
 pub use http::Http;
+pub use network::{InvalidNetwork, Network};
 pub use trial::{Fail, Noop, Sleep};
 
 use crate::{Error, Registry};

@@ -1,0 +1,56 @@
+//! A client that only fetches: one connection per host, kept alive, pages by their numbers, nothing read from them. What no
+//! crawler can be below.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use futures_util::{StreamExt as _, stream};
+use http::Request;
+use http::header::HOST;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+use super::{Cost, Web, cpu_s};
+use crate::demo::site::Site;
+
+/// Hosts that are asked at once.
+const AT_ONCE: usize = 256;
+
+/// Fetches every page of every host.
+pub(super) async fn run(web: &Web, hosts: u32, pages: u32) -> Result<Cost> {
+    let first: IpAddr = web.network.split('/').next().unwrap_or_default().parse()?;
+    let address = SocketAddr::new(first, web.port);
+    let (began, cpu) = (Instant::now(), cpu_s());
+    let mut fetching = stream::iter(0..hosts)
+        .map(|host| tokio::spawn(all_of(address, Site::host(host), pages)))
+        .buffer_unordered(AT_ONCE);
+    let mut total = 0;
+    while let Some(done) = fetching.next().await {
+        total += done??;
+    }
+    Ok(Cost::new(total, began.elapsed().as_secs_f64(), cpu_s() - cpu))
+}
+
+async fn all_of(address: SocketAddr, host: String, pages: u32) -> Result<u64> {
+    let stream = TcpStream::connect(address).await.context("connecting to the web")?;
+    stream.set_nodelay(true)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    let driving = tokio::spawn(connection);
+    let name = format!("{host}:{}", address.port());
+    for page in 0..pages {
+        let path = if page == 0 { "/".to_owned() } else { format!("/page/{page}") };
+        let request = Request::get(path).header(HOST, &name).body(Empty::<Bytes>::new())?;
+        sender.ready().await?;
+        let mut body = sender.send_request(request).await?.into_body();
+        while let Some(frame) = body.frame().await {
+            frame?;
+        }
+    }
+    drop(sender);
+    driving.await??;
+    Ok(pages.into())
+}

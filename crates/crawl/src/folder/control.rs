@@ -1,0 +1,90 @@
+//! What people want of a crawl: written by the server, read by shards once a second.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Hosts that can be blocked.
+pub(crate) const BLOCKED_MAX: usize = 10_000;
+
+/// What people want of a crawl.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CrawlControl")]
+#[serde(default)]
+pub(crate) struct Control {
+    /// Grows with each change, so that a shard can say which it knows.
+    pub(crate) version: u64,
+    /// Nothing is fetched for now.
+    pub(crate) paused: bool,
+    /// Nothing is fetched any more; what is queued stays.
+    pub(crate) stopped: bool,
+    /// Hosts that are left alone.
+    pub(crate) blocked: BTreeSet<String>,
+    /// How often the addresses that failed for good were put back.
+    pub(crate) retries: u64,
+    /// Which start of the crawl this is, from 1.
+    pub(crate) round: u32,
+    /// Batches of links that the server has sent to each shard.
+    pub(crate) sent: BTreeMap<u32, u64>,
+    /// Seeds that were added later; they widen the scope.
+    pub(crate) added: Vec<String>,
+    /// How the last round ended, if it has.
+    pub(crate) ended: Option<Ended>,
+}
+
+/// How a round ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "CrawlEnd")]
+pub(crate) struct Ended {
+    /// When, in milliseconds since 1970.
+    pub(crate) at_ms: u64,
+    /// How.
+    pub(crate) state: CrawlState,
+    /// Why, if it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+}
+
+/// Where a crawl is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CrawlState {
+    /// No worker has taken a shard yet.
+    Waiting,
+    /// It fetches, or waits until it may.
+    Running,
+    /// It was told to pause.
+    Paused,
+    /// It was told to stop and ends what it has begun.
+    Stopping,
+    /// It was stopped; what is queued stays.
+    Stopped,
+    /// There is nothing left to fetch, or it has all the pages that it may fetch.
+    Done,
+    /// A shard cannot go on.
+    Failed,
+    /// Its tasks were cancelled.
+    Cancelled,
+}
+
+impl CrawlState {
+    /// Whether nothing more happens by itself.
+    pub(crate) fn is_final(self) -> bool {
+        matches!(self, Self::Stopped | Self::Done | Self::Failed | Self::Cancelled)
+    }
+
+    /// As people write it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Stopping => "stopping",
+            Self::Stopped => "stopped",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}

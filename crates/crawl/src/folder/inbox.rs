@@ -1,0 +1,121 @@
+//! Links on their way to the shard that owns their host: one file per batch, `FROM-SEQ.json`.
+//!
+//! The sender commits a batch with its number before it writes the file, and writes it again after a crash. The receiver
+//! commits (from, number) together with the links, and removes the file then. A number that it knows is dropped. So each
+//! batch counts exactly once, whoever is killed when.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{FolderError, read_json, write_json};
+use serde::{Deserialize, Serialize};
+
+/// Files that one look takes in.
+const FILES_MAX: usize = 256;
+/// The sender that is no shard.
+pub(crate) const SERVER: u32 = u32::MAX;
+
+/// A link as it travels.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Travelling {
+    /// The canonical address.
+    pub(crate) url: String,
+    /// Links from a seed.
+    pub(crate) depth: u8,
+    /// Redirects on the way to it.
+    #[serde(default)]
+    pub(crate) hops: u8,
+    /// Whether it is a sitemap rather than a page.
+    #[serde(default)]
+    pub(crate) is_sitemap: bool,
+}
+
+/// A batch that waits.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Waiting {
+    /// Who sent it.
+    pub(crate) from: u32,
+    /// Which of that sender's it is, from 1.
+    pub(crate) seq: u64,
+    path: PathBuf,
+}
+
+impl Waiting {
+    /// The links in it; nothing if it is gone.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn read(&self) -> Result<Vec<Travelling>, FolderError> {
+        Ok(read_json(&self.path)?.unwrap_or_default())
+    }
+
+    /// Removes it, after its links were committed.
+    pub(crate) fn remove(&self) {
+        // If it stays, its number is known and it is dropped at the next look.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Puts a batch into an inbox. The same number again is the same batch.
+///
+/// # Errors
+/// If the disk is full, or the folder gone.
+pub(crate) fn send(
+    inbox: &Path,
+    from: u32,
+    seq: u64,
+    links: &[Travelling],
+) -> Result<(), FolderError> {
+    write_json(&inbox.join(format!("{from}-{seq}.json")), &links, false)
+}
+
+/// The batches in an inbox, those of each sender in their order.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub(crate) fn look(inbox: &Path) -> Result<Vec<Waiting>, FolderError> {
+    let failed = |error: io::Error| FolderError::new(inbox, error);
+    let mut found = Vec::new();
+    let entries = match fs::read_dir(inbox) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
+        Err(error) => return Err(failed(error)),
+    };
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let numbers = name.strip_suffix(".json").and_then(|name| name.split_once('-'));
+        if let Some((from, seq)) = numbers
+            && let (Ok(from), Ok(seq)) = (from.parse(), seq.parse())
+        {
+            found.push(Waiting { from, seq, path });
+        }
+    }
+    found.sort_unstable();
+    found.truncate(FILES_MAX);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_come_in_the_order_of_their_senders() {
+        let place = tempfile::tempdir().unwrap();
+        let link = |url: &str| Travelling { url: url.into(), depth: 1, hops: 0, is_sitemap: false };
+        for (from, seq) in [(1, 10), (0, 2), (1, 9), (SERVER, 1)] {
+            send(place.path(), from, seq, &[link("http://a/")]).unwrap();
+        }
+        fs::write(place.path().join(".0-3.json.77.part"), b"[").unwrap();
+        fs::write(place.path().join("notes.txt"), b"x").unwrap();
+        let found = look(place.path()).unwrap();
+        let numbers: Vec<_> = found.iter().map(|waiting| (waiting.from, waiting.seq)).collect();
+        assert_eq!(numbers, [(0, 2), (1, 9), (1, 10), (SERVER, 1)]);
+        assert_eq!(found[0].read().unwrap(), [link("http://a/")]);
+        found[0].remove();
+        assert_eq!(look(place.path()).unwrap().len(), 3);
+        assert_eq!(look(&place.path().join("none")).unwrap(), []);
+    }
+}

@@ -1,0 +1,77 @@
+//! Pages that are made by their scripts, rendered by Chromium.
+//!
+//! A browser reaches nothing but the crawler's own proxy on loopback, which decides by the same address rule as every
+//! other fetch. Each page has a browser context of its own, loads no images, fonts and media, and has [`BUDGET`].
+//!
+//! Reading order: `need` (which pages), `renderer` (one page after the other, browsers replaced), `page` (what is asked of a
+//! browser for one page), `browser` (the process), `devtools` (how it is spoken to).
+
+mod browser;
+mod devtools;
+mod need;
+mod page;
+mod renderer;
+
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use divvy_frontier::address::Address;
+use thiserror::Error;
+
+pub use browser::find;
+pub use need::{Hosts, Mode, needs_rendering};
+pub use renderer::Renderer;
+
+/// How long one page may take, from its first request to its text.
+pub const BUDGET: Duration = Duration::from_secs(15);
+/// Pages after which a browser is replaced.
+pub const PAGES_MAX: u32 = 200;
+/// The capability of a worker that has a browser.
+pub const CAPABILITY: &str = "chromium";
+
+/// How browsers are run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The browser, see [`find`].
+    pub program: PathBuf,
+    /// The proxy on loopback through which everything goes.
+    pub proxy: SocketAddr,
+    /// The user agent.
+    pub agent: String,
+}
+
+/// A page after its scripts.
+#[derive(Clone, Debug)]
+pub struct Rendered {
+    /// Where the browser ended.
+    pub address: Address,
+    /// The status of the page there.
+    pub status: u16,
+    /// The text of the document.
+    pub html: String,
+    /// Whether the document was longer than is kept.
+    pub truncated: bool,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// Why a page was not rendered.
+#[derive(Debug, Error)]
+pub enum RenderError {
+    /// There is no browser.
+    #[error("chromium cannot be started: {0}; install it, or crawl with --render off")]
+    Start(String),
+    /// The page did not load.
+    #[error("the page did not load in the browser: {0}")]
+    Page(String),
+    /// The page took longer than [`BUDGET`].
+    #[error("the page took longer than {} s in the browser", BUDGET.as_secs())]
+    Slow,
+    /// The browser ended or answered nonsense; the next page gets a new one.
+    #[error("the browser failed: {0}")]
+    Browser(String),
+}

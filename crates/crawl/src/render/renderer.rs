@@ -1,0 +1,62 @@
+//! One page after the other, in a browser that is replaced when it fails, when it is slow, and after [`PAGES_MAX`] pages.
+
+use divvy_frontier::address::Address;
+use tokio::time::timeout;
+
+use super::browser::Browser;
+use super::page::render;
+use super::{BUDGET, Options, PAGES_MAX, RenderError, Rendered};
+
+/// Renders pages, one at a time, and replaces its browser when it must.
+#[derive(Debug)]
+pub struct Renderer {
+    options: Options,
+    browser: Option<Browser>,
+    /// Pages that the browser has rendered.
+    pages: u32,
+}
+
+impl Renderer {
+    /// A renderer; its browser is started with the first page.
+    pub fn new(options: Options) -> Self {
+        Self { options, browser: None, pages: 0 }
+    }
+
+    /// The page after its scripts.
+    ///
+    /// # Errors
+    ///
+    /// Says why there is none; the renderer can be used again in any case. If the call is given up, the browser ends.
+    pub async fn render(&mut self, address: &Address) -> Result<Rendered, RenderError> {
+        // Taken out: whatever happens in between, a browser in an unknown state is not used again.
+        let mut browser = match self.browser.take() {
+            Some(browser) => browser,
+            None => {
+                self.pages = 0;
+                Browser::start(&self.options)?
+            }
+        };
+        let rendering = timeout(BUDGET, render(&mut browser.pipe, address.as_str())).await;
+        let rendered = rendering.unwrap_or(Err(RenderError::Slow));
+        self.pages += 1;
+        let is_sound = matches!(rendered, Ok(_) | Err(RenderError::Page(_)));
+        if is_sound && self.pages < PAGES_MAX {
+            self.browser = Some(browser);
+        } else {
+            browser.end().await;
+        }
+        rendered
+    }
+
+    /// Ends the browser.
+    pub async fn close(&mut self) {
+        if let Some(browser) = self.browser.take() {
+            browser.end().await;
+        }
+    }
+
+    /// The number of the process of the browser, while there is one.
+    pub fn process(&self) -> Option<u32> {
+        self.browser.as_ref().and_then(Browser::id)
+    }
+}

@@ -1,0 +1,538 @@
+//! The owner of a shard: one loop that drives the frontier, the file of the shard and the fetcher.
+//!
+//! **The right to fetch** is the lease of the task and the lock of the shard, which one process has at a time. A new owner
+//! waits for the lock. If the last owner did not close the file, every host waits a whole delay from the opening on. An
+//! owner that is told to stop hands out nothing more, drops its connections and leaves the file unclosed.
+//!
+//! **One commit** per batch of pages holds everything that follows from them; only then are links sent to other shards and
+//! do outputs count.
+//!
+//! Reading order: `task` (turns), this file (the loop), `job` and `robots` (one request), `take` (what follows from it),
+//! `book` (commits and links from and to others), `steer` (what people want), `show` (what is seen of it), `ended` (when
+//! there is nothing left in any shard).
+
+mod book;
+pub(crate) mod clock;
+mod ended;
+pub(crate) mod gear;
+mod job;
+pub(crate) mod robots;
+mod show;
+mod steer;
+mod take;
+pub(crate) mod task;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use divvy_frontier::address::Scope;
+use divvy_frontier::frontier::{self, Frontier, Link, Next};
+use divvy_frontier::robots::Standing;
+use divvy_frontier::seen;
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use nix::fcntl::Flock;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use crate::crawls::place::Places;
+use crate::fetch::Session;
+use crate::folder::budget::Budget;
+use crate::folder::control::Control;
+use crate::folder::inbox::Travelling;
+use crate::folder::status::{PageRow, ShardState, Totals};
+use crate::folder::{Folder, FolderError, read_json};
+use crate::output::{self, WARC_BYTES_MAX, Writer};
+use crate::settings::{SeenBy, Spec};
+use crate::store::{Batch, Opening, ShardFile};
+use clock::Clock;
+use gear::Gear;
+use job::{Done, Known, PageJob};
+use task::{Site, Summary};
+
+/// Requests of a shard in flight at once.
+const IN_FLIGHT_MAX: usize = 512;
+/// Connections that are kept for hosts that wait.
+const SESSIONS_MAX: usize = 4_096;
+/// A turn lasts so long if another shard waits for its own.
+const TURN: Duration = Duration::from_secs(30);
+/// A shard that has nothing to do for so long ends its turn if another waits.
+const IDLE: Duration = Duration::from_secs(3);
+/// Work that is farther away is waited for asleep.
+const NEAR_MS: u64 = 10_000;
+/// The longest sleep of a shard that others may send links to, and of one that is paused and will be woken.
+const SLEEP_MAX: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_secs(30);
+/// Between two looks at what people want and what others show; also how often it shows itself.
+const LOOK: Duration = Duration::from_secs(1);
+/// Between two looks into the inbox.
+const INBOX: Duration = Duration::from_millis(150);
+/// A batch is committed when it has so many pages, or is so old.
+const BATCH_PAGES: usize = 128;
+const BATCH_AGE: Duration = Duration::from_millis(200);
+/// Hashes of contents that are remembered to find pages that are there twice.
+const DIGESTS_MAX: usize = 1 << 20;
+
+/// Which shard, where, and for whom.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) folder: PathBuf,
+    pub(crate) shard: u32,
+    pub(crate) round: u32,
+    pub(crate) epoch: u64,
+    pub(crate) site: Site,
+}
+
+/// How a turn ended.
+#[derive(Debug)]
+pub(crate) enum TurnEnd {
+    /// The shard has ended.
+    Done(Summary),
+    /// It goes on later, for this reason.
+    Later(Duration, String),
+}
+
+/// Why a turn broke off.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ShardError {
+    /// The folder cannot be used.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The file of the shard cannot be used.
+    #[error(transparent)]
+    Store(#[from] crate::store::Error),
+    /// An output cannot be written.
+    #[error(transparent)]
+    Output(#[from] output::OutputError),
+    /// The crawl asks for something that cannot be done here.
+    #[error("{0}")]
+    Settings(String),
+    /// The system refuses.
+    #[error("cannot {what}: {problem}")]
+    System { what: &'static str, problem: String },
+    /// It was told to stop.
+    #[error("was told to stop")]
+    Stopped,
+}
+
+impl ShardError {
+    pub(crate) fn system(what: &'static str, problem: &dyn std::fmt::Display) -> Self {
+        Self::System { what, problem: problem.to_string() }
+    }
+
+    /// Whether no later turn can do better.
+    fn is_hopeless(&self) -> bool {
+        use crate::store::Error as E;
+        matches!(
+            self,
+            Self::Settings(_)
+                | Self::Store(
+                    E::Damaged { .. } | E::Foreign { .. } | E::Version { .. } | E::OtherMode { .. }
+                )
+                | Self::Output(output::OutputError::Short { .. })
+        )
+    }
+}
+
+/// One process that is a shard.
+pub(crate) struct Owner {
+    folder: Folder,
+    spec: Spec,
+    place: Place,
+    places: Places,
+    scope: Scope,
+    gear: Arc<Gear>,
+    clock: Clock,
+    control: Control,
+    /// Away only while a commit is waited for.
+    file: Option<ShardFile>,
+    frontier: Frontier,
+    writer: Writer,
+    budget: Option<Budget>,
+    /// Links that the filter cannot tell from known ones, until the store is asked.
+    asks: Vec<Travelling>,
+    batch: Batch,
+    batch_pages: usize,
+    batch_since: Option<Instant>,
+    outbox: BTreeMap<u32, Vec<Travelling>>,
+    taken: Vec<crate::folder::inbox::Waiting>,
+    sent: BTreeMap<u32, u64>,
+    received: BTreeMap<u32, u64>,
+    jobs: FuturesUnordered<BoxFuture<'static, Done>>,
+    pages_in_flight: u64,
+    sessions: HashMap<u32, Session>,
+    totals: Totals,
+    dead: u64,
+    retries: u64,
+    outputs: BTreeMap<String, u64>,
+    digests: HashSet<u64>,
+    tail: VecDeque<PageRow>,
+    rates: VecDeque<(Instant, u64)>,
+    is_full: bool,
+    /// Before this no page is handed out, by the rate of the crawl.
+    not_before: Instant,
+    /// When the next address is due again, as of the last commit.
+    next_due: Option<u64>,
+    /// How often all shards were seen at their end in a row.
+    ends_seen: u32,
+    /// Nothing else may write while this is held; dropped last.
+    _lock: Flock<File>,
+}
+
+impl Owner {
+    /// Becomes the owner, or not if another process is.
+    ///
+    /// # Errors
+    /// If the folder cannot be used.
+    pub(crate) async fn open(
+        place: Place,
+        stop: &CancellationToken,
+    ) -> Result<Option<Self>, ShardError> {
+        let folder = Folder::new(&place.folder);
+        let Some(lock) = wait_for_lock(&folder, place.shard, stop).await? else { return Ok(None) };
+        let missing = || FolderError::new(&folder.spec(), "is missing; was the crawl removed?");
+        let spec: Spec = read_json(&folder.spec())?.ok_or_else(missing)?;
+        let control: Control = read_json(&folder.control())?.unwrap_or_default();
+        let clock = Clock::start();
+        let mode = match spec.rules.seen {
+            SeenBy::Exact => seen::Mode::Exact,
+            SeenBy::Bloom => seen::Mode::Bloom,
+        };
+        let opening = Opening { epoch: place.epoch, seen: mode };
+        let file = ShardFile::open(&folder.shard_file(place.shard), opening)?;
+        let settings = seen::Settings { mode, expected: 100_000, ..seen::Settings::default() };
+        let frontier =
+            file.frontier(spec.rules.frontier(), settings, fastrand::u64(..), clock.now_ms())?;
+        let saved = file.load()?;
+        let gear = Gear::new(&spec, &place.site, clock).await?;
+        let outputs: BTreeMap<String, u64> = saved.outputs.into_iter().collect();
+        let options = output::Options {
+            folder: folder.out(place.shard),
+            formats: spec.rules.formats.clone(),
+            agent: gear.agent.to_string(),
+            warc_bytes_max: WARC_BYTES_MAX,
+        };
+        let writer = Writer::open(options, &outputs)?;
+        let note = |name: &str| {
+            saved.notes.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        };
+        let count = |name: &str| {
+            note(name).and_then(|value| serde_json::from_slice::<u64>(value).ok()).unwrap_or(0)
+        };
+        let totals = note("totals").and_then(|value| serde_json::from_slice(value).ok());
+        let budget = spec
+            .rules
+            .max_pages
+            .map(|max| Budget::new(&folder, place.shard, spec.rules.shards, max));
+        let mut owner = Self {
+            places: Places::new(spec.rules.shards),
+            scope: spec.scope(&control.added),
+            gear,
+            clock,
+            frontier,
+            writer,
+            budget,
+            asks: Vec::new(),
+            batch: Batch::default(),
+            batch_pages: 0,
+            batch_since: None,
+            outbox: BTreeMap::new(),
+            taken: Vec::new(),
+            sent: saved.made.into_iter().collect(),
+            received: saved.received.into_iter().collect(),
+            jobs: FuturesUnordered::new(),
+            pages_in_flight: 0,
+            sessions: HashMap::new(),
+            totals: totals.unwrap_or_default(),
+            dead: count("dead"),
+            retries: count("retries"),
+            outputs,
+            digests: HashSet::new(),
+            tail: VecDeque::new(),
+            rates: VecDeque::new(),
+            is_full: false,
+            not_before: Instant::now(),
+            next_due: file.next_due()?,
+            ends_seen: 0,
+            _lock: lock,
+            folder,
+            spec,
+            place,
+            control,
+            file: Some(file),
+        };
+        owner.send_again()?;
+        owner.obey().await?;
+        Ok(Some(owner))
+    }
+
+    /// Works until the turn is over.
+    ///
+    /// # Errors
+    /// If it is told to stop, or something cannot be written.
+    pub(crate) async fn run(
+        mut self,
+        stop: CancellationToken,
+        progress: Box<dyn Fn(u64, u64)>,
+    ) -> Result<TurnEnd, ShardError> {
+        let began = Instant::now();
+        let (mut look, mut inbox) = (Instant::now(), Instant::now());
+        let mut idle_since: Option<Instant> = None;
+        loop {
+            let wake = self.hand_out().await?;
+            let is_idle = self.is_idle()?;
+            idle_since = if is_idle { idle_since.or_else(|| Some(Instant::now())) } else { None };
+            let commit = self.batch_since.map(|since| since + BATCH_AGE);
+            let due = self.next_due.map(|due| self.clock.at(due));
+            let timer = [Some(look), Some(inbox), wake, commit, due]
+                .into_iter()
+                .flatten()
+                .min()
+                .unwrap_or(look);
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Err(ShardError::Stopped),
+                Some(done) = self.jobs.next(), if !self.jobs.is_empty() => self.take_in(done)?,
+                () = sleep_until(timer) => {}
+            }
+            let now = Instant::now();
+            if now >= inbox {
+                self.read_inbox()?;
+                inbox = now + INBOX;
+            }
+            let is_old = self.batch_since.is_some_and(|since| since + BATCH_AGE <= now);
+            if is_old || self.batch_pages >= BATCH_PAGES {
+                self.commit().await?;
+            }
+            if now >= look {
+                look = now + LOOK;
+                self.reread_control().await?;
+                let state = if is_idle { ShardState::Idle } else { ShardState::Working };
+                self.show(state)?;
+                progress(self.totals.pages, self.frontier.queued());
+                if let Some(end) = self.turn_ends(began, idle_since, wake)? {
+                    return self.end_turn(end, stop).await;
+                }
+            }
+        }
+    }
+
+    /// Hands out everything that may be asked now; when there is more, unless something happens before.
+    async fn hand_out(&mut self) -> Result<Option<Instant>, ShardError> {
+        if self.control.paused || self.control.stopped {
+            return Ok(None);
+        }
+        self.take_due().await?;
+        while self.jobs.len() < IN_FLIGHT_MAX {
+            if !self.has_allowance()? {
+                return Ok(None);
+            }
+            if self.not_before > Instant::now() {
+                return Ok(Some(self.not_before));
+            }
+            match self.frontier.next(self.clock.now_ms()) {
+                Next::Fetch(order) => self.fetch(order)?,
+                Next::Robots(order) => self.ask_robots(order)?,
+                Next::Load(order) => {
+                    self.commit().await?;
+                    let blocks = self.file().blocks(&order)?;
+                    let now_ms = self.clock.now_ms();
+                    self.frontier.loaded(now_ms, &order, &blocks).map_err(|damaged| {
+                        ShardError::Store(crate::store::Error::Damaged {
+                            path: self.folder.shard_file(self.place.shard).display().to_string(),
+                            problem: damaged.to_string(),
+                        })
+                    })?;
+                }
+                Next::Wait(until_ms) => return Ok(Some(self.clock.at(until_ms))),
+                Next::Idle | Next::Enough => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether the crawl may fetch another page.
+    fn has_allowance(&mut self) -> Result<bool, ShardError> {
+        let used = self.totals.pages + self.pages_in_flight;
+        match &mut self.budget {
+            None => Ok(true),
+            Some(budget) => Ok(budget.allowance(used)? > 0),
+        }
+    }
+
+    fn fetch(&mut self, order: frontier::Order) -> Result<(), ShardError> {
+        let known = match order.is_known {
+            true => self.file().page(order.fingerprint)?.map(|page| Known {
+                validators: crate::fetch::Validators {
+                    etag: page.etag,
+                    last_modified: page.last_modified,
+                },
+                digest: page.digest,
+                changes: page.changes,
+                interval_ms: page.interval_ms,
+            }),
+            false => None,
+        };
+        self.note_slack(order.allowed_at_ms);
+        self.pages_in_flight += 1;
+        if let Some(rate) = self.spec.rules.pages_per_second {
+            // Shares that nobody uses are not made up for, so the crawl may be slower but is never faster.
+            let share = rate / f64::from(self.spec.rules.shards);
+            self.not_before = Instant::now() + Duration::from_secs_f64(1.0 / share);
+        }
+        let session = self.sessions.remove(&order.host).unwrap_or_default();
+        let job = PageJob { order, known, session };
+        self.jobs.push(Box::pin(job::page(Arc::clone(&self.gear), job)));
+        Ok(())
+    }
+
+    fn ask_robots(&mut self, order: frontier::RobotsOrder) -> Result<(), ShardError> {
+        let copy = self.file().robots(order.host)?;
+        let standing: Option<Standing> =
+            copy.as_ref().and_then(|copy| serde_json::from_str(&copy.about).ok());
+        let now_ms = self.clock.now_ms();
+        if let (Some(copy), Some(standing)) = (&copy, &standing)
+            && !standing.is_due(now_ms)
+        {
+            let answer = robots::meaning(standing, copy.fetched_ms, now_ms, false);
+            self.frontier.robots(now_ms, order.lease, answer);
+            return Ok(());
+        }
+        self.note_slack(order.allowed_at_ms);
+        self.totals.robots += 1;
+        let session = self.sessions.remove(&order.host).unwrap_or_default();
+        let standing = standing.unwrap_or_default();
+        self.jobs.push(Box::pin(job::robots(Arc::clone(&self.gear), order, standing, session)));
+        Ok(())
+    }
+
+    fn file(&self) -> &ShardFile {
+        self.file.as_ref().expect("the file is away only while a commit is waited for")
+    }
+
+    fn note_slack(&mut self, allowed_at_ms: u64) {
+        let now_ms = i64::try_from(self.clock.now_ms()).unwrap_or(i64::MAX);
+        let allowed = i64::try_from(allowed_at_ms).unwrap_or(i64::MAX);
+        // A host that was never asked might have been asked since for ever.
+        self.totals.sent(if allowed_at_ms == 0 { 0 } else { now_ms - allowed });
+    }
+
+    /// Whether and how this turn ends.
+    fn turn_ends(
+        &mut self,
+        began: Instant,
+        idle_since: Option<Instant>,
+        wake: Option<Instant>,
+    ) -> Result<Option<Ending>, ShardError> {
+        if self.control.stopped {
+            return Ok(Some(Ending::Over));
+        }
+        if self.control.paused {
+            return Ok(Some(Ending::Sleep(PAUSE, "it is paused")));
+        }
+        if self.all_have_ended(idle_since.is_some())? {
+            return Ok(Some(Ending::Over));
+        }
+        let has_rival = self.does_another_wait();
+        if idle_since.is_some_and(|since| since.elapsed() >= IDLE) && has_rival {
+            return Ok(Some(Ending::Sleep(Duration::from_secs(2), "it waits for links of others")));
+        }
+        if began.elapsed() >= TURN && has_rival {
+            return Ok(Some(Ending::Sleep(Duration::ZERO, "another shard has its turn")));
+        }
+        if self.jobs.is_empty() && idle_since.is_none() {
+            let due = self.next_due.map(|due| self.clock.at(due));
+            let next = [wake, due].into_iter().flatten().min();
+            if let Some(next) =
+                next.filter(|next| *next > Instant::now() + Duration::from_millis(NEAR_MS))
+            {
+                let span = next.duration_since(Instant::now()).min(SLEEP_MAX);
+                return Ok(Some(Ending::Sleep(span, "nothing is due before")));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lets what is in flight end, commits, and closes.
+    async fn end_turn(
+        mut self,
+        end: Ending,
+        stop: CancellationToken,
+    ) -> Result<TurnEnd, ShardError> {
+        while !self.jobs.is_empty() {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => return Err(ShardError::Stopped),
+                Some(done) = self.jobs.next() => self.take_in(done)?,
+            }
+        }
+        self.commit().await?;
+        // What was sent is noted, so that the next owner need not send it again.
+        self.commit().await?;
+        if let Some(budget) = &mut self.budget {
+            budget.give_back(self.totals.pages)?;
+        }
+        let state = match end {
+            Ending::Over => ShardState::Done,
+            Ending::Sleep(..) if self.control.paused => ShardState::Paused,
+            Ending::Sleep(..) if self.is_idle()? => ShardState::Idle,
+            Ending::Sleep(..) => ShardState::Working,
+        };
+        if let Some(browser) = &self.gear.browser {
+            browser.lock().await.renderer.close().await;
+        }
+        self.show(state)?;
+        let summary = Summary { totals: self.totals.clone(), queued: self.frontier.queued() };
+        if let Some(file) = self.file.take() {
+            file.close()?;
+        }
+        Ok(match end {
+            Ending::Over => TurnEnd::Done(summary),
+            Ending::Sleep(span, why) => TurnEnd::Later(span, why.to_owned()),
+        })
+    }
+}
+
+/// How a turn ends.
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    /// The shard has ended.
+    Over,
+    /// It goes on after so long.
+    Sleep(Duration, &'static str),
+}
+
+/// The lock, once no other process has it; nothing if it is told to stop before, or another keeps it.
+async fn wait_for_lock(
+    folder: &Folder,
+    shard: u32,
+    stop: &CancellationToken,
+) -> Result<Option<Flock<File>>, ShardError> {
+    const TRIES: u32 = 200;
+    for _ in 0..TRIES {
+        if let Some(lock) = folder.lock_shard(shard)? {
+            return Ok(Some(lock));
+        }
+        let wait = tokio::time::sleep(Duration::from_millis(50));
+        if stop.run_until_cancelled(wait).await.is_none() {
+            return Err(ShardError::Stopped);
+        }
+    }
+    Ok(None)
+}
+
+/// A link as the frontier takes it.
+fn link_of<'a>(address: &'a divvy_frontier::address::Address, travelling: &Travelling) -> Link<'a> {
+    Link {
+        host: address.origin(),
+        domain: address.registrable(),
+        path: address.path_and_query(),
+        depth: travelling.depth,
+        hops: travelling.hops,
+        is_sitemap: travelling.is_sitemap,
+    }
+}

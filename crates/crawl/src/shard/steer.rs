@@ -1,0 +1,80 @@
+//! What people want of the crawl, as far as a shard obeys it: hosts that are left alone, what failed and is tried again,
+//! seeds that widen the scope. Pausing and stopping are for the loop.
+
+use divvy_frontier::frontier::{Link, Park};
+
+use super::{Owner, ShardError};
+use crate::folder::control::Control;
+use crate::folder::read_json;
+use crate::store::{PageEnd, PageFilter};
+
+/// Addresses that are read at once.
+const PAGES_MAX: u32 = 1_000;
+
+impl Owner {
+    /// Reads again what people want.
+    pub(super) async fn reread_control(&mut self) -> Result<(), ShardError> {
+        let control: Control = read_json(&self.folder.control())?.unwrap_or_default();
+        if control.version == self.control.version {
+            return Ok(());
+        }
+        for host in self.control.blocked.difference(&control.blocked) {
+            for scheme in ["http", "https"] {
+                self.frontier.unpark(self.clock.now_ms(), &format!("{scheme}://{host}"));
+            }
+        }
+        self.control = control;
+        self.obey().await
+    }
+
+    /// Does what people want now.
+    pub(super) async fn obey(&mut self) -> Result<(), ShardError> {
+        self.scope = self.spec.scope(&self.control.added);
+        for host in &self.control.blocked {
+            for scheme in ["http", "https"] {
+                self.frontier.park(&format!("{scheme}://{host}"), Park::Blocked);
+            }
+        }
+        if self.retries < self.control.retries {
+            self.replay().await?;
+        }
+        Ok(())
+    }
+
+    /// Tries again what was given up.
+    async fn replay(&mut self) -> Result<(), ShardError> {
+        let mut filter = PageFilter { end: Some(PageEnd::Dead), after: None };
+        let now_ms = self.clock.now_ms();
+        let mut hosts: Vec<String> = Vec::new();
+        loop {
+            let pages = self.file().pages(filter, PAGES_MAX)?;
+            for page in &pages {
+                let Some((host, domain)) = self.frontier.host_name(page.host) else { continue };
+                let (host, domain) = (host.to_owned(), domain.to_owned());
+                let link = Link {
+                    host: &host,
+                    domain: &domain,
+                    path: &page.path,
+                    depth: page.depth,
+                    hops: 0,
+                    is_sitemap: false,
+                };
+                self.frontier.replay(now_ms, &link);
+                hosts.push(host);
+            }
+            match pages.last() {
+                Some(last) => filter.after = Some(last.fingerprint),
+                None => break,
+            }
+        }
+        hosts.sort_unstable();
+        hosts.dedup();
+        for host in hosts {
+            self.frontier.unpark(now_ms, &host);
+        }
+        (self.retries, self.dead) = (self.control.retries, 0);
+        // Together with the count, so that a crash does not put them back twice.
+        self.batch_since.get_or_insert_with(tokio::time::Instant::now);
+        self.commit().await
+    }
+}

@@ -1,0 +1,187 @@
+//! Figures of all crawls of a server, as the shards show them: pages, bytes, queues, hosts, politeness.
+//!
+//! What a shard counts is durable with its state, so these counters do not fall when a worker is replaced.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use crate::folder::status::{SLACK_MS, Seen, ShardStatus, Totals, Waiting};
+
+/// The figures; a clone shares them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Figures(Arc<Mutex<Sums>>);
+
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    crawls: u64,
+    totals: Totals,
+    waiting: Waiting,
+    seen: Seen,
+    rate: f64,
+    lag_ms: u64,
+}
+
+impl Figures {
+    /// Takes in what all shards of all crawls show.
+    pub(crate) fn set(&self, shown: &[(String, Vec<ShardStatus>)]) {
+        let mut sums = Sums { crawls: shown.len() as u64, ..Sums::default() };
+        for status in shown.iter().flat_map(|(_, statuses)| statuses) {
+            sums.totals.add(&status.totals);
+            sums.waiting.add(&status.waiting);
+            sums.seen.add(&status.seen);
+            sums.rate += status.rate;
+            sums.lag_ms = sums.lag_ms.max(status.outbox_lag_ms);
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sums;
+    }
+
+    /// Tells them beside the server's own.
+    pub(crate) fn register(self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self));
+    }
+}
+
+impl Collector for Figures {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut page = Page(encoder);
+        page.gauge("crawls", "Crawls that are there", sums.crawls as f64)?;
+        page.gauge("pages_per_second", "Pages per second of late", sums.rate)?;
+        pages(&mut page, &sums.totals)?;
+        waiting(&mut page, &sums.waiting)?;
+        page.gauge("seen", "Addresses that were seen", sums.seen.count as f64)?;
+        let help = "Bytes of the filters before the exact fingerprints";
+        page.gauge("seen_filter_bytes", help, sums.seen.filter_bytes as f64)?;
+        let help = "The estimated share of new addresses that the fullest filter takes for known";
+        page.gauge("seen_false_positives", help, sums.seen.false_positives)?;
+        let help = "How long the oldest link waits to be sent to its shard";
+        page.gauge("outbox_lag_seconds", help, sums.lag_ms as f64 / 1e3)?;
+        slack(&mut page, &sums.totals)
+    }
+}
+
+fn pages(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
+    let by_status: Vec<(&str, f64)> =
+        totals.by_status.iter().map(|(word, count)| (word.as_str(), *count as f64)).collect();
+    page.counters("pages", "Pages by the class of their status", "status", &by_status)?;
+    page.counter("wire_bytes", "Bytes as they came", totals.wire_bytes as f64)?;
+    page.counter("body_bytes", "Bytes after decoding", totals.body_bytes as f64)?;
+    page.counter("links", "Links that were found", totals.links as f64)?;
+    let refused: Vec<(&str, f64)> =
+        totals.refused.iter().map(|(word, count)| (word.as_str(), *count as f64)).collect();
+    page.counters("links_refused", "Links that a rule did not let in", "rule", &refused)?;
+    page.counter("robots", "Fetches of robots.txt", totals.robots as f64)?;
+    page.counter("robots_failed", "Those that failed", totals.robots_failed as f64)?;
+    let help = "Pages whose content was there before";
+    page.counter("duplicates", help, totals.duplicates as f64)?;
+    let help = "Seconds that browsers spent";
+    page.counter("render_seconds", help, totals.render_ms as f64 / 1e3)?;
+    let help = "Requests that were sent before they were allowed; a fault if there is any";
+    page.counter("impolite", help, totals.impolite as f64)
+}
+
+fn waiting(page: &mut Page<'_>, waiting: &Waiting) -> fmt::Result {
+    const BANDS: [&str; 4] = ["0", "1", "2", "3"];
+    let bands: Vec<(&str, f64)> =
+        BANDS.into_iter().zip(&waiting.bands).map(|(band, count)| (band, *count as f64)).collect();
+    page.gauges("queued", "Queued addresses by band", "band", &bands)?;
+    let help = "Queued addresses that are on disk only";
+    page.gauge("spilled", help, waiting.spilled as f64)?;
+    page.gauge("in_flight", "Requests in flight", waiting.in_flight as f64)?;
+    page.gauge("dead", "Addresses that failed for good", waiting.dead as f64)?;
+    let hosts = [
+        ("ready", waiting.hosts_ready as f64),
+        ("waiting", waiting.hosts_waiting as f64),
+        ("blocked", waiting.hosts_blocked as f64),
+        ("parked", waiting.hosts_parked as f64),
+    ];
+    page.gauges("hosts", "Hosts with work, by where they are", "state", &hosts)
+}
+
+/// How much later than allowed requests were sent; nothing is below zero, or [`Totals::impolite`] says so.
+fn slack(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
+    let bounds = SLACK_MS.iter().map(|ms| *ms as f64 / 1e3).chain([f64::INFINITY]);
+    let counts = totals.slack.iter().copied().chain(std::iter::repeat(0));
+    let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
+    let count = totals.slack.iter().sum();
+    let help = "How much later than it was allowed a request was sent";
+    let name = "politeness_slack_seconds";
+    let mut encoder = page.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    encoder.encode_histogram::<NoLabelSet>(totals.slack_ms as f64 / 1e3, count, &buckets, None)
+}
+
+/// A page in the making.
+struct Page<'a>(DescriptorEncoder<'a>);
+
+impl Page<'_> {
+    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, label: &str, rows: &[(&str, f64)]) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (value, count) in rows {
+            encoder.encode_family(&[(label, *value)])?.encode_gauge(count)?;
+        }
+        Ok(())
+    }
+
+    fn counters(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        rows: &[(&str, f64)],
+    ) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (value, count) in rows {
+            let labels = [(label, *value)];
+            let mut one = encoder.encode_family(&labels)?;
+            one.encode_counter::<NoLabelSet, _, u64>(count, None)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_shards_show_is_told_and_the_slack_adds_up() {
+        let mut status = ShardStatus::default();
+        status.totals.answered(Some(200));
+        status.totals.answered(None);
+        for slack in [0, 7, 500, 99_999] {
+            status.totals.sent(slack);
+        }
+        status.waiting.bands = vec![1, 2, 3, 4];
+        let figures = Figures::default();
+        figures.set(&[("a".into(), vec![status.clone(), status])]);
+        let mut registry = Registry::default();
+        figures.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for line in [
+            "pages_total{status=\"2xx\"} 2",
+            "pages_total{status=\"failed\"} 2",
+            "queued{band=\"3\"} 8",
+            "politeness_slack_seconds_bucket{le=\"0.0\"} 2",
+            "politeness_slack_seconds_bucket{le=\"+Inf\"} 8",
+            "politeness_slack_seconds_count 8",
+            "impolite_total 0",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Crawls as a workload: everything that they bring to the binary, in one value.
+//!
+//! Decides nothing about crawls; it only says which part of this crate answers which question of the interface.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches};
+use divvy::Worker;
+use divvy_workload::console::exit::Code;
+use divvy_workload::settings::{Row, Sources};
+use divvy_workload::{
+    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, ServerContext, ServerPart,
+    WorkerContext, WorkerPart, Workload,
+};
+
+use crate::bench;
+use crate::command::{self, args::CrawlCommand};
+use crate::crawls::Crawls;
+use crate::folder::CRAWLS;
+use crate::render;
+use crate::settings::section::{CrawlFlags, CrawlSettings, NAME, TEMPLATE};
+use crate::shard::task::{self, CAPABILITY};
+use crate::web::Site;
+use crate::web::metrics::Figures;
+
+/// The web crawler.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CrawlWorkload;
+
+impl Workload for CrawlWorkload {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn template(&self) -> &'static str {
+        TEMPLATE
+    }
+
+    fn settings(&self, sources: &Sources) -> Result<Vec<Row>> {
+        Ok(CrawlSettings::read(sources)?.rows())
+    }
+
+    fn command(&self) -> Option<Command> {
+        Some(CrawlCommand::command())
+    }
+
+    fn run<'a>(&'a self, matches: &'a ArgMatches, context: &'a Context) -> Doing<'a, Code> {
+        Box::pin(async {
+            command::run(CrawlCommand::from_arg_matches(matches)?.verb, context).await
+        })
+    }
+
+    fn listing(&self, argument: &str) -> Option<Listing> {
+        (argument == "id").then(|| Listing::new("crawls", "id"))
+    }
+
+    fn bench_command(&self) -> Option<Command> {
+        Some(bench::Args::command())
+    }
+
+    fn bench<'a>(&'a self, matches: &'a ArgMatches, context: &'a Context) -> Doing<'a, Code> {
+        Box::pin(async {
+            bench::run(&bench::Args::from_arg_matches(matches)?, &context.output).await?;
+            Ok(Code::Done)
+        })
+    }
+
+    fn examples(&self, command: &str) -> &'static str {
+        match command {
+            "" => "  divvy crawl start URL --wait   crawl a site politely, exactly resumable\n",
+            _ => "",
+        }
+    }
+
+    fn worker_flags(&self, command: Command) -> Command {
+        CrawlFlags::augment_args(command)
+    }
+
+    fn worker<'a>(&'a self, context: &'a WorkerContext<'a>) -> Doing<'a, Option<WorkerPart>> {
+        Box::pin(std::future::ready(worker(context)))
+    }
+
+    fn serve<'a>(&'a self, context: &'a ServerContext) -> Doing<'a, ServerPart> {
+        Box::pin(async {
+            let agent = CrawlSettings::read(&context.sources)?.user_agent.value;
+            let crawls = Crawls::open(context.client.clone(), &context.data, agent)?;
+            let figures = Figures::default();
+            let site = Site::new(crawls.clone(), context.shutdown.clone(), context.has_token);
+            let keeping = crawls.keep(figures.clone(), context.shutdown.clone());
+            Ok(ServerPart {
+                routes: site.routes(),
+                pages: Site::PAGES.to_vec(),
+                background: vec![Box::pin(keeping)],
+                metrics: Some(Box::new(|registry| figures.register(registry))),
+            })
+        })
+    }
+
+    fn data_folders(&self) -> DataFolders {
+        DataFolders { kept: &[CRAWLS], scratch: &[] }
+    }
+
+    fn check<'a>(&'a self, context: &'a Context) -> BoxFuture<'a, Vec<Finding>> {
+        Box::pin(std::future::ready(vec![check(context)]))
+    }
+}
+
+/// The kind of shards, if this worker takes any and can read the folder of crawls.
+fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
+    let flags = CrawlFlags::from_arg_matches(context.matches)?;
+    let settings = CrawlSettings::read(context.sources)?;
+    if flags.no_crawl || !settings.enabled.value {
+        return Ok(None);
+    }
+    let beside = || Some(context.objects.as_deref()?.parent()?.join(CRAWLS));
+    let folder = flags.crawls.or(settings.folder.value).or_else(beside);
+    let Some(folder) = folder.filter(|folder| is_usable(folder)) else {
+        tracing::info!("takes no shards of crawls: --crawls names the server's folder of them");
+        return Ok(None);
+    };
+    let chromium = browser(&settings.chromium.value);
+    let mut capabilities = vec![CAPABILITY.to_owned()];
+    if chromium.is_some() {
+        capabilities.push(render::CAPABILITY.to_owned());
+    }
+    tracing::info!("takes shards of crawls in {}", folder.display());
+    let site = task::Site { allow_private: context.allow_private, chromium };
+    let worker = Worker::new(NAME).state(site).on(task::work);
+    Ok(Some(WorkerPart { registry: worker.into_registry()?, capabilities }))
+}
+
+/// Whether crawls can be worked on there.
+fn is_usable(folder: &Path) -> bool {
+    // A server that comes later makes it.
+    folder.is_dir() || folder.parent().is_some_and(Path::is_dir)
+}
+
+fn browser(named: &Option<PathBuf>) -> Option<PathBuf> {
+    named.clone().or_else(render::find)
+}
+
+/// Whether pages that are made by scripts can be rendered here.
+fn check(context: &Context) -> Finding {
+    match CrawlSettings::read(&context.sources) {
+        Err(error) => Finding::new(NAME, Grade::Fault, error.to_string()),
+        Ok(settings) if !settings.enabled.value => {
+            Finding::new(NAME, Grade::Note, "is switched off").cure("set crawl.enabled to true")
+        }
+        Ok(settings) => match browser(&settings.chromium.value) {
+            Some(program) => {
+                Finding::new(NAME, Grade::Good, format!("renders with {}", program.display()))
+            }
+            None => Finding::new(NAME, Grade::Note, "crawls, but renders no pages: no chromium")
+                .cure("install chromium, or set crawl.chromium, for crawls with --render"),
+        },
+    }
+}

@@ -1,0 +1,323 @@
+//! Requests end: what follows for the address, for its host, and for those that waited for it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use divvy_guard::breaker::{Breaker, Settings, State};
+
+use super::entry::Entry;
+use super::host::{NOBODY, Open, Robots};
+use super::{Answer, Ending, Frontier, Later, Lease, Outcome, Park, RobotsAnswer};
+use crate::rules::priority;
+use crate::rules::retry::{Failure, Verdict, is_failure};
+
+/// How many hosts are looked at for robots rules to drop, for each that come.
+const DROP_LOOKS_MAX: u32 = 1_024;
+/// How much longer than asked a breaker stays open, by chance.
+const OPEN_JITTER: f64 = 0.2;
+
+impl Frontier {
+    /// The request of a lease goes out only now; the gap to the next one counts from here too.
+    pub fn sent(&mut self, now_ms: u64, lease: Lease) {
+        if self.is_open(lease) {
+            self.begin_gap(now_ms, lease.host);
+        }
+    }
+
+    /// A request ended: `now_ms` is when the last byte of the answer came.
+    pub fn fetched(&mut self, now_ms: u64, lease: Lease, outcome: Outcome) -> Ending {
+        let Some(open) = self.close(lease) else { return Ending::Unknown };
+        let number = lease.host;
+        let Some(packed) = open.entry.clone() else {
+            // A robots.txt that was not asked for after all.
+            self.release(now_ms, number, Some(&open));
+            return Ending::Returned;
+        };
+        self.pages_in_flight -= 1;
+        let (entry, _) = Entry::unpack(&packed).expect("entries are looked at when they come in");
+        let ending = match outcome {
+            Outcome::Returned => Ending::Returned,
+            Outcome::Answer(answer) => self.answered(now_ms, number, &entry, &answer),
+            Outcome::Failed(failure) => self.failed(now_ms, number, &entry, failure),
+        };
+        if ending == Ending::Returned {
+            let again = Open { serial: 0, allowed_at_ms: 0, gap_to_ms: 0, entry: Some(packed) };
+            self.hosts[number].open(again);
+            self.release(now_ms, number, Some(&open));
+        } else {
+            self.touch(number);
+            self.release(now_ms, number, None);
+        }
+        ending
+    }
+
+    /// What is known of a robots.txt now.
+    pub fn robots(&mut self, now_ms: u64, lease: Lease, answer: RobotsAnswer) {
+        let Some(open) = self.close(lease) else { return };
+        let number = lease.host;
+        self.forget_robots(number);
+        match (&answer.permission, self.rules.gap_ms(answer.delay_ms)) {
+            (None, _) => {
+                self.hosts[number].rest_until_ms = answer.until_ms;
+                if answer.was_requested {
+                    self.fail(now_ms, number, 1);
+                }
+            }
+            (Some(_), None) => self.hosts[number].parked = Some(Park::CrawlDelay),
+            (Some(_), Some(gap_ms)) => {
+                self.hosts[number].gap_ms = u32::try_from(gap_ms).unwrap_or(u32::MAX);
+                if answer.was_requested {
+                    self.succeed(now_ms, number);
+                }
+            }
+        }
+        self.hosts[number].robots = Some(Box::new(Robots {
+            permission: answer.permission.as_ref().map(Arc::clone),
+            until_ms: answer.until_ms,
+            bytes: answer.bytes,
+        }));
+        self.robots_bytes += u64::from(answer.bytes);
+        self.touch(number);
+        self.release(now_ms, number, (!answer.was_requested).then_some(&open));
+        self.bound_robots(number);
+    }
+
+    /// Until when the breaker of a host keeps requests away.
+    pub(super) fn breaker_until(&self, now_ms: u64, number: u32) -> u64 {
+        let Some(breaker) = &self.hosts[number].breaker else { return 0 };
+        match breaker.check(Duration::from_millis(now_ms)) {
+            Ok(()) => 0,
+            Err(rejected) => {
+                let left = rejected.retry_after.unwrap_or_default();
+                now_ms.saturating_add(left.as_millis() as u64 + 1)
+            }
+        }
+    }
+
+    /// A breaker that has seen so many failures in a row, the last of them long ago: it is open no longer, and the next
+    /// failure lengthens its time.
+    pub(super) fn breaker_after(&self, number: u32, failures: u32) -> Option<Box<Breaker>> {
+        let mut breaker = self.new_breaker(number)?;
+        let long = Duration::from_millis(self.rules.retry.cap_ms) * 2;
+        (0..failures.min(64)).for_each(|n| report(&mut breaker, long * n, false));
+        Some(breaker)
+    }
+
+    /// Robots rules of a host that has nothing to do are dropped; the store has them.
+    pub(super) fn drop_robots_when_idle(&mut self, number: u32) {
+        let host = &self.hosts[number];
+        let is_idle = !host.has_work() && host.opened().is_empty();
+        if is_idle && host.robots.as_ref().is_some_and(|robots| robots.bytes > 0) {
+            self.forget_robots(number);
+        }
+    }
+
+    pub(super) fn forget_robots(&mut self, number: u32) {
+        if let Some(robots) = self.hosts[number].robots.take() {
+            self.robots_bytes -= u64::from(robots.bytes);
+        }
+    }
+
+    fn answered(&mut self, now_ms: u64, number: u32, entry: &Entry<'_>, answer: &Answer) -> Ending {
+        let (status, wait) = (answer.status, answer.retry_after_ms);
+        let attempt = entry.failed + 1;
+        let rules = &self.rules.retry;
+        let verdict = rules.after_status(status, wait, attempt, now_ms, &mut self.random);
+        if is_failure(status) {
+            self.fail(now_ms, number, 1);
+        } else {
+            self.succeed(now_ms, number);
+        }
+        if let Some(bucket) = answer.bucket {
+            self.brake(number, bucket);
+        }
+        if verdict != Verdict::Done {
+            return self.settle(now_ms, number, entry, verdict);
+        }
+        self.pages += 1;
+        let host = &mut self.hosts[number];
+        host.pages += 1;
+        host.finished += 1;
+        let rules = self.rules.recrawl.filter(|_| matches!(status, 200..=299 | 304));
+        let interval_ms =
+            rules.map(|rules| rules.interval_ms(answer.interval_ms, answer.is_changed));
+        if let Some(interval_ms) = interval_ms {
+            let entry = Entry { failed: 0, is_known: true, ..*entry };
+            let due_ms = now_ms.saturating_add(interval_ms);
+            self.put_off(number, &entry, due_ms, priority::of_known(Some(interval_ms)));
+        }
+        Ending::Done { interval_ms }
+    }
+
+    fn failed(&mut self, now_ms: u64, number: u32, entry: &Entry<'_>, failure: Failure) -> Ending {
+        let attempt = entry.failed + 1;
+        let rules = &self.rules.retry;
+        let verdict = rules.after_failure(failure, attempt, now_ms, &mut self.random);
+        match failure {
+            Failure::Forbidden => {}
+            Failure::TimedOut | Failure::Connection => self.fail(now_ms, number, 1),
+            Failure::NoSuchName | Failure::Tls => {
+                // Every address of the host would end so. Two such failures in a row park it.
+                let rest_ms = now_ms.saturating_add(self.rules.retry.name_wait_ms);
+                self.hosts[number].rest_until_ms = rest_ms;
+                self.fail(now_ms, number, self.rules.retry.park_failures.div_ceil(2));
+            }
+        }
+        self.settle(now_ms, number, entry, verdict)
+    }
+
+    /// What follows for an address that failed.
+    fn settle(&mut self, now_ms: u64, number: u32, entry: &Entry<'_>, verdict: Verdict) -> Ending {
+        match verdict {
+            Verdict::Again { due_ms, block_host } => {
+                if block_host {
+                    let lead = self.hosts[number].lead;
+                    let rest = &mut self.hosts[lead].rest_until_ms;
+                    *rest = due_ms.max(*rest);
+                    self.touch(lead);
+                }
+                let entry = Entry { failed: entry.failed + 1, ..*entry };
+                self.put_off(number, &entry, due_ms.max(now_ms), priority::of_known(None));
+                Ending::Again { due_ms }
+            }
+            Verdict::Done | Verdict::Dead => {
+                self.hosts[number].finished += 1;
+                Ending::Dead
+            }
+        }
+    }
+
+    fn put_off(&mut self, number: u32, entry: &Entry<'_>, due_ms: u64, band: u8) {
+        let fingerprint = self.fingerprint_of(self.name_of(number), entry.path);
+        let entry = entry.packed().into_vec();
+        self.pending
+            .later
+            .insert(fingerprint, Later { fingerprint, due_ms, host: number, band, entry });
+    }
+
+    fn brake(&mut self, number: u32, bucket: u16) {
+        let rules = self.rules.brake;
+        let host = &mut self.hosts[number];
+        match host.brake.page(bucket, &rules) {
+            Some(true) if !host.is_braked => {
+                host.is_braked = true;
+                let left = host.budget.saturating_sub(host.used);
+                host.budget = host.used + left / rules.budget_divisor.max(1);
+            }
+            Some(false) => host.is_braked = false,
+            Some(true) | None => {}
+        }
+    }
+
+    /// So many failures speak against the host.
+    fn fail(&mut self, now_ms: u64, number: u32, weight: u32) {
+        let mut breaker = self.hosts[number].breaker.take().or_else(|| self.new_breaker(number));
+        if let Some(breaker) = &mut breaker {
+            (0..weight).for_each(|_| report(breaker, Duration::from_millis(now_ms), false));
+        }
+        let park_failures = self.rules.retry.park_failures;
+        let host = &mut self.hosts[number];
+        host.breaker = breaker;
+        host.failures = host.failures.saturating_add(weight.min(u32::from(u16::MAX)) as u16);
+        if u32::from(host.failures) >= park_failures && host.parked.is_none() {
+            host.parked = Some(Park::Unreachable);
+        }
+        // So that a new owner waits too.
+        let until_ms = self.breaker_until(now_ms, number);
+        let rest = &mut self.hosts[number].rest_until_ms;
+        *rest = until_ms.max(*rest);
+    }
+
+    fn succeed(&mut self, now_ms: u64, number: u32) {
+        let host = &mut self.hosts[number];
+        host.failures = 0;
+        if let Some(breaker) = &mut host.breaker {
+            report(breaker, Duration::from_millis(now_ms), true);
+            if breaker.state() == State::Closed {
+                host.breaker = None;
+            }
+        }
+    }
+
+    fn new_breaker(&self, number: u32) -> Option<Box<Breaker>> {
+        let rules = &self.rules.retry;
+        let open_ms = rules.breaker_open_ms.max(1);
+        let settings = Settings {
+            consecutive_failures: Some(rules.breaker_failures.max(1)),
+            open_for: Duration::from_millis(open_ms),
+            open_factor: 2.0,
+            open_for_max: Duration::from_millis(rules.cap_ms.max(open_ms)),
+            open_jitter: OPEN_JITTER,
+            probe_timeout: None,
+            seed: self.salt ^ u64::from(number),
+            ..Settings::for_quick_recovery()
+        };
+        Breaker::new(settings).ok().map(Box::new)
+    }
+
+    fn is_open(&self, lease: Lease) -> bool {
+        let is_known = lease.serial > 0 && (lease.host as usize) < self.hosts.len();
+        is_known && self.hosts[lease.host].opened().iter().any(|open| open.serial == lease.serial)
+    }
+
+    fn close(&mut self, lease: Lease) -> Option<Open> {
+        if !self.is_open(lease) {
+            return None;
+        }
+        self.hosts[lease.host].close(lease.serial)
+    }
+
+    /// The host may be asked again after its gap, and those that waited for it may go on. What was not sent costs no
+    /// gap.
+    fn release(&mut self, now_ms: u64, number: u32, unsent: Option<&Open>) {
+        self.in_flight -= 1;
+        let (lead, twin, group) = {
+            let host = &self.hosts[number];
+            (host.lead, host.twin, host.group)
+        };
+        match unsent {
+            None => self.begin_gap(now_ms, number),
+            Some(open) if self.hosts[lead].next_at_ms == open.gap_to_ms => {
+                self.hosts[lead].next_at_ms = open.allowed_at_ms;
+            }
+            Some(_) => {}
+        }
+        self.hosts[lead].in_flight -= 1;
+        self.groups[group].in_flight -= 1;
+        self.schedule(now_ms, number);
+        if twin != NOBODY {
+            self.schedule(now_ms, twin);
+        }
+        self.drop_robots_when_idle(number);
+        self.send_runner(now_ms, group);
+    }
+
+    fn begin_gap(&mut self, now_ms: u64, number: u32) {
+        let until_ms = now_ms.saturating_add(self.gap_ms(number));
+        let lead = self.hosts[number].lead;
+        let next_at_ms = &mut self.hosts[lead].next_at_ms;
+        *next_at_ms = until_ms.max(*next_at_ms);
+    }
+
+    /// When robots rules take too much memory, those of hosts that wait are dropped, in turn.
+    fn bound_robots(&mut self, but: u32) {
+        let hosts = self.hosts.len() as u32;
+        for _ in 0..DROP_LOOKS_MAX {
+            if self.robots_bytes <= self.rules.robots_bytes_max {
+                return;
+            }
+            self.robots_hand = (self.robots_hand + 1) % hosts;
+            let number = self.robots_hand;
+            if number != but && self.hosts[number].opened().is_empty() {
+                self.forget_robots(number);
+            }
+        }
+    }
+}
+
+/// A call ended now. It is let in only to tell how it went: whether it might go out was decided before.
+fn report(breaker: &mut Breaker, now: Duration, is_well: bool) {
+    if let Ok(permit) = breaker.admit(now) {
+        if is_well { permit.success(now) } else { permit.failure(now) }
+    }
+}

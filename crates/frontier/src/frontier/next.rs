@@ -1,0 +1,271 @@
+//! What is to be done next: hosts whose time has come, the choice among them, the choice among their bands.
+
+use std::cmp::Reverse;
+
+use super::entry::Entry;
+use super::host::{NEVER, Open, Place};
+use super::{Block, Damaged, Frontier, Lease, LoadOrder, Next, Order, RobotsOrder, entry};
+use crate::rules::BAND_MEMORY_MIN;
+use crate::rules::priority::{self, BANDS};
+
+/// Addresses of a host that robots.txt forbids are passed over in runs of at most so many.
+const FORBIDDEN_RUN_MAX: u32 = 256;
+/// How many entries are asked of the store at once.
+const LOAD_ENTRIES: u32 = 256;
+
+/// What a look at the queues of a host gives.
+enum Choice {
+    /// This entry is next.
+    Entry(Box<[u8]>),
+    /// The store has what is next.
+    Load(LoadOrder),
+    /// Nothing.
+    Nothing,
+}
+
+impl Frontier {
+    /// What is to be done next.
+    pub fn next(&mut self, now_ms: u64) -> Next {
+        if self.rules.pages_max.is_some_and(|most| self.pages + self.pages_in_flight >= most) {
+            return Next::Enough;
+        }
+        self.collect(now_ms);
+        while let Some(host) = self.pick() {
+            let group = self.hosts[host].group;
+            let was_runner = self.take_runner(group, host);
+            let next = self.look_at(now_ms, host, was_runner);
+            self.send_runner(now_ms, group);
+            if let Some(next) = next {
+                return next;
+            }
+            // A runner may be due at once.
+            self.collect(now_ms);
+        }
+        self.heap.peek().map_or(Next::Idle, |Reverse((at_ms, _))| Next::Wait(*at_ms))
+    }
+
+    /// The entries that a [`Next::Load`] asked for, from the first that was wanted on.
+    pub fn loaded(
+        &mut self,
+        now_ms: u64,
+        order: &LoadOrder,
+        blocks: &[Block],
+    ) -> Result<(), Damaged> {
+        let host = &mut self.hosts[order.host];
+        host.place = Place::None;
+        let at = usize::from(order.band);
+        let mut left = order.entries_max;
+        for block in blocks {
+            let mut rest = block.bytes.as_slice();
+            for number in block.first..block.first.saturating_add(block.count) {
+                let length =
+                    entry::length(rest).filter(|end| Entry::unpack(&rest[..*end]).is_some());
+                let Some(length) = length else {
+                    let subject = format!("a queue of {}", self.name_of(order.host));
+                    return Err(Damaged { subject, problem: "an entry is cut or no text" });
+                };
+                let wanted = host.heads[at] + host.held_in(order.band);
+                let is_full =
+                    host.held.iter().any(|held| held.band == order.band && held.is_full());
+                if number == wanted && number < host.ends[at] && left > 0 && !is_full {
+                    host.hold(order.band, &rest[..length]);
+                    self.in_memory += 1;
+                    left -= 1;
+                }
+                rest = &rest[length..];
+            }
+        }
+        if left == order.entries_max && host.queued_in(at) > 0 {
+            let subject = format!("a queue of {}", self.name_of(order.host));
+            return Err(Damaged { subject, problem: "entries are missing" });
+        }
+        self.schedule(now_ms, order.host);
+        Ok(())
+    }
+
+    /// Puts a host into the heap if it has work and may have another request in flight.
+    pub(super) fn schedule(&mut self, now_ms: u64, number: u32) {
+        let at_ms = self.not_before(now_ms, number);
+        self.schedule_at(number, at_ms);
+    }
+
+    /// The same at a given time. Whether the host is in the heap now.
+    pub(super) fn schedule_at(&mut self, number: u32, at_ms: u64) -> bool {
+        let host = &self.hosts[number];
+        let is_busy = self.hosts[host.lead].in_flight >= self.rules.per_host;
+        if is_busy || host.parked.is_some() || host.place != Place::None || !host.has_work() {
+            return false;
+        }
+        // An earlier entry finds out by itself that it is early.
+        if host.heap_at_ms > at_ms {
+            self.hosts[number].heap_at_ms = at_ms;
+            self.heap.push(Reverse((at_ms, number)));
+        }
+        true
+    }
+
+    /// When a host may be asked, apart from its domain.
+    pub(super) fn not_before(&self, now_ms: u64, number: u32) -> u64 {
+        let host = &self.hosts[number];
+        let lead = &self.hosts[host.lead];
+        let rest_ms = host.rest_until_ms.max(lead.rest_until_ms);
+        lead.next_at_ms.max(rest_ms).max(self.breaker_until(now_ms, number))
+    }
+
+    /// Hosts whose time has come leave the heap.
+    fn collect(&mut self, now_ms: u64) {
+        while let Some(Reverse((at_ms, number))) = self.heap.peek().copied() {
+            let host = &mut self.hosts[number];
+            let counts = host.heap_at_ms == at_ms && host.place == Place::None;
+            if counts && at_ms > now_ms {
+                return;
+            }
+            self.heap.pop();
+            if counts {
+                host.heap_at_ms = NEVER;
+                host.place = Place::Ready;
+                self.ready[host.best_band()].push_back(number);
+            }
+        }
+    }
+
+    /// One of the hosts whose time has come.
+    fn pick(&mut self) -> Option<u32> {
+        let first = usize::from(priority::turn(self.turns));
+        let bands = std::iter::once(first).chain((0..BANDS).filter(|band| *band != first));
+        let number = bands.into_iter().find_map(|band| self.ready[band].pop_front())?;
+        self.turns = self.turns.wrapping_add(1);
+        self.hosts[number].place = Place::None;
+        Some(number)
+    }
+
+    /// Everything that may keep a host from being asked now, in the order in which it is looked at.
+    fn look_at(&mut self, now_ms: u64, number: u32, was_runner: bool) -> Option<Next> {
+        let host = &self.hosts[number];
+        let is_busy = self.hosts[host.lead].in_flight >= self.rules.per_host;
+        if host.parked.is_some() || is_busy || !host.has_work() {
+            return None;
+        }
+        let group = host.group;
+        let at_ms = self.not_before(now_ms, number);
+        if at_ms > now_ms {
+            self.schedule_at(number, at_ms);
+            return None;
+        }
+        let in_turn = was_runner || !self.groups[group].is_waited_for();
+        if !in_turn || !self.is_group_free(group, now_ms) {
+            self.wait_for_group(group, number, was_runner);
+            return None;
+        }
+        let robots = self.hosts[number].robots.as_ref();
+        if robots.is_none_or(|robots| robots.until_ms <= now_ms) {
+            return Some(Next::Robots(self.hand_out_robots(now_ms, number)));
+        }
+        for _ in 0..FORBIDDEN_RUN_MAX {
+            match self.choose(number) {
+                Choice::Nothing => {
+                    self.drop_robots_when_idle(number);
+                    return None;
+                }
+                Choice::Load(order) => {
+                    self.hosts[number].place = Place::Loading;
+                    return Some(Next::Load(order));
+                }
+                Choice::Entry(packed) => {
+                    if self.is_allowed(number, &packed) {
+                        return Some(Next::Fetch(self.hand_out(now_ms, number, packed)));
+                    }
+                    self.disallowed += 1;
+                    self.hosts[number].finished += 1;
+                    self.touch(number);
+                }
+            }
+        }
+        self.schedule(now_ms, number);
+        None
+    }
+
+    /// The next entry of a host: what goes before the queues, then by bands, of which each has its turns.
+    fn choose(&mut self, number: u32) -> Choice {
+        let most = if self.in_memory >= self.rules.memory_max {
+            BAND_MEMORY_MIN
+        } else {
+            LOAD_ENTRIES.min(self.rules.band_memory_max).max(1)
+        };
+        let host = &mut self.hosts[number];
+        if let Some(open) = host.close(0) {
+            return open.entry.map_or(Choice::Nothing, Choice::Entry);
+        }
+        let first = usize::from(priority::turn(u32::from(host.turns)));
+        let mut bands = std::iter::once(first).chain(0..BANDS);
+        let Some(at) = bands.find(|band| host.queued_in(*band) > 0) else { return Choice::Nothing };
+        let band = at as u8;
+        let Some(packed) = host.take(band) else {
+            let from = host.heads[at];
+            return Choice::Load(LoadOrder { host: number, band, from, entries_max: most });
+        };
+        host.turns = host.turns.wrapping_add(1);
+        self.in_memory -= 1;
+        Choice::Entry(packed)
+    }
+
+    fn is_allowed(&self, number: u32, packed: &[u8]) -> bool {
+        let robots = self.hosts[number].robots.as_ref();
+        let permission = robots.and_then(|robots| robots.permission.as_ref());
+        let entry = Entry::unpack(packed);
+        permission.zip(entry).is_some_and(|(allowed, (entry, _))| allowed.allows(entry.path))
+    }
+
+    fn hand_out(&mut self, now_ms: u64, number: u32, packed: Box<[u8]>) -> Order {
+        let (entry, _) = Entry::unpack(&packed).expect("entries are looked at when they come in");
+        let name = self.name_of(number);
+        let fingerprint = self.fingerprint_of(name, entry.path);
+        let mut order = Order {
+            lease: Lease { host: number, serial: 0 },
+            host: number,
+            url: format!("{name}{}", entry.path),
+            path_at: name.len(),
+            fingerprint,
+            depth: entry.depth,
+            hops: entry.hops,
+            attempt: entry.failed + 1,
+            is_known: entry.is_known,
+            is_sitemap: entry.is_sitemap,
+            allowed_at_ms: 0,
+        };
+        self.pages_in_flight += 1;
+        (order.lease, order.allowed_at_ms) = self.occupy(now_ms, number, Some(packed));
+        order
+    }
+
+    fn hand_out_robots(&mut self, now_ms: u64, number: u32) -> RobotsOrder {
+        let (lease, allowed_at_ms) = self.occupy(now_ms, number, None);
+        let origin = self.name_of(number).to_owned();
+        RobotsOrder { lease, host: number, origin, allowed_at_ms }
+    }
+
+    /// A request of this host goes out: its gap begins, and that of its domain.
+    fn occupy(&mut self, now_ms: u64, number: u32, entry: Option<Box<[u8]>>) -> (Lease, u64) {
+        self.serial += 1;
+        self.in_flight += 1;
+        let allowed_at_ms = self.not_before(now_ms, number);
+        let gap_to_ms = now_ms.saturating_add(self.gap_ms(number));
+        let lead = self.hosts[number].lead;
+        let group = self.hosts[number].group;
+        let before_ms = self.hosts[lead].next_at_ms;
+        self.hosts[lead].in_flight += 1;
+        self.hosts[lead].next_at_ms = gap_to_ms.max(before_ms);
+        let serial = self.serial;
+        self.hosts[number].open(Open { serial, allowed_at_ms: before_ms, gap_to_ms, entry });
+        let allowed_at_ms = allowed_at_ms.max(self.groups[group].next_at_ms);
+        self.occupy_group(now_ms, group);
+        // With more than one request at a time, the next one waits for the gap only.
+        self.schedule(now_ms, number);
+        (Lease { host: number, serial }, allowed_at_ms)
+    }
+
+    pub(super) fn gap_ms(&self, number: u32) -> u64 {
+        let host = &self.hosts[number];
+        u64::from(host.gap_ms.max(self.hosts[host.lead].gap_ms))
+    }
+}

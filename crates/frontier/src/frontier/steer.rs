@@ -1,0 +1,57 @@
+//! What people say about hosts: leave this one alone, for a time or until further notice, and try it again.
+
+use super::entry::Entry;
+use super::{Frontier, Link, Park};
+use crate::rules::priority;
+
+impl Frontier {
+    /// A host gets no requests until [`Frontier::unpark`]. Whether it is known.
+    pub fn park(&mut self, host: &str, why: Park) -> bool {
+        let Some(number) = self.find(host) else { return false };
+        self.hosts[number].parked = Some(why);
+        self.touch(number);
+        true
+    }
+
+    /// A host that is parked or rests is asked again; its failures are forgotten, its gap is kept. Whether it is known.
+    pub fn unpark(&mut self, now_ms: u64, host: &str) -> bool {
+        let Some(number) = self.find(host) else { return false };
+        let host = &mut self.hosts[number];
+        host.parked = None;
+        host.failures = 0;
+        host.breaker = None;
+        host.rest_until_ms = 0;
+        let lead = host.lead;
+        self.hosts[lead].rest_until_ms = 0;
+        self.forget_robots(number);
+        self.touch(number);
+        self.touch(lead);
+        self.schedule(now_ms, number);
+        true
+    }
+
+    /// A host gets no requests before this time. Whether it is known.
+    pub fn rest(&mut self, host: &str, until_ms: u64) -> bool {
+        let Some(number) = self.find(host) else { return false };
+        self.hosts[number].rest_until_ms = until_ms;
+        self.touch(number);
+        true
+    }
+
+    /// An address that was given up is tried again from its first attempt, whether it was found before or not. Whether
+    /// its host is known. Who replays it twice before it ends has it fetched twice.
+    pub fn replay(&mut self, now_ms: u64, link: &Link<'_>) -> bool {
+        let Some(number) = self.find(link.host) else { return false };
+        let entry = Entry {
+            depth: link.depth,
+            hops: link.hops,
+            failed: 0,
+            is_known: true,
+            is_sitemap: link.is_sitemap,
+            path: link.path,
+        };
+        self.append(number, priority::LAST, &entry.packed());
+        self.schedule(now_ms, number);
+        true
+    }
+}

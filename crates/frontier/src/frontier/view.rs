@@ -1,0 +1,191 @@
+//! What is shown: counts, hosts, and why an address would be fetched or not.
+
+use divvy_guard::breaker::Breaker;
+
+use super::entry::Entry;
+use super::host::{Host, NEVER, Place};
+use super::{Because, Counts, Explanation, Frontier, HostView, Link, RobotsView};
+use crate::rules::priority::BANDS;
+
+impl Frontier {
+    /// How many of what there are. Looks at every host.
+    pub fn counts(&self, now_ms: u64) -> Counts {
+        let mut counts = Counts {
+            in_memory: self.in_memory,
+            in_flight: self.in_flight,
+            hosts: self.hosts.len() as u64,
+            refused: self.refused,
+            disallowed: self.disallowed,
+            ..Counts::default()
+        };
+        for (number, host) in (0..).zip(self.hosts.iter()) {
+            for band in 0..BANDS {
+                counts.queued[band] += u64::from(host.queued_in(band));
+            }
+            counts.queued[0] += host.redo().count() as u64;
+            counts.finished += u64::from(host.finished);
+            counts.hosts_braked += u64::from(host.is_braked);
+            let of = match self.because(now_ms, number) {
+                _ if host.parked.is_some() => &mut counts.hosts_parked,
+                _ if host.opened().iter().any(|open| open.serial > 0) => {
+                    &mut counts.hosts_in_flight
+                }
+                _ if !host.has_work() => continue,
+                Because::Ready | Because::RobotsFirst => &mut counts.hosts_ready,
+                Because::Gap | Because::DomainGap | Because::HostInFlight => {
+                    &mut counts.hosts_waiting
+                }
+                Because::RobotsUnreachable | Because::Blocked | Because::Breaker => {
+                    &mut counts.hosts_resting
+                }
+            };
+            *of += 1;
+        }
+        counts
+    }
+
+    /// Addresses in queues. Looks at every host.
+    pub fn queued(&self) -> u64 {
+        self.hosts.iter().map(Host::queued).sum()
+    }
+
+    /// Whether no host has anything queued that could be fetched some time, and nothing is in flight.
+    pub fn is_done(&self) -> bool {
+        let waits = |host: &Host| host.parked.is_none() && host.has_work();
+        self.in_flight == 0 && !self.hosts.iter().any(waits)
+    }
+
+    /// The hosts with the most queued addresses first, at most `limit`. Looks at every host.
+    pub fn hosts(&self, limit: usize) -> Vec<HostView> {
+        let mut numbers: Vec<(u64, u32)> =
+            (0..).zip(self.hosts.iter()).map(|(number, host)| (host.queued(), number)).collect();
+        numbers.sort_unstable_by_key(|(queued, number)| (u64::MAX - queued, *number));
+        numbers.truncate(limit);
+        numbers.into_iter().map(|(_, number)| self.view(number)).collect()
+    }
+
+    /// One host.
+    pub fn host(&self, name: &str) -> Option<HostView> {
+        self.find(name).map(|number| self.view(number))
+    }
+
+    /// The number of a host, by which the store knows it.
+    pub fn host_number(&self, name: &str) -> Option<u32> {
+        self.find(name)
+    }
+
+    /// The origin and the registrable domain of a host.
+    pub fn host_name(&self, number: u32) -> Option<(&str, &str)> {
+        let is_known = (number as usize) < self.hosts.len();
+        is_known.then(|| {
+            let group = self.hosts[number].group;
+            (self.name_of(number), self.names.get(self.groups[group].name))
+        })
+    }
+
+    /// Whether an address would be fetched, when, and which rule decides. Whether it was found before is for the store.
+    pub fn explain(&self, now_ms: u64, link: &Link<'_>) -> Explanation {
+        let Some(number) = self.find(link.host) else {
+            return match self.refusal(link) {
+                Some(why) => Explanation::Refused { why },
+                None if self.has_enough() => Explanation::Enough,
+                None => {
+                    let because = Because::RobotsFirst;
+                    Explanation::Fetched { not_before_ms: now_ms, because, queued: 0 }
+                }
+            };
+        };
+        let host = &self.hosts[number];
+        let is_path =
+            |packed: &[u8]| Entry::unpack(packed).is_some_and(|(entry, _)| entry.path == link.path);
+        let mut in_flight = host.opened().iter().filter(|open| open.serial > 0);
+        if in_flight.any(|open| open.entry.as_deref().is_some_and(is_path)) {
+            return Explanation::InFlight;
+        }
+        let was_found = self.seen.may_contain(self.fingerprint(link));
+        if let Some(why) = self.refusal(link).filter(|_| !was_found) {
+            return Explanation::Refused { why };
+        }
+        if let Some(why) = host.parked {
+            return Explanation::Parked { why };
+        }
+        let permission = host.robots.as_ref().and_then(|robots| robots.permission.as_ref());
+        if permission.is_some_and(|permission| !permission.allows(link.path)) {
+            return Explanation::Disallowed;
+        }
+        if self.has_enough() {
+            return Explanation::Enough;
+        }
+        let group_ms = self.groups[host.group].next_at_ms;
+        let not_before_ms = self.not_before(now_ms, number).max(group_ms).max(now_ms);
+        let because = self.because(now_ms, number);
+        Explanation::Fetched { not_before_ms, because, queued: host.queued() }
+    }
+
+    /// What the frontier takes in memory, about: computed from what it has allocated, not measured.
+    pub fn bytes(&self) -> u64 {
+        let heap = self.heap.capacity() * size_of::<(u64, u32)>();
+        let ready: usize = self.ready.iter().map(|ready| ready.capacity() * 4).sum();
+        let hosts: u64 = self.hosts.iter().map(Host::bytes).sum();
+        let waiting: u64 = self
+            .groups
+            .iter()
+            .filter_map(|group| group.waiting.as_ref())
+            .map(|waiting| 48 + waiting.capacity() as u64 * 4)
+            .sum();
+        let tables = self.hosts.bytes() + self.groups.bytes() + self.names.bytes();
+        let indexes = self.host_index.bytes() + self.group_index.bytes();
+        (heap + ready) as u64 + hosts + waiting + tables + indexes
+    }
+
+    fn has_enough(&self) -> bool {
+        self.rules.pages_max.is_some_and(|most| self.pages + self.pages_in_flight >= most)
+    }
+
+    /// What decides when a host may be asked.
+    fn because(&self, now_ms: u64, number: u32) -> Because {
+        let host = &self.hosts[number];
+        let lead = &self.hosts[host.lead];
+        let robots = host.robots.as_deref();
+        let unreachable = robots.is_some_and(|robots| robots.permission.is_none());
+        let group = &self.groups[host.group];
+        match () {
+            () if self.breaker_until(now_ms, number) > now_ms => Because::Breaker,
+            () if unreachable && host.rest_until_ms > now_ms => Because::RobotsUnreachable,
+            () if host.rest_until_ms.max(lead.rest_until_ms) > now_ms => Because::Blocked,
+            () if lead.in_flight >= self.rules.per_host => Because::HostInFlight,
+            () if lead.next_at_ms > now_ms => Because::Gap,
+            () if host.place == Place::Group || group.next_at_ms > now_ms => Because::DomainGap,
+            () if robots.is_none_or(|robots| robots.until_ms <= now_ms) => Because::RobotsFirst,
+            () => Because::Ready,
+        }
+    }
+
+    fn view(&self, number: u32) -> HostView {
+        let host = &self.hosts[number];
+        let lead = &self.hosts[host.lead];
+        let next_at_ms = lead.next_at_ms.max(host.rest_until_ms).max(lead.rest_until_ms);
+        HostView {
+            name: self.name_of(number).to_owned(),
+            domain: self.names.get(self.groups[host.group].name).to_owned(),
+            queued: host.queued(),
+            pages: host.pages,
+            gap_ms: self.gap_ms(number),
+            next_at_ms: next_at_ms.min(NEVER - 1),
+            in_flight: host.opened().iter().filter(|open| open.serial > 0).count() as u32,
+            failures: u32::from(host.failures),
+            breaker: host
+                .breaker
+                .as_deref()
+                .map(Breaker::state)
+                .map_or("closed", |state| state.name()),
+            robots: match host.robots.as_deref() {
+                None => RobotsView::Unknown,
+                Some(robots) if robots.permission.is_some() => RobotsView::Known,
+                Some(_) => RobotsView::Unreachable,
+            },
+            parked: host.parked,
+            is_braked: host.is_braked,
+        }
+    }
+}

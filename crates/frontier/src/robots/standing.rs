@@ -1,0 +1,161 @@
+//! What is known of a host's robots.txt at a time, and what that permits: RFC 9309, 2.3.1 and 2.4.
+//!
+//! | what came | what it means |
+//! |---|---|
+//! | 2xx | its rules hold for 24 hours; asked for anew after 18, so that there is time to fail |
+//! | 304 | the copy at hand holds for 24 hours more |
+//! | 4xx, more than five redirects | there is none: all is allowed, for as long |
+//! | 429 | the host is left alone: as long as it asks for, or longer and longer |
+//! | 5xx, network errors, time-outs | nothing is allowed while it is tried again, longer and longer apart, up to 6 hours; a copy holds until it is 24 hours old; after 30 days without an answer there is none |
+//!
+//! Decides from the time that it is given; fetches nothing. Before the first answer nothing is permitted.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Robots, Rule};
+
+/// Redirects of robots.txt that are followed.
+pub const REDIRECTS_MAX: u32 = 5;
+
+const HOUR_MS: u64 = 60 * 60 * 1_000;
+/// How long a copy holds.
+const HOLDS_MS: u64 = 24 * HOUR_MS;
+/// When a copy is asked for anew.
+const REFRESH_MS: u64 = 18 * HOUR_MS;
+/// How long a host may be without an answer before it counts as one without robots.txt.
+const ABSENT_AFTER_MS: u64 = 30 * 24 * HOUR_MS;
+/// The wait after the first failure; doubled with each.
+const RETRY_MS_MIN: u64 = 60 * 1_000;
+/// The longest wait between two tries.
+const RETRY_MS_MAX: u64 = 6 * HOUR_MS;
+
+/// What came when robots.txt was asked for, after redirects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer<'a> {
+    /// A response that is no redirect.
+    Status {
+        /// Its status.
+        status: u16,
+        /// Its body, decoded.
+        body: &'a [u8],
+        /// How long it asks to wait, see [`super::retry_after_ms`].
+        retry_after_ms: Option<u64>,
+    },
+    /// More than [`REDIRECTS_MAX`] redirects, or one that leads nowhere.
+    LostInRedirects,
+    /// No response: a name that cannot be resolved, an address that may not be reached, a time-out, a broken connection.
+    Unreachable,
+}
+
+/// What is known of a host's robots.txt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The last copy that came, and when. Without rules if the host has none.
+    copy: Option<(Robots, u64)>,
+    /// The first of the failures since then.
+    failing_since_ms: Option<u64>,
+    /// The failures since then.
+    failures: u32,
+    /// Not to be asked for before this.
+    ask_after_ms: u64,
+    /// The host is left alone until then.
+    blocked_until_ms: u64,
+}
+
+/// Whether a path may be fetched now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Permission<'a> {
+    /// robots.txt has to be fetched first.
+    Ask,
+    /// It may; by that rule, or because none matches.
+    Allowed(Option<&'a Rule>),
+    /// It may not, by that rule.
+    Disallowed(&'a Rule),
+    /// Nothing may be fetched from the host before that time; then robots.txt is fetched.
+    Wait {
+        /// Milliseconds since the Unix epoch.
+        until_ms: u64,
+    },
+}
+
+impl Standing {
+    /// Takes note of what came when robots.txt was asked for.
+    pub fn answered(&mut self, now_ms: u64, answer: Answer<'_>, product: &str) {
+        match answer {
+            Answer::Status { status: 200..=299, body, .. } => {
+                self.take(now_ms, Robots::parse(body, product))
+            }
+            Answer::Status { status: 304, .. } if self.copy.is_some() => {
+                let copy = self.copy.take().map(|(robots, _)| robots).unwrap_or_default();
+                self.take(now_ms, copy);
+            }
+            Answer::Status { status: 429, retry_after_ms, .. } => {
+                self.fail(now_ms);
+                self.ask_after_ms =
+                    self.ask_after_ms.max(now_ms.saturating_add(retry_after_ms.unwrap_or(0)));
+                self.blocked_until_ms = self.ask_after_ms;
+            }
+            Answer::Status { status: 400..=499, .. } | Answer::LostInRedirects => {
+                self.take(now_ms, Robots::default());
+            }
+            Answer::Status { retry_after_ms, .. } => {
+                self.fail(now_ms);
+                self.ask_after_ms =
+                    self.ask_after_ms.max(now_ms.saturating_add(retry_after_ms.unwrap_or(0)));
+            }
+            Answer::Unreachable => self.fail(now_ms),
+        }
+    }
+
+    /// Whether a path with its query may be fetched now.
+    pub fn permission(&self, now_ms: u64, path: &str) -> Permission<'_> {
+        if now_ms < self.blocked_until_ms {
+            return Permission::Wait { until_ms: self.blocked_until_ms };
+        }
+        if self.is_due(now_ms) {
+            return Permission::Ask;
+        }
+        match self.robots(now_ms) {
+            Some(robots) => match robots.deciding(path) {
+                Some(rule) if !rule.allows => Permission::Disallowed(rule),
+                rule => Permission::Allowed(rule),
+            },
+            None if self.is_absent(now_ms) => Permission::Allowed(None),
+            None => Permission::Wait { until_ms: self.ask_after_ms },
+        }
+    }
+
+    /// Whether robots.txt should be fetched before the next page.
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        let is_stale =
+            self.copy.as_ref().is_none_or(|(_, at)| now_ms.saturating_sub(*at) >= REFRESH_MS);
+        is_stale && now_ms >= self.ask_after_ms
+    }
+
+    /// The copy that holds.
+    pub fn robots(&self, now_ms: u64) -> Option<&Robots> {
+        let (robots, at) = self.copy.as_ref()?;
+        (now_ms.saturating_sub(*at) < HOLDS_MS).then_some(robots)
+    }
+
+    /// Whether the host has failed to answer for so long that it counts as one without robots.txt.
+    pub fn is_absent(&self, now_ms: u64) -> bool {
+        self.failing_since_ms.is_some_and(|since| now_ms.saturating_sub(since) >= ABSENT_AFTER_MS)
+    }
+
+    /// The failures since robots.txt last came.
+    pub fn failures(&self) -> u32 {
+        self.failures
+    }
+
+    fn take(&mut self, now_ms: u64, robots: Robots) {
+        *self = Self { copy: Some((robots, now_ms)), ..Self::default() };
+    }
+
+    fn fail(&mut self, now_ms: u64) {
+        let doubled = RETRY_MS_MIN.saturating_mul(1 << self.failures.min(32));
+        self.ask_after_ms = now_ms.saturating_add(doubled.min(RETRY_MS_MAX));
+        self.failing_since_ms.get_or_insert(now_ms);
+        self.failures = self.failures.saturating_add(1);
+    }
+}

@@ -1,0 +1,116 @@
+//! `divvy crawl` as a person uses it, against the demo web: start, pause, resume, explain, export, and a server that is killed
+//! in the middle.
+
+use std::path::Path;
+use std::process::Output;
+
+use anyhow::{Context as _, Result, ensure};
+use divvy_e2e::api::Api;
+use divvy_e2e::process::{divvy, free_port, serve, serve_with};
+use serde_json::Value;
+
+fn run(api: &Api, arguments: &[&str]) -> Result<Output> {
+    Ok(divvy()?.args(["--server", api.url(), "--json", "crawl"]).args(arguments).output()?)
+}
+
+fn json(api: &Api, arguments: &[&str]) -> Result<Value> {
+    let output = run(api, arguments)?;
+    ensure!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout)?;
+    let line = text.lines().last().context("no output")?;
+    Ok(serde_json::from_str(line)?)
+}
+
+fn web(folder: &Path) -> Result<(divvy_e2e::process::Process, Value)> {
+    let told = folder.join("told");
+    let mut command = divvy()?;
+    command.args(["--json", "crawl", "demo", "--port", "0", "--hosts", "60", "--pages", "8"]);
+    command.stdout(std::fs::File::create(&told)?);
+    let process = divvy_e2e::process::Process::start(&mut command)?;
+    for _ in 0..200 {
+        if let Ok(value) = serde_json::from_str(&std::fs::read_to_string(&told)?) {
+            return Ok((process, value));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    anyhow::bail!("the demo web did not start")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_server() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (_web, told) = web(folder.path())?;
+    let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+    let (data, port) = (folder.path().join("data"), free_port()?);
+    let api = Api::on(port);
+    let mut server = serve(&data, port)?;
+    let mut work = divvy()?;
+    work.args(["work", "--server", api.url(), "--name", "w", "--no-video", "--allow-private"]);
+    work.arg("--crawls").arg(data.join("crawls"));
+    let _worker = divvy_e2e::process::Process::start(
+        work.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()),
+    )?;
+    let (url, resolve, network) = (text("url"), text("resolve"), text("allow_private"));
+    let crawl = json(
+        &api,
+        &[
+            "start",
+            &url,
+            "--scope",
+            "any",
+            "--delay",
+            "100ms",
+            "--retry-wait",
+            "1s",
+            "--max-pages",
+            "400",
+            "--format",
+            "jsonl,graph",
+            "--resolve",
+            &resolve,
+            "--allow-private",
+            &network,
+            "--shards",
+            "3",
+        ],
+    )?;
+    let id = crawl["id"].as_str().context("no id")?.to_owned();
+    let path = format!("crawls/{id}");
+    let pages = |crawl: &Value| crawl["totals"]["pages"].as_u64().unwrap_or(0);
+    api.wait_until(&path, "the first pages", |crawl| pages(crawl) > 30).await?;
+    json(&api, &["pause", &id[..6]])?;
+    api.wait_until(&path, "a pause", |crawl| {
+        crawl["state"] == "paused"
+            && crawl["shards"]
+                .as_array()
+                .is_some_and(|all| all.iter().all(|one| one["state"] == "paused"))
+    })
+    .await?;
+    let told = json(&api, &["explain", &id, &format!("{url}private/secret")])?;
+    ensure!(told["fetched"] == false && told["rule"] == "robots", "{told}");
+    let told = json(&api, &["explain", &id, &url])?;
+    ensure!(told["rule"] == "done", "{told}");
+    server.kill_nine()?;
+    let mut command = divvy()?;
+    command.arg("serve").arg("--data").arg(&data);
+    command.args(["--listen", &format!("127.0.0.1:{port}"), "--json"]);
+    let _server = serve_with(&mut command)?;
+    json(&api, &["resume", &id])?;
+    let ended = json(&api, &["status", &id, "--wait"])?;
+    ensure!(ended["state"] == "done" && pages(&ended) == 400, "{ended}");
+    ensure!(ended["totals"]["impolite"] == 0, "{ended}");
+    let out = folder.path().join("out");
+    json(&api, &["export", &id, &out.display().to_string()])?;
+    let lines = std::fs::read_to_string(out.join("pages.jsonl"))?;
+    let mut urls: Vec<String> = Vec::new();
+    for line in lines.lines() {
+        let page: Value = serde_json::from_str(line)?;
+        urls.push(page["url"].as_str().context("no url")?.to_owned());
+    }
+    ensure!(urls.len() >= 390, "{} pages were written", urls.len());
+    ensure!(urls.iter().all(|url| !url.contains("/private/")), "robots.txt forbids it");
+    ensure!(std::fs::read_to_string(out.join("links.tsv"))?.lines().count() > 400);
+    let refused = run(&api, &["pause", &id])?;
+    ensure!(!refused.status.success(), "a crawl that has ended cannot be paused");
+    Ok(())
+}
