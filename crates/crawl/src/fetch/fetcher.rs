@@ -221,6 +221,12 @@ impl Fetcher {
         let is_whole = !wire.is_cut;
         let wire_bytes = wire.bytes as u64;
         let (body, truncated) = self.decoded(order.purpose, &head.headers, wire).await;
+        // Half of what a host forbids would allow the rest.
+        let is_unreadable = matches!(truncated, Some(Truncation::Encoding | Truncation::Broken));
+        if is_unreadable && order.purpose == Purpose::Robots {
+            let problem = "its robots.txt cannot be decoded".to_owned();
+            return Err(FetchError::Malformed { target: connection.target.to_string(), problem });
+        }
         timings.whole = start.elapsed();
         let fetched = Fetched {
             status: head.status.as_u16(),

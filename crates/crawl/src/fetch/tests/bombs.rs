@@ -100,6 +100,16 @@ async fn what_cannot_be_undone_is_cut_and_flagged() {
     }
 }
 
+#[tokio::test]
+async fn a_robots_txt_that_cannot_be_decoded_is_none_that_allows_all() {
+    let server =
+        Server::start(|_| page("200 OK", "content-encoding: gzip\r\n", b"user-agent: *")).await;
+    let url = server.url("a.test", "/robots.txt");
+    let order = Order { url: &url, validators: None, purpose: crate::fetch::Purpose::Robots };
+    let error = fetcher(|_| ()).fetch(order, &mut Session::default()).await.unwrap_err();
+    assert_eq!(error.trouble(), Trouble::Malformed);
+}
+
 #[test]
 fn a_body_is_cut_at_its_room() {
     let plan = Plan::undoing([Coding::Gzip]);
