@@ -12,7 +12,7 @@ use http::header::{
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Empty;
 use hyper::body::Incoming;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use url::{Position, Url};
 
 use super::body::{self, Unread, Wire};
@@ -115,7 +115,7 @@ impl Fetcher {
         let mut timings = Timings::default();
         let mut kept = kept.filter(|kept| kept.target == target);
         loop {
-            let (mut connection, is_new) = match still_open(kept.take()).await {
+            let (mut connection, is_new) = match self.still_open(kept.take()).await {
                 Some(kept) => (kept, false),
                 None => {
                     let connection = self.open(target.clone()).await?;
@@ -142,6 +142,13 @@ impl Fetcher {
                 Err(error) => return Err(self.failure(&target, error.into_error())),
             }
         }
+    }
+
+    /// The connection that was kept, unless the host has hung up or is not done with it.
+    async fn still_open(&self, kept: Option<Connection>) -> Option<Connection> {
+        let mut kept = kept?;
+        let is_ready = timeout(self.limits.connect, kept.is_ready()).await;
+        matches!(is_ready, Ok(true)).then_some(kept)
     }
 
     async fn open(&self, target: Target) -> Result<Connection, FetchError> {
@@ -214,6 +221,12 @@ impl Fetcher {
         let is_whole = !wire.is_cut;
         let wire_bytes = wire.bytes as u64;
         let (body, truncated) = self.decoded(order.purpose, &head.headers, wire).await;
+        // Half of what a host forbids would allow the rest.
+        let is_unreadable = matches!(truncated, Some(Truncation::Encoding | Truncation::Broken));
+        if is_unreadable && order.purpose == Purpose::Robots {
+            let problem = "its robots.txt cannot be decoded".to_owned();
+            return Err(FetchError::Malformed { target: connection.target.to_string(), problem });
+        }
         timings.whole = start.elapsed();
         let fetched = Fetched {
             status: head.status.as_u16(),
@@ -277,11 +290,6 @@ impl Fetcher {
         let Limits { headers_max: count, header_bytes_max: bytes, .. } = self.limits;
         FetchError::Headers { target: target.to_string(), count, bytes }
     }
-}
-
-async fn still_open(kept: Option<Connection>) -> Option<Connection> {
-    let mut kept = kept?;
-    kept.is_ready().await.then_some(kept)
 }
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: Option<&str>) {

@@ -17,6 +17,8 @@ mod fetcher;
 mod limits;
 mod session;
 mod speed;
+#[cfg(test)]
+mod tests;
 
 pub use cookies::Jar;
 pub use error::{Course, FetchError, Trouble};

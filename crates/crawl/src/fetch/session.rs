@@ -23,6 +23,7 @@ use crate::net::{Connected, Protocol, Stream, Target};
 /// How many headers the parser takes if it is not told.
 const PARSER_HEADERS_MAX: usize = 100;
 
+type Http1 = http1::Connection<TokioIo<Stream>, Empty<Bytes>>;
 type Requested = Request<Empty<Bytes>>;
 type Tried = Result<Response<Incoming>, TrySendError<Requested>>;
 
@@ -73,8 +74,8 @@ enum Line {
 
 /// The other half of an HTTP/1 connection, which moves bytes when it is polled.
 struct Driver {
-    connection: Pin<Box<http1::Connection<TokioIo<Stream>, Empty<Bytes>>>>,
-    has_ended: bool,
+    /// Nothing once it has ended: only when it is dropped does it tell that to whoever waits for an answer.
+    connection: Option<Pin<Box<Http1>>>,
 }
 
 impl Connection {
@@ -93,10 +94,7 @@ impl Connection {
                     builder.max_headers(limits.headers_max);
                 }
                 let (sender, connection) = builder.handshake(io).await?;
-                Line::Http1 {
-                    sender,
-                    driver: Driver { connection: Box::pin(connection), has_ended: false },
-                }
+                Line::Http1 { sender, driver: Driver { connection: Some(Box::pin(connection)) } }
             }
             Protocol::Http2 => {
                 let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -155,9 +153,12 @@ impl Driver {
     async fn drive<F: Future>(&mut self, future: F) -> F::Output {
         let mut future = std::pin::pin!(future);
         std::future::poll_fn(|cx| {
-            if !self.has_ended {
-                // An error of the connection is told to whoever waits for the answer.
-                self.has_ended = self.connection.as_mut().poll(cx).is_ready();
+            let has_ended = self
+                .connection
+                .as_mut()
+                .is_some_and(|connection| connection.as_mut().poll(cx).is_ready());
+            if has_ended {
+                self.connection = None;
             }
             future.as_mut().poll(cx)
         })

@@ -12,6 +12,10 @@ mod identity;
 mod proxy;
 mod resolver;
 mod target;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 pub use connector::{Connected, Connector, Protocol, Stream};

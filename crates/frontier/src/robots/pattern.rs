@@ -9,6 +9,17 @@ use std::fmt::Write as _;
 
 /// Whether `pattern` matches `path` from its beginning.
 pub(super) fn matches(pattern: &str, path: &str) -> bool {
+    // Most rules differ from most paths within a few bytes.
+    let pairs = pattern.bytes().zip(path.bytes());
+    let same = pairs.take_while(|(ours, theirs)| ours == theirs && *ours != b'*').count();
+    match pattern.as_bytes().get(same) {
+        Some(b'*' | b'$') => matches_pieces(pattern, path),
+        None if pattern.ends_with('$') => matches_pieces(pattern, path),
+        next => next.is_none(),
+    }
+}
+
+fn matches_pieces(pattern: &str, path: &str) -> bool {
     let (pattern, is_anchored) = match pattern.strip_suffix('$') {
         Some(pattern) => (pattern, true),
         None => (pattern, false),

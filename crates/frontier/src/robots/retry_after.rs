@@ -36,7 +36,7 @@ mod tests {
             ("Sunday, 06-Nov-94 08:49:37 GMT", Some(60_000)),
             ("Sun Nov  6 08:49:37 1994", Some(60_000)),
             ("Sun, 06 Nov 1994 08:40:00 GMT", Some(0)),
-            ("Sun, 06 Nov 2094 08:40:00 GMT", Some(RETRY_AFTER_MS_MAX)),
+            ("Sat, 06 Nov 2094 08:40:00 GMT", Some(RETRY_AFTER_MS_MAX)),
             ("", None),
             ("soon", None),
             ("-5", None),

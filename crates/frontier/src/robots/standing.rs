@@ -159,3 +159,130 @@ impl Standing {
         self.failures = self.failures.saturating_add(1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_MS: u64 = 24 * HOUR_MS;
+    /// A day of many, so that times before it can be told of.
+    const T: u64 = 1_000 * DAY_MS;
+    const RULES: Answer<'static> =
+        Answer::Status { status: 200, body: b"user-agent: *\ndisallow: /x", retry_after_ms: None };
+
+    fn status(status: u16) -> Answer<'static> {
+        Answer::Status { status, body: b"user-agent: *\ndisallow: /", retry_after_ms: None }
+    }
+
+    fn after(answers: &[(u64, Answer<'_>)]) -> Standing {
+        let mut standing = Standing::default();
+        for (at_ms, answer) in answers {
+            standing.answered(*at_ms, *answer, "bot");
+        }
+        standing
+    }
+
+    fn may(standing: &Standing, at_ms: u64, path: &str) -> &'static str {
+        match standing.permission(at_ms, path) {
+            Permission::Ask => "ask",
+            Permission::Allowed(_) => "yes",
+            Permission::Disallowed(_) => "no",
+            Permission::Wait { .. } => "wait",
+        }
+    }
+
+    #[test]
+    fn nothing_is_fetched_before_robots_txt() {
+        assert_eq!(may(&Standing::default(), T, "/"), "ask");
+    }
+
+    #[test]
+    fn a_copy_holds_for_a_day_and_is_asked_for_anew_before() {
+        let standing = after(&[(T, RULES)]);
+        assert_eq!((may(&standing, T, "/x"), may(&standing, T, "/y")), ("no", "yes"));
+        assert_eq!(may(&standing, T + REFRESH_MS - 1, "/x"), "no");
+        assert_eq!(may(&standing, T + REFRESH_MS, "/y"), "ask");
+        let again = after(&[(T, RULES), (T + REFRESH_MS, status(304))]);
+        assert_eq!(may(&again, T + REFRESH_MS + HOLDS_MS / 2, "/x"), "no", "the copy holds on");
+    }
+
+    #[test]
+    fn what_is_not_there_forbids_nothing() {
+        for answer in [
+            status(404),
+            status(410),
+            status(401),
+            status(403),
+            status(400),
+            Answer::LostInRedirects,
+        ] {
+            assert_eq!(may(&after(&[(T, answer)]), T, "/x"), "yes", "{answer:?}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_fails_forbids_all_and_is_tried_again_later_and_later() {
+        for answer in [status(500), status(503), status(599), status(301), Answer::Unreachable] {
+            let mut standing = after(&[(T, answer)]);
+            let mut now = T;
+            let mut waits = Vec::new();
+            for _ in 0..12 {
+                assert_eq!(may(&standing, now, "/"), "wait", "{answer:?}");
+                let Permission::Wait { until_ms } = standing.permission(now, "/") else {
+                    unreachable!()
+                };
+                waits.push((until_ms - now) / 60_000);
+                assert_eq!(may(&standing, until_ms, "/"), "ask");
+                now = until_ms;
+                standing.answered(now, answer, "bot");
+            }
+            assert_eq!(waits, [1, 2, 4, 8, 16, 32, 64, 128, 256, 360, 360, 360], "{answer:?}");
+            standing.answered(now, RULES, "bot");
+            assert_eq!((may(&standing, now, "/y"), standing.failures()), ("yes", 0));
+        }
+    }
+
+    #[test]
+    fn a_copy_holds_until_it_is_a_day_old_while_the_host_fails() {
+        let standing = after(&[(T, RULES), (T + DAY_MS - 30_000, Answer::Unreachable)]);
+        assert_eq!(may(&standing, T + DAY_MS - 30_000, "/y"), "yes");
+        assert_eq!(may(&standing, T + DAY_MS - 1, "/x"), "no");
+        assert_eq!(may(&standing, T + DAY_MS, "/y"), "wait", "the copy is too old");
+    }
+
+    #[test]
+    fn after_thirty_days_without_an_answer_there_is_none() {
+        let mut standing = after(&[(T, Answer::Unreachable)]);
+        let late = T + 30 * DAY_MS;
+        standing.answered(late - HOUR_MS, Answer::Unreachable, "bot");
+        assert_eq!(may(&standing, late - 2 * HOUR_MS, "/"), "wait");
+        standing.answered(late, Answer::Unreachable, "bot");
+        assert_eq!(may(&standing, late, "/"), "yes");
+        assert_eq!(may(&standing, late + RETRY_MS_MAX, "/"), "ask", "it is tried on");
+    }
+
+    #[test]
+    fn a_host_that_is_asked_too_much_is_left_alone() {
+        let asks = |ms| Answer::Status { status: 429, body: b"", retry_after_ms: Some(ms) };
+        let standing = after(&[(T, RULES), (T + REFRESH_MS, asks(HOUR_MS))]);
+        let blocked = standing.permission(T + REFRESH_MS, "/y");
+        assert_eq!(
+            blocked,
+            Permission::Wait { until_ms: T + REFRESH_MS + HOUR_MS },
+            "though a copy holds"
+        );
+        assert_eq!(may(&standing, T + REFRESH_MS + HOUR_MS, "/y"), "ask");
+        let modest = after(&[(T, asks(1))]);
+        assert_eq!(modest.permission(T, "/"), Permission::Wait { until_ms: T + RETRY_MS_MIN });
+        let failing =
+            after(&[(T, Answer::Status { status: 503, body: b"", retry_after_ms: Some(HOUR_MS) })]);
+        assert_eq!(failing.permission(T, "/"), Permission::Wait { until_ms: T + HOUR_MS });
+    }
+
+    #[test]
+    fn what_is_known_can_be_written_down() {
+        let standing = after(&[(T, RULES), (T + REFRESH_MS, Answer::Unreachable)]);
+        let text = serde_json::to_string(&standing).unwrap();
+        assert_eq!(serde_json::from_str::<Standing>(&text).unwrap(), standing);
+    }
+}
