@@ -139,6 +139,7 @@ pub fn all() -> &'static [Experiment] {
         experiments::cluster::limits::EXPERIMENT,
         experiments::cluster::deadlines::EXPERIMENT,
         experiments::autoscaler::EXPERIMENT,
+        experiments::crawl::EXPERIMENT,
     ]
 }
 

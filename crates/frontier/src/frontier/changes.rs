@@ -90,7 +90,7 @@ impl Frontier {
         self.pages += u64::from(self.hosts[number].pages);
         let failures = u32::from(self.hosts[number].failures);
         if failures > 0 {
-            self.hosts[number].breaker = self.breaker_after(number, failures);
+            self.hosts[number].breaker = self.breaker_after(now_ms, number, failures);
         }
         // A clock that was set back must not keep a host waiting for longer than its gap or the longest rest.
         let latest_ms = now_ms.saturating_add(self.gap_ms(number));

@@ -41,8 +41,7 @@ impl Frontier {
             Outcome::Failed(failure) => self.failed(now_ms, number, &entry, failure),
         };
         if ending == Ending::Returned {
-            let again = Open { serial: 0, allowed_at_ms: 0, gap_to_ms: 0, entry: Some(packed) };
-            self.hosts[number].open(again);
+            self.hosts[number].open(Open::waiting(packed));
             self.release(now_ms, number, Some(&open));
         } else {
             self.touch(number);
@@ -96,10 +95,18 @@ impl Frontier {
 
     /// A breaker that has seen so many failures in a row, the last of them long ago: it is open no longer, and the next
     /// failure lengthens its time.
-    pub(super) fn breaker_after(&self, number: u32, failures: u32) -> Option<Box<Breaker>> {
+    pub(super) fn breaker_after(
+        &self,
+        now_ms: u64,
+        number: u32,
+        failures: u32,
+    ) -> Option<Box<Breaker>> {
         let mut breaker = self.new_breaker(number)?;
-        let long = Duration::from_millis(self.rules.retry.cap_ms) * 2;
-        (0..failures.min(64)).for_each(|n| report(&mut breaker, long * n, false));
+        let long_ms = self.rules.retry.cap_ms.saturating_mul(2);
+        for n in (1..=failures.min(64)).rev() {
+            let at_ms = now_ms.saturating_sub(long_ms.saturating_mul(u64::from(n)));
+            report(&mut breaker, Duration::from_millis(at_ms), false);
+        }
         Some(breaker)
     }
 
@@ -277,10 +284,16 @@ impl Frontier {
         };
         match unsent {
             None => self.begin_gap(now_ms, number),
-            Some(open) if self.hosts[lead].next_at_ms == open.gap_to_ms => {
-                self.hosts[lead].next_at_ms = open.allowed_at_ms;
+            Some(open) => {
+                let host_ms = &mut self.hosts[lead].next_at_ms;
+                if *host_ms == open.after_ms.0 {
+                    *host_ms = open.before_ms.0;
+                }
+                let group_ms = &mut self.groups[group].next_at_ms;
+                if *group_ms == open.after_ms.1 {
+                    *group_ms = open.before_ms.1;
+                }
             }
-            Some(_) => {}
         }
         self.hosts[lead].in_flight -= 1;
         self.groups[group].in_flight -= 1;
@@ -292,7 +305,7 @@ impl Frontier {
         self.send_runner(now_ms, group);
     }
 
-    fn begin_gap(&mut self, now_ms: u64, number: u32) {
+    pub(super) fn begin_gap(&mut self, now_ms: u64, number: u32) {
         let until_ms = now_ms.saturating_add(self.gap_ms(number));
         let lead = self.hosts[number].lead;
         let next_at_ms = &mut self.hosts[lead].next_at_ms;

@@ -88,9 +88,9 @@ pub(super) enum Place {
 pub(super) struct Open {
     /// Of the lease; 0 for one that waits.
     pub(super) serial: u64,
-    /// When the host might have been asked, and until when its gap went by the hand-out.
-    pub(super) allowed_at_ms: u64,
-    pub(super) gap_to_ms: u64,
+    /// When the gaps of the host and of its domain were over before, and what the hand-out made of them.
+    pub(super) before_ms: (u64, u64),
+    pub(super) after_ms: (u64, u64),
     /// The packed entry; nothing for a robots.txt.
     pub(super) entry: Option<Box<[u8]>>,
 }
@@ -253,6 +253,11 @@ impl Host {
 }
 
 impl Open {
+    /// An entry that goes before the queues.
+    pub(super) fn waiting(entry: Box<[u8]>) -> Self {
+        Self { serial: 0, before_ms: (0, 0), after_ms: (0, 0), entry: Some(entry) }
+    }
+
     fn bytes(&self) -> u64 {
         let entry = self.entry.as_ref().map_or(0, |entry| entry.len() as u64 + 8);
         // The list is a box of its own, with room for four.

@@ -248,17 +248,15 @@ impl Frontier {
     fn occupy(&mut self, now_ms: u64, number: u32, entry: Option<Box<[u8]>>) -> (Lease, u64) {
         self.serial += 1;
         self.in_flight += 1;
-        let allowed_at_ms = self.not_before(now_ms, number);
-        let gap_to_ms = now_ms.saturating_add(self.gap_ms(number));
-        let lead = self.hosts[number].lead;
-        let group = self.hosts[number].group;
-        let before_ms = self.hosts[lead].next_at_ms;
+        let (lead, group) = (self.hosts[number].lead, self.hosts[number].group);
+        let before_ms = (self.hosts[lead].next_at_ms, self.groups[group].next_at_ms);
+        let allowed_at_ms = self.not_before(now_ms, number).max(before_ms.1);
         self.hosts[lead].in_flight += 1;
-        self.hosts[lead].next_at_ms = gap_to_ms.max(before_ms);
-        let serial = self.serial;
-        self.hosts[number].open(Open { serial, allowed_at_ms: before_ms, gap_to_ms, entry });
-        let allowed_at_ms = allowed_at_ms.max(self.groups[group].next_at_ms);
+        self.begin_gap(now_ms, number);
         self.occupy_group(now_ms, group);
+        let after_ms = (self.hosts[lead].next_at_ms, self.groups[group].next_at_ms);
+        let serial = self.serial;
+        self.hosts[number].open(Open { serial, before_ms, after_ms, entry });
         // With more than one request at a time, the next one waits for the gap only.
         self.schedule(now_ms, number);
         (Lease { host: number, serial }, allowed_at_ms)

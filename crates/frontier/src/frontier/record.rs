@@ -77,7 +77,7 @@ pub(super) fn unpack(bytes: &[u8], name: &str, host: &mut Host) -> Result<(), Da
         let length = entry::length(reader.0).ok_or_else(|| damaged("an entry in flight is cut"))?;
         let (packed, rest) = reader.0.split_at(length);
         entry::Entry::unpack(packed).ok_or_else(|| damaged("an entry in flight is no text"))?;
-        host.open(Open { serial: 0, allowed_at_ms: 0, gap_to_ms: 0, entry: Some(packed.into()) });
+        host.open(Open::waiting(packed.into()));
         reader.0 = rest;
     }
     Ok(())

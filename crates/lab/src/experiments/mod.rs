@@ -4,6 +4,7 @@ pub(crate) mod autoscaler;
 pub(crate) mod balancers;
 pub(crate) mod breaker;
 pub(crate) mod cluster;
+pub(crate) mod crawl;
 pub(crate) mod degradation;
 pub(crate) mod fan_out;
 pub(crate) mod herd;
