@@ -246,7 +246,7 @@ fn a_header_with_a_line_break_is_not_archived() {
 #[test]
 fn archives_follow_each_other_and_are_gone_on_with() {
     let folder = TempDir::new().unwrap();
-    let small = || Options { warc_bytes_max: 900, ..options(folder.path(), &[Format::Warc]) };
+    let small = || Options { warc_bytes_max: 1500, ..options(folder.path(), &[Format::Warc]) };
     let headers: [(&str, &[u8]); 0] = [];
     let page = record("http://a.example/");
     let mut lengths = Lengths::new();

@@ -12,8 +12,8 @@ use super::simhash::distance;
 const WINDOW: usize = 200;
 /// How many of a full window may be alike: 90 %.
 const ALIKE_MAX: usize = WINDOW * 9 / 10;
-/// Bits in which a page may differ from the centre and still be alike.
-const BITS: u32 = 6;
+/// Bits in which a page may differ from the centre and still be alike: about an eighth of its text.
+const BITS: u32 = 10;
 /// Hosts that are remembered; half of them are forgotten when there are more.
 const HOSTS_MAX: usize = 10_000;
 

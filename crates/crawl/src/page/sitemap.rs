@@ -69,10 +69,20 @@ pub fn read(
     depth: u8,
     rules: &Rules,
 ) -> Result<Sitemap, Unreadable> {
+    read_within(BYTES_MAX, bytes, address, depth, rules)
+}
+
+fn read_within(
+    bytes_max: u64,
+    bytes: &[u8],
+    address: &Address,
+    depth: u8,
+    rules: &Rules,
+) -> Result<Sitemap, Unreadable> {
     let mut unpacked = Vec::new();
     let mut is_cut = false;
     let bytes = if bytes.starts_with(&GZIP) {
-        let reading = MultiGzDecoder::new(bytes).take(BYTES_MAX + 1).read_to_end(&mut unpacked);
+        let reading = MultiGzDecoder::new(bytes).take(bytes_max + 1).read_to_end(&mut unpacked);
         match reading {
             Err(error) if unpacked.is_empty() => return Err(Unreadable::Packed(error)),
             Err(_) => is_cut = true,
@@ -82,7 +92,7 @@ pub fn read(
     } else {
         bytes
     };
-    let limit = usize::try_from(BYTES_MAX).unwrap_or(usize::MAX);
+    let limit = usize::try_from(bytes_max).unwrap_or(usize::MAX);
     is_cut |= bytes.len() > limit;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]);
     let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -301,15 +311,24 @@ mod tests {
         let many = format!("<urlset>{}</urlset>", url.repeat(ENTRIES_MAX + 1));
         let map = read_at(0, many.as_bytes()).unwrap();
         assert_eq!((map.pages.len(), map.is_cut), (ENTRIES_MAX, true));
-        // A bomb: fifty megabytes of blanks behind one page, and a page behind them.
-        let blanks = vec![b' '; usize::try_from(BYTES_MAX).unwrap()];
+    }
+
+    #[test]
+    fn a_bomb_is_unpacked_up_to_the_limit_only() {
+        let blanks = vec![b' '; 100_000];
         let bomb = [
             b"<urlset><url><loc>/a</loc></url>",
             blanks.as_slice(),
             b"<url><loc>/b</loc></url></urlset>",
         ];
-        let map = read_at(0, &packed(&bomb.concat())).unwrap();
-        assert_eq!((addresses(&map.pages), map.is_cut), (vec!["http://a.example/a"], true));
+        let bomb = bomb.concat();
+        let address = "http://a.example/map.xml".parse().unwrap();
+        for bytes in [packed(&bomb), bomb] {
+            let read = |limit| read_within(limit, &bytes, &address, 0, &Rules::default()).unwrap();
+            let (map, whole) = (read(100_000), read(BYTES_MAX));
+            assert_eq!((addresses(&map.pages), map.is_cut), (vec!["http://a.example/a"], true));
+            assert_eq!((whole.pages.len(), whole.is_cut), (2, false));
+        }
     }
 
     #[test]
