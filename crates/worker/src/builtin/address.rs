@@ -272,6 +272,26 @@ mod tests {
     }
 
     #[test]
+    fn networks_can_be_allowed_and_metadata_only_one_by_one() {
+        let within = |text: &str| Reach::within([text.parse().unwrap()]);
+        let may = |reach: &Reach, text: &str| reach.check("x", text.parse().unwrap()).is_ok();
+        let office = within("10.1.0.0/16");
+        for (address, expected) in [
+            ("10.1.2.3", true),
+            ("::ffff:10.1.2.3", true),
+            ("8.8.8.8", true),
+            ("10.2.0.1", false),
+            ("127.0.0.1", false),
+        ] {
+            assert_eq!(may(&office, address), expected, "{address}");
+        }
+        for wide in ["0.0.0.0/0", "169.254.0.0/16"] {
+            assert!(!may(&within(wide), "169.254.169.254"), "{wide}");
+        }
+        assert!(may(&within("169.254.169.254"), "169.254.169.254"), "it was named");
+    }
+
+    #[test]
     fn a_refusal_names_what_would_allow_it() {
         let refused = |url: &str, reach: bool| check_url(&url.parse().unwrap(), reach).unwrap_err();
         let loopback = refused("http://127.0.0.1:8080/hook", false);
