@@ -144,7 +144,7 @@ impl Frontier {
         };
         // What is in memory is a head without gaps.
         if held == host.queued_in(at) && held < most {
-            host.hold(band, packed);
+            host.hold(&mut self.pieces, band, packed);
             self.in_memory += 1;
         }
         host.ends[at] += 1;

@@ -2,7 +2,8 @@
 
 use super::words::PATH_BYTES_MAX;
 
-const HEAD: usize = 4;
+/// Bytes before the path.
+pub(super) const HEAD: usize = 4;
 const LENGTH_MASK: u16 = PATH_BYTES_MAX as u16;
 const KNOWN: u16 = 1 << 12;
 const SITEMAP: u16 = 1 << 13;
@@ -60,8 +61,13 @@ impl<'a> Entry<'a> {
 
 /// How many bytes the entry at the beginning takes, if it is whole. Does not look at its path.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
-    let word = u16::from_le_bytes([*bytes.first()?, *bytes.get(1)?]);
-    Some(HEAD + usize::from(word & LENGTH_MASK)).filter(|end| *end <= bytes.len())
+    let head = bytes.get(..HEAD)?;
+    Some(needed(head)).filter(|end| *end <= bytes.len())
+}
+
+/// How many bytes an entry takes that begins so.
+pub(super) fn needed(head: &[u8]) -> usize {
+    HEAD + usize::from(u16::from_le_bytes([head[0], head[1]]) & LENGTH_MASK)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use divvy_guard::breaker::Breaker;
 
-use super::band::Held;
+use super::band::{Held, Pieces};
 use super::table::Name;
 use super::words::{Park, Permission};
 use crate::rules::brake::Brake;
@@ -199,20 +199,20 @@ impl Host {
     }
 
     /// Adds an entry to the part of a band that is in memory.
-    pub(super) fn hold(&mut self, band: u8, packed: &[u8]) {
+    pub(super) fn hold(&mut self, pieces: &mut Pieces, band: u8, packed: &[u8]) {
         if let Some(held) = self.held.iter_mut().find(|held| held.band == band) {
-            return held.push(packed);
+            return held.push(pieces, packed);
         }
         let mut held = Held::new(band);
-        held.push(packed);
+        held.push(pieces, packed);
         self.held.reserve_exact(1);
         self.held.push(held);
     }
 
     /// Takes the first entry of a band from memory.
-    pub(super) fn take(&mut self, band: u8) -> Option<Box<[u8]>> {
+    pub(super) fn take(&mut self, pieces: &mut Pieces, band: u8) -> Option<Box<[u8]>> {
         let at = self.held.iter().position(|held| held.band == band)?;
-        let packed = self.held[at].pop()?;
+        let packed = self.held[at].pop(pieces)?;
         if self.held[at].count() == 0 {
             self.held.swap_remove(at);
             self.held.shrink_to_fit();
@@ -240,7 +240,6 @@ impl Host {
     /// What it takes in memory beyond itself, about: allocations cost 8 bytes more each.
     pub(super) fn bytes(&self) -> u64 {
         const EACH: u64 = 8;
-        let held: u64 = self.held.iter().map(|held| held.bytes() + EACH).sum();
         let list = (self.held.capacity() * size_of::<Held>()) as u64;
         let open: u64 = self.opened().iter().map(|open| open.bytes()).sum();
         let robots = self
@@ -248,7 +247,7 @@ impl Host {
             .as_ref()
             .map_or(0, |robots| size_of::<Robots>() as u64 + EACH + u64::from(robots.bytes));
         let breaker = self.breaker.as_ref().map_or(0, |_| size_of::<Breaker>() as u64 + EACH);
-        held + list + if list > 0 { EACH } else { 0 } + open + robots + breaker
+        list + if list > 0 { EACH } else { 0 } + open + robots + breaker
     }
 }
 

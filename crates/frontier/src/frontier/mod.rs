@@ -45,6 +45,7 @@ pub use words::*;
 use crate::rules::Rules;
 use crate::rules::priority::BANDS;
 use crate::seen::Seen;
+use band::Pieces;
 use host::{Group, Host};
 use table::{Index, Names, Table};
 
@@ -57,6 +58,8 @@ pub struct Frontier {
     random: fastrand::Rng,
     seen: Seen,
     names: Names,
+    /// The bytes of what is queued in memory.
+    pieces: Pieces,
     hosts: Table<Host>,
     host_index: Index,
     groups: Table<Group>,
@@ -110,6 +113,7 @@ impl Frontier {
             random: fastrand::Rng::with_seed(seed),
             seen,
             names: Names::default(),
+            pieces: Pieces::default(),
             hosts: Table::default(),
             host_index: Index::default(),
             groups: Table::default(),

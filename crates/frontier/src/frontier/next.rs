@@ -68,7 +68,7 @@ impl Frontier {
                 let is_full =
                     host.held.iter().any(|held| held.band == order.band && held.is_full());
                 if number == wanted && number < host.ends[at] && left > 0 && !is_full {
-                    host.hold(order.band, &rest[..length]);
+                    host.hold(&mut self.pieces, order.band, &rest[..length]);
                     self.in_memory += 1;
                     left -= 1;
                 }
@@ -200,7 +200,7 @@ impl Frontier {
         let mut bands = std::iter::once(first).chain(0..BANDS);
         let Some(at) = bands.find(|band| host.queued_in(*band) > 0) else { return Choice::Nothing };
         let band = at as u8;
-        let Some(packed) = host.take(band) else {
+        let Some(packed) = host.take(&mut self.pieces, band) else {
             let from = host.heads[at];
             return Choice::Load(LoadOrder { host: number, band, from, entries_max: most });
         };

@@ -133,7 +133,8 @@ impl Frontier {
             .filter_map(|group| group.waiting.as_ref())
             .map(|waiting| 48 + waiting.capacity() as u64 * 4)
             .sum();
-        let tables = self.hosts.bytes() + self.groups.bytes() + self.names.bytes();
+        let tables =
+            self.hosts.bytes() + self.groups.bytes() + self.names.bytes() + self.pieces.bytes();
         let indexes = self.host_index.bytes() + self.group_index.bytes();
         (heap + ready) as u64 + hosts + waiting + tables + indexes
     }

@@ -12,11 +12,11 @@ fn filled(rules: Rules, addresses: u64) -> Frontier {
         let host = n % HOSTS;
         let name = format!("https://www.site-{host:06}.example");
         let domain = &name[12..];
-        let path = format!("/section/{:04}/a-page-of-some-kind-{:09}.html", n % 977, n);
-        assert_eq!(path.len(), 46 + 2);
+        let path = format!("/section/{:04}/a-page-of-some-kind-{:07}.html", n % 977, n);
+        assert_eq!(path.len(), 46);
         let link = Link { depth: 3, ..link(&name, domain, &path) };
         frontier.discover(0, &link);
-        if n % 65_536 == 0 {
+        if n % 1_024 == 0 {
             frontier.changes();
         }
     }
