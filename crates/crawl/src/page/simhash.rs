@@ -12,6 +12,8 @@ const LANES_FULL: u32 = 255;
 /// An odd number whose bits look like chance: 2^64 divided by the golden ratio.
 const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
+/// Which bytes belong to words.
+static LETTERS: [bool; 256] = letters();
 /// For each byte its bits, each in a byte of its own, so that eight counters are raised at once.
 static SPREAD: [u64; 256] = spread();
 
@@ -58,17 +60,17 @@ impl Shingles {
     /// Adds a piece of text; no word goes on in the next piece.
     pub(super) fn add(&mut self, text: &str) {
         let bytes = text.as_bytes();
+        let is_letter = |at: usize| bytes.get(at).is_some_and(|byte| LETTERS[usize::from(*byte)]);
         let mut at = 0;
         while at < bytes.len() {
-            if !is_letter(bytes[at]) {
-                at += 1;
-                continue;
-            }
             let start = at;
-            while at < bytes.len() && is_letter(bytes[at]) {
+            while is_letter(at) {
                 at += 1;
             }
-            self.add_word(hash_of_word(&bytes[start..at]));
+            if at > start {
+                self.add_word(hash_of_word(bytes, start, at));
+            }
+            at += 1;
         }
     }
 
@@ -122,30 +124,44 @@ impl Shingles {
     }
 }
 
-fn is_letter(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte >= 0x80
-}
-
 /// Eight bytes at a time. Setting one bit of each turns capital letters into small ones.
-fn hash_of_word(word: &[u8]) -> u64 {
-    let mut hash = word.len() as u64;
-    for chunk in word.chunks(8) {
-        let mut eight = [0; 8];
-        eight[..chunk.len()].copy_from_slice(chunk);
-        let number = u64::from_le_bytes(eight) | 0x2020_2020_2020_2020;
-        hash = (hash.rotate_left(5) ^ number).wrapping_mul(MIX);
-        hash ^= hash >> 32;
+fn hash_of_word(text: &[u8], start: usize, end: usize) -> u64 {
+    let mut hash = (end - start) as u64;
+    for at in (start..end).step_by(8) {
+        hash = folded(hash.rotate_left(5) ^ eight_bytes(text, at, (end - at).min(8)), MIX);
     }
     hash
 }
 
+/// Up to eight bytes as a number, in lower case. Reading behind the word and cutting is quicker than reading bytes.
+fn eight_bytes(text: &[u8], at: usize, count: usize) -> u64 {
+    let number = match text.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        Some(eight) => u64::from_le_bytes(*eight) & (u64::MAX >> (64 - 8 * count)),
+        None => {
+            text[at..at + count].iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
+        }
+    };
+    number | 0x2020_2020_2020_2020
+}
+
 fn mixed(one: u64, two: u64, three: u64) -> u64 {
-    let mut hash =
-        one.wrapping_mul(MIX) ^ two.rotate_left(21).wrapping_mul(MIX) ^ three.rotate_left(42);
-    for _ in 0..2 {
-        hash = (hash ^ (hash >> 32)).wrapping_mul(MIX);
+    folded(one ^ two.rotate_left(23), three ^ two.wrapping_mul(MIX) ^ MIX)
+}
+
+/// The two halves of a product, laid over each other, so that each bit depends on all.
+fn folded(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    (product >> 64) as u64 ^ product as u64
+}
+
+const fn letters() -> [bool; 256] {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = byte >= 0x80 || (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
     }
-    hash ^ (hash >> 29)
+    table
 }
 
 const fn spread() -> [u64; 256] {
@@ -175,7 +191,8 @@ mod tests {
     #[test]
     fn the_fast_counters_count_what_slow_ones_do() {
         let text = words(0, 1000).join(" ");
-        let hashes: Vec<u64> = text.split(' ').map(|word| hash_of_word(word.as_bytes())).collect();
+        let hashes: Vec<u64> =
+            text.split(' ').map(|word| hash_of_word(word.as_bytes(), 0, word.len())).collect();
         let shingles: Vec<u64> =
             hashes.windows(3).map(|run| mixed(run[0], run[1], run[2])).collect();
         let expected = (0..64).fold(0, |hash, bit| {
