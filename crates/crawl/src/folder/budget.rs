@@ -56,6 +56,11 @@ impl Budget {
         Ok(self.given.saturating_sub(used))
     }
 
+    /// What a shard that has used so much has left, without taking more.
+    pub(crate) fn left(&self, used: u64) -> u64 {
+        self.given.saturating_sub(used)
+    }
+
     /// Gives back what a shard that has used so much does not need now.
     ///
     /// # Errors

@@ -351,7 +351,8 @@ mod tests {
 
     #[test]
     fn each_mistake_names_its_field() {
-        let cases: [(&str, fn(&mut NewCrawl)); 9] = [
+        type Change = fn(&mut NewCrawl);
+        let cases: [(&str, Change); 9] = [
             ("seeds", |new| new.seeds.clear()),
             ("seeds[1]", |new| new.seeds.push("mailto:a@b.example".into())),
             ("name", |new| new.name = Some(String::new())),

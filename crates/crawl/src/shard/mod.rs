@@ -360,6 +360,8 @@ impl Owner {
         let used = self.totals.pages + self.pages_in_flight;
         match &mut self.budget {
             None => Ok(true),
+            // A shard that has nothing to fetch must not take what others need.
+            Some(budget) if budget.left(used) == 0 && self.frontier.is_done() => Ok(false),
             Some(budget) => Ok(budget.allowance(used)? > 0),
         }
     }

@@ -4,6 +4,8 @@ import { ago, api, barRow, bytes, element, find, isOver, number, post, say, span
 
 /** How long the page waits before it asks again a server that could not be asked. */
 const AGAIN_MS = 5000;
+/** Hosts in the table; the latest pages are below it. */
+const HOSTS_SHOWN = 20;
 const id = location.pathname.split("/").filter(Boolean).pop();
 const base = `/api/v1/crawls/${encodeURIComponent(id)}`;
 let last = null;
@@ -44,7 +46,7 @@ function draw({ crawl, hosts, pages }) {
   drawFigures(crawl);
   drawStatuses(crawl.totals);
   drawRefused(crawl.totals);
-  find("host-rows").replaceChildren(...hosts.map(hostRow));
+  find("host-rows").replaceChildren(...hosts.slice(0, HOSTS_SHOWN).map(hostRow));
   find("tail").replaceChildren(...pages.map(pageRow));
   find("shard-rows").replaceChildren(...crawl.shards.map(shardRow));
   drawRules(crawl);
