@@ -46,7 +46,7 @@ fn column(text: &str) -> &str {
 fn key(url: &str) -> String {
     let Ok(address) = url.parse::<Address>() else { return "-".to_owned() };
     let host = address.host().strip_prefix("www.").unwrap_or_else(|| address.host());
-    let mut key = if address.ip().is_some() {
+    let mut key = if address.is_number() {
         host.to_owned()
     } else {
         host.rsplit('.').collect::<Vec<_>>().join(",")

@@ -200,6 +200,8 @@ mod tests {
             hash | (u64::from(set * 2 > shingles.len()) << bit)
         });
         assert_eq!(simhash(&text), expected);
+        // Counters of a byte must not run over when all runs are the same.
+        assert_eq!(simhash(&"one ".repeat(1000)), simhash("one one one"));
     }
 
     #[test]

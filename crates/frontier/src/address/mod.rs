@@ -15,7 +15,6 @@ mod tests;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::net::IpAddr;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -119,13 +118,9 @@ impl Address {
         self.0.path()
     }
 
-    /// The host as a number, if it is one.
-    pub fn ip(&self) -> Option<IpAddr> {
-        match self.0.host()? {
-            Host::Domain(_) => None,
-            Host::Ipv4(address) => Some(address.into()),
-            Host::Ipv6(address) => Some(address.into()),
-        }
+    /// Whether the host is a number rather than a name.
+    pub fn is_number(&self) -> bool {
+        matches!(self.0.host(), Some(Host::Ipv4(_) | Host::Ipv6(_)))
     }
 
     /// The domain that somebody registered, by the public suffix list: `example.co.uk` of `a.b.example.co.uk`. Hosts

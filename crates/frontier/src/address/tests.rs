@@ -1,3 +1,5 @@
+//! Facts about addresses, written by hand, and what holds for all of them.
+
 use proptest::prelude::*;
 
 use super::*;
