@@ -114,6 +114,12 @@ pub(super) fn summary(crawl: &CrawlView, output: &Output) -> Result<()> {
             waiting.hosts_parked
         ),
     )?;
+    manners(crawl, output)
+}
+
+/// How polite it was, and what it left alone.
+fn manners(crawl: &CrawlView, output: &Output) -> Result<()> {
+    let row = |key: &str, value: String| output.data(format_args!("  {key:<9} {value}"));
     let sent: u64 = crawl.totals.slack.iter().sum();
     let late = if sent == 0 { 0.0 } else { crawl.totals.slack_ms as f64 / sent as f64 };
     row(
@@ -128,7 +134,7 @@ pub(super) fn summary(crawl: &CrawlView, output: &Output) -> Result<()> {
     let refused: Vec<String> =
         refused.iter().take(6).map(|(rule, count)| format!("{rule} {count}")).collect();
     row("links", format!("{} found; not followed: {}", crawl.totals.links, refused.join(", ")))?;
-    if spec.rules.seen == SeenBy::Bloom {
+    if crawl.spec.rules.seen == SeenBy::Bloom {
         row(
             "seen",
             format!(

@@ -4,7 +4,7 @@ use divvy_frontier::address::Address;
 use divvy_frontier::frontier::Discovery;
 use futures_util::StreamExt as _;
 
-use super::job::Done;
+use super::visit::Done;
 use super::{Owner, ShardError, link_of};
 use crate::folder::inbox::{self, Travelling};
 use crate::store::Batch;
@@ -78,7 +78,7 @@ impl Owner {
                 written = &mut writing => {
                     break written.map_err(|error| ShardError::system("commit", &error))?;
                 }
-                Some(done) = self.jobs.next(), if !self.jobs.is_empty() => came.push(done),
+                Some(done) = self.visits.next(), if !self.visits.is_empty() => came.push(done),
             }
         };
         self.file = Some(file);

@@ -20,7 +20,7 @@ const LOOKS: u32 = 2;
 impl Owner {
     /// Whether there is nothing to do here until others send something.
     pub(super) fn is_idle(&self) -> Result<bool, ShardError> {
-        let is_quiet = self.jobs.is_empty()
+        let is_quiet = self.visits.is_empty()
             && self.asks.is_empty()
             && self.outbox.is_empty()
             && self.batch_since.is_none()
@@ -39,7 +39,7 @@ impl Owner {
                 .filter(|status| status.shard != self.place.shard)
                 .map(|status| status.totals.pages)
                 .sum();
-            if pages + self.totals.pages >= max && self.jobs.is_empty() {
+            if pages + self.totals.pages >= max && self.visits.is_empty() {
                 self.is_full = true;
                 return Ok(true);
             }

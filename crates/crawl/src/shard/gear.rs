@@ -1,4 +1,4 @@
-//! What the jobs of a shard share: the way out, how pages are read, what is written, who renders.
+//! What the visits of a shard share: the way out, how pages are read, what is written, who renders.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::render::{self, Hosts, Renderer};
 use crate::settings::Spec;
 use crate::settings::resolve::{Names, networks};
 
-/// What the jobs of a shard share.
+/// What the visits of a shard share.
 pub(crate) struct Gear {
     pub(crate) clock: Clock,
     pub(crate) fetcher: Fetcher,

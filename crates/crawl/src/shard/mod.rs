@@ -7,7 +7,7 @@
 //! **One commit** per batch of pages holds everything that follows from them; only then are links sent to other shards and
 //! do outputs count.
 //!
-//! Reading order: `task` (turns), this file (the loop), `job` and `robots` (one request), `take` (what follows from it),
+//! Reading order: `task` (turns), this file (the loop), `visit` and `robots` (one request), `take` (what follows from it),
 //! `book` (commits and links from and to others), `steer` (what people want), `show` (what is seen of it), `ended` (when
 //! there is nothing left in any shard).
 
@@ -15,12 +15,12 @@ mod book;
 pub(crate) mod clock;
 mod ended;
 pub(crate) mod gear;
-mod job;
 pub(crate) mod robots;
 mod show;
 mod steer;
 mod take;
 pub(crate) mod task;
+mod visit;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs::File;
@@ -51,8 +51,8 @@ use crate::settings::{SeenBy, Spec};
 use crate::store::{Batch, Opening, ShardFile};
 use clock::Clock;
 use gear::Gear;
-use job::{Done, Known, PageJob};
 use task::{Site, Summary};
+use visit::{Done, Known, PageVisit};
 
 /// Requests of a shard in flight at once.
 const IN_FLIGHT_MAX: usize = 512;
@@ -162,7 +162,7 @@ pub(crate) struct Owner {
     taken: Vec<crate::folder::inbox::Waiting>,
     sent: BTreeMap<u32, u64>,
     received: BTreeMap<u32, u64>,
-    jobs: FuturesUnordered<BoxFuture<'static, Done>>,
+    visits: FuturesUnordered<BoxFuture<'static, Done>>,
     pages_in_flight: u64,
     sessions: HashMap<u32, Session>,
     totals: Totals,
@@ -198,10 +198,7 @@ impl Owner {
         let spec: Spec = read_json(&folder.spec())?.ok_or_else(missing)?;
         let control: Control = read_json(&folder.control())?.unwrap_or_default();
         let clock = Clock::start();
-        let mode = match spec.rules.seen {
-            SeenBy::Exact => seen::Mode::Exact,
-            SeenBy::Bloom => seen::Mode::Bloom,
-        };
+        let mode = seen_mode(&spec);
         let opening = Opening { epoch: place.epoch, seen: mode };
         let file = ShardFile::open(&folder.shard_file(place.shard), opening)?;
         let settings = seen::Settings { mode, expected: 100_000, ..seen::Settings::default() };
@@ -210,13 +207,7 @@ impl Owner {
         let saved = file.load()?;
         let gear = Gear::new(&spec, &place.site, clock).await?;
         let outputs: BTreeMap<String, u64> = saved.outputs.into_iter().collect();
-        let options = output::Options {
-            folder: folder.out(place.shard),
-            formats: spec.rules.formats.clone(),
-            agent: gear.agent.to_string(),
-            warc_bytes_max: WARC_BYTES_MAX,
-        };
-        let writer = Writer::open(options, &outputs)?;
+        let writer = open_outputs(&folder, &place, &spec, &gear, &outputs)?;
         let note = |name: &str| {
             saved.notes.iter().find(|(known, _)| known == name).map(|(_, value)| value)
         };
@@ -244,7 +235,7 @@ impl Owner {
             taken: Vec::new(),
             sent: saved.made.into_iter().collect(),
             received: saved.received.into_iter().collect(),
-            jobs: FuturesUnordered::new(),
+            visits: FuturesUnordered::new(),
             pages_in_flight: 0,
             sessions: HashMap::new(),
             totals: totals.unwrap_or_default(),
@@ -296,7 +287,7 @@ impl Owner {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Err(ShardError::Stopped),
-                Some(done) = self.jobs.next(), if !self.jobs.is_empty() => self.take_in(done)?,
+                Some(done) = self.visits.next(), if !self.visits.is_empty() => self.take_in(done)?,
                 () = sleep_until(timer) => {}
             }
             let now = Instant::now();
@@ -327,7 +318,7 @@ impl Owner {
             return Ok(None);
         }
         self.take_due().await?;
-        while self.jobs.len() < IN_FLIGHT_MAX {
+        while self.visits.len() < IN_FLIGHT_MAX {
             if !self.has_allowance()? {
                 return Ok(None);
             }
@@ -387,8 +378,8 @@ impl Owner {
             self.not_before = Instant::now() + Duration::from_secs_f64(1.0 / share);
         }
         let session = self.sessions.remove(&order.host).unwrap_or_default();
-        let job = PageJob { order, known, session };
-        self.jobs.push(Box::pin(job::page(Arc::clone(&self.gear), job)));
+        let visit = PageVisit { order, known, session };
+        self.visits.push(Box::pin(visit::page(Arc::clone(&self.gear), visit)));
         Ok(())
     }
 
@@ -408,7 +399,7 @@ impl Owner {
         self.totals.robots += 1;
         let session = self.sessions.remove(&order.host).unwrap_or_default();
         let standing = standing.unwrap_or_default();
-        self.jobs.push(Box::pin(job::robots(Arc::clone(&self.gear), order, standing, session)));
+        self.visits.push(Box::pin(visit::robots(Arc::clone(&self.gear), order, standing, session)));
         Ok(())
     }
 
@@ -446,7 +437,7 @@ impl Owner {
         if began.elapsed() >= TURN && has_rival {
             return Ok(Some(Ending::Sleep(Duration::ZERO, "another shard has its turn")));
         }
-        if self.jobs.is_empty() && idle_since.is_none() {
+        if self.visits.is_empty() && idle_since.is_none() {
             let due = self.next_due.map(|due| self.clock.at(due));
             let next = [wake, due].into_iter().flatten().min();
             if let Some(next) =
@@ -465,11 +456,11 @@ impl Owner {
         end: Ending,
         stop: CancellationToken,
     ) -> Result<TurnEnd, ShardError> {
-        while !self.jobs.is_empty() {
+        while !self.visits.is_empty() {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Err(ShardError::Stopped),
-                Some(done) = self.jobs.next() => self.take_in(done)?,
+                Some(done) = self.visits.next() => self.take_in(done)?,
             }
         }
         self.commit().await?;
@@ -525,6 +516,30 @@ async fn wait_for_lock(
         }
     }
     Ok(None)
+}
+
+fn seen_mode(spec: &Spec) -> seen::Mode {
+    match spec.rules.seen {
+        SeenBy::Exact => seen::Mode::Exact,
+        SeenBy::Bloom => seen::Mode::Bloom,
+    }
+}
+
+/// The outputs, as long as the last commit knows them.
+fn open_outputs(
+    folder: &Folder,
+    place: &Place,
+    spec: &Spec,
+    gear: &Gear,
+    lengths: &BTreeMap<String, u64>,
+) -> Result<Writer, ShardError> {
+    let options = output::Options {
+        folder: folder.out(place.shard),
+        formats: spec.rules.formats.clone(),
+        agent: gear.agent.to_string(),
+        warc_bytes_max: WARC_BYTES_MAX,
+    };
+    Ok(Writer::open(options, lengths)?)
 }
 
 /// A link as the frontier takes it.

@@ -6,8 +6,8 @@ use divvy_frontier::address::Address;
 use divvy_frontier::frontier::{Answer, Discovery, Ending, Outcome};
 use tokio::time::Instant;
 
-use super::job::{Done, PageDone, Product, RobotsDone};
 use super::robots::{self, Asked};
+use super::visit::{Done, PageDone, Product, RobotsDone};
 use super::{DIGESTS_MAX, Owner, SESSIONS_MAX, ShardError, link_of};
 use crate::fetch::Session;
 use crate::folder::inbox::Travelling;

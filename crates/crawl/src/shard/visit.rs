@@ -23,7 +23,7 @@ const READ_HERE_BYTES_MAX: usize = 256 << 10;
 const ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 
 /// What was to be fetched.
-pub(crate) struct PageJob {
+pub(crate) struct PageVisit {
     pub(crate) order: frontier::Order,
     /// What the store knows of an earlier fetch.
     pub(crate) known: Option<Known>,
@@ -39,7 +39,7 @@ pub(crate) struct Known {
     pub(crate) interval_ms: Option<u64>,
 }
 
-/// What came of a job.
+/// What came of a visit.
 pub(crate) enum Done {
     /// A page, or none.
     Page(Box<PageDone>),
@@ -86,8 +86,8 @@ pub(crate) struct Product {
 }
 
 /// Fetches and reads a page.
-pub(crate) async fn page(gear: Arc<Gear>, job: PageJob) -> Done {
-    let PageJob { order, known, mut session } = job;
+pub(crate) async fn page(gear: Arc<Gear>, visit: PageVisit) -> Done {
+    let PageVisit { order, known, mut session } = visit;
     let began_ms = gear.clock.now_ms();
     let fetched = fetch(&gear, &order, known.as_ref(), &mut session).await;
     let ended_ms = gear.clock.end_ms();
