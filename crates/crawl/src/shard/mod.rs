@@ -194,9 +194,7 @@ impl Owner {
     ) -> Result<Option<Self>, ShardError> {
         let folder = Folder::new(&place.folder);
         let Some(lock) = wait_for_lock(&folder, place.shard, stop).await? else { return Ok(None) };
-        let missing = || FolderError::new(&folder.spec(), "is missing; was the crawl removed?");
-        let spec: Spec = read_json(&folder.spec())?.ok_or_else(missing)?;
-        let control: Control = read_json(&folder.control())?.unwrap_or_default();
+        let (spec, control) = asked_for(&folder)?;
         let clock = Clock::start();
         let mode = seen_mode(&spec);
         let opening = Opening { epoch: place.epoch, seen: mode };
@@ -516,6 +514,13 @@ async fn wait_for_lock(
         }
     }
     Ok(None)
+}
+
+/// What the crawl was asked to do, and what people want of it now.
+fn asked_for(folder: &Folder) -> Result<(Spec, Control), ShardError> {
+    let missing = || FolderError::new(&folder.spec(), "is missing; was the crawl removed?");
+    let spec = read_json(&folder.spec())?.ok_or_else(missing)?;
+    Ok((spec, read_json(&folder.control())?.unwrap_or_default()))
 }
 
 fn seen_mode(spec: &Spec) -> seen::Mode {
