@@ -44,7 +44,7 @@ impl Crawls {
     }
 
     /// One look at one crawl.
-    async fn look(&self, id: &str) -> Result<Vec<ShardStatus>, CrawlsError> {
+    pub(super) async fn look(&self, id: &str) -> Result<Vec<ShardStatus>, CrawlsError> {
         let spec = self.spec(id)?;
         let statuses = self.statuses(&spec);
         let control = self.control(id)?;

@@ -188,6 +188,8 @@ impl Crawls {
     /// # Errors
     /// If it makes no sense for this crawl.
     pub(crate) async fn wish(&self, id: &str, wish: Wish) -> Result<CrawlView, CrawlsError> {
+        // An end that nobody has noted yet is one all the same.
+        self.look(id).await?;
         let writing = self.writing.lock().await;
         let spec = self.spec(id)?;
         let folder = self.folder(id);

@@ -1,7 +1,8 @@
 //! The owner of a shard: one loop that drives the frontier, the file of the shard and the fetcher.
 //!
 //! **The right to fetch** is the lease of the task and the lock of the shard, which one process has at a time. A new owner
-//! waits for the lock. If the last owner did not close the file, every host waits a whole delay from the opening on. An
+//! waits for the lock. If the last owner did not close the file, nothing is asked for a whole delay from the opening on, and
+//! a moment more in which hosts may still read what that owner had sent; hosts that it met last are not in the file. An
 //! owner that is told to stop hands out nothing more, drops its connections and leaves the file unclosed.
 //!
 //! **One commit** per batch of pages holds everything that follows from them; only then are links sent to other shards and
@@ -74,6 +75,8 @@ const INBOX: Duration = Duration::from_millis(150);
 /// A batch is committed when it has so many pages, or is so old.
 const BATCH_PAGES: usize = 128;
 const BATCH_AGE: Duration = Duration::from_millis(200);
+/// For so long a host may still take in what an owner that was killed had sent.
+const LEFTOVER: Duration = Duration::from_secs(1);
 /// Hashes of contents that are remembered to find pages that are there twice.
 const DIGESTS_MAX: usize = 1 << 20;
 
@@ -200,8 +203,10 @@ impl Owner {
         let opening = Opening { epoch: place.epoch, seen: mode };
         let file = ShardFile::open(&folder.shard_file(place.shard), opening)?;
         let settings = seen::Settings { mode, expected: 100_000, ..seen::Settings::default() };
+        let leftover = if file.was_clean() { Duration::ZERO } else { LEFTOVER };
+        let from_ms = clock.now_ms() + leftover.as_millis() as u64;
         let frontier =
-            file.frontier(spec.rules.frontier(), settings, fastrand::u64(..), clock.now_ms())?;
+            file.frontier(spec.rules.frontier(), settings, fastrand::u64(..), from_ms)?;
         let saved = file.load()?;
         let gear = Gear::new(&spec, &place.site, clock).await?;
         let outputs: BTreeMap<String, u64> = saved.outputs.into_iter().collect();
@@ -244,7 +249,10 @@ impl Owner {
             tail: VecDeque::new(),
             rates: VecDeque::new(),
             is_full: false,
-            not_before: Instant::now(),
+            not_before: match file.was_clean() {
+                true => Instant::now(),
+                false => Instant::now() + Duration::from_millis(spec.rules.delay_ms) + LEFTOVER,
+            },
             next_due: file.next_due()?,
             ends_seen: 0,
             _lock: lock,

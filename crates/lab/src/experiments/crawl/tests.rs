@@ -26,7 +26,9 @@ fn the_real_frontier_is_never_early_and_the_textbook_nearly_always() {
         spilled.pages
     );
     assert!(spilled.in_memory < spilled.queued && spilled.bytes < real.bytes);
-    assert!(real.log.to_dead < simple.log.to_dead);
+    // It asks more hosts, and knocks less often at each that never answers.
+    let knocks = |side: &Outcome| side.log.to_dead as f64 / side.log.reached() as f64;
+    assert!(knocks(real) < knocks(simple), "{} {}", knocks(real), knocks(simple));
 }
 
 #[test]
