@@ -203,8 +203,8 @@ impl Owner {
         let opening = Opening { epoch: place.epoch, seen: mode };
         let file = ShardFile::open(&folder.shard_file(place.shard), opening)?;
         let settings = seen::Settings { mode, expected: 100_000, ..seen::Settings::default() };
-        let leftover = if file.was_clean() { Duration::ZERO } else { LEFTOVER };
-        let from_ms = clock.now_ms() + leftover.as_millis() as u64;
+        let (leftover_ms, rest) = rest_after(&file, &spec);
+        let from_ms = clock.now_ms() + leftover_ms;
         let frontier =
             file.frontier(spec.rules.frontier(), settings, fastrand::u64(..), from_ms)?;
         let saved = file.load()?;
@@ -249,10 +249,7 @@ impl Owner {
             tail: VecDeque::new(),
             rates: VecDeque::new(),
             is_full: false,
-            not_before: match file.was_clean() {
-                true => Instant::now(),
-                false => Instant::now() + Duration::from_millis(spec.rules.delay_ms) + LEFTOVER,
-            },
+            not_before: Instant::now() + rest,
             next_due: file.next_due()?,
             ends_seen: 0,
             _lock: lock,
@@ -503,6 +500,14 @@ enum Ending {
     Over,
     /// It goes on after so long.
     Sleep(Duration, &'static str),
+}
+
+/// What may still be under way of an owner that did not close the file, in milliseconds; and for how long nobody is asked.
+fn rest_after(file: &ShardFile, spec: &Spec) -> (u64, Duration) {
+    if file.was_clean() {
+        return (0, Duration::ZERO);
+    }
+    (LEFTOVER.as_millis() as u64, Duration::from_millis(spec.rules.delay_ms) + LEFTOVER)
 }
 
 /// The lock, once no other process has it; nothing if it is told to stop before, or another keeps it.
