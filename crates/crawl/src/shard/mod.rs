@@ -198,15 +198,13 @@ impl Owner {
         let folder = Folder::new(&place.folder);
         let Some(lock) = wait_for_lock(&folder, place.shard, stop).await? else { return Ok(None) };
         let (spec, control) = asked_for(&folder)?;
-        let clock = Clock::start();
-        let mode = seen_mode(&spec);
+        let (clock, mode) = (Clock::start(), seen_mode(&spec));
         let opening = Opening { epoch: place.epoch, seen: mode };
         let file = ShardFile::open(&folder.shard_file(place.shard), opening)?;
         let settings = seen::Settings { mode, expected: 100_000, ..seen::Settings::default() };
-        let (leftover_ms, rest) = rest_after(&file, &spec);
-        let from_ms = clock.now_ms() + leftover_ms;
-        let frontier =
-            file.frontier(spec.rules.frontier(), settings, fastrand::u64(..), from_ms)?;
+        let (from_ms, rest) = rest_after(&file, &spec, &clock);
+        let (rules, seed) = (spec.rules.frontier(), fastrand::u64(..));
+        let frontier = file.frontier(rules, settings, seed, from_ms)?;
         let saved = file.load()?;
         let gear = Gear::new(&spec, &place.site, clock).await?;
         let outputs: BTreeMap<String, u64> = saved.outputs.into_iter().collect();
@@ -502,12 +500,14 @@ enum Ending {
     Sleep(Duration, &'static str),
 }
 
-/// What may still be under way of an owner that did not close the file, in milliseconds; and for how long nobody is asked.
-fn rest_after(file: &ShardFile, spec: &Spec) -> (u64, Duration) {
+/// From when hosts have their gaps, in milliseconds, and for how long nobody is asked: later after an owner that did not
+/// close the file.
+fn rest_after(file: &ShardFile, spec: &Spec, clock: &Clock) -> (u64, Duration) {
     if file.was_clean() {
-        return (0, Duration::ZERO);
+        return (clock.now_ms(), Duration::ZERO);
     }
-    (LEFTOVER.as_millis() as u64, Duration::from_millis(spec.rules.delay_ms) + LEFTOVER)
+    let rest = Duration::from_millis(spec.rules.delay_ms) + LEFTOVER;
+    (clock.now_ms() + LEFTOVER.as_millis() as u64, rest)
 }
 
 /// The lock, once no other process has it; nothing if it is told to stop before, or another keeps it.
