@@ -3,8 +3,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use divvy_http::pages::{self, Asset, Assets, SCRIPT, STYLE, escape};
-use divvy_http::{ApiError, PathText};
+use divvy_http::pages::{self, Assets, BASE_SCRIPT, BASE_STYLE, SCRIPT, STYLE};
+use divvy_http::{ApiError, PathText, asset};
 use http::{HeaderMap, StatusCode};
 
 use super::Site;
@@ -17,26 +17,15 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const LIST: &str = include_str!("assets/crawls.html");
 const CRAWL: &str = include_str!("assets/crawl.html");
 
-/// How a person ends a session; the server answers.
-const SIGN_OUT: &str = r#"<form method="post" action="/sign-out"><button class="top-link" type="submit">Sign out</button></form>"#;
-
-macro_rules! asset_file {
-    ($name:literal, $content_type:expr) => {
-        Asset {
-            name: $name,
-            content_type: $content_type,
-            bytes: include_bytes!(concat!("assets/", $name)),
-        }
-    };
-}
-
 /// What the pages are made of.
 static ASSETS: Assets = Assets::new(&[
-    asset_file!("common.js", SCRIPT),
-    asset_file!("crawl.js", SCRIPT),
-    asset_file!("crawls.js", SCRIPT),
-    asset_file!("style.css", STYLE),
-    asset_file!("icon.svg", "image/svg+xml"),
+    BASE_SCRIPT,
+    BASE_STYLE,
+    asset!("common.js", SCRIPT),
+    asset!("crawl.js", SCRIPT),
+    asset!("crawls.js", SCRIPT),
+    asset!("style.css", STYLE),
+    asset!("icon.svg", "image/svg+xml"),
 ]);
 
 /// `GET /crawls`.
@@ -70,10 +59,7 @@ pub(super) async fn asset(
 }
 
 fn page(site: &Site, template: &str, title: &str) -> Response {
-    // What a title says is put in last, so that nothing in it is taken for a place.
-    let text = template
-        .replace("{{session}}", if site.has_sign_out { SIGN_OUT } else { "" })
-        .replace("{{title}}", &escape(title));
+    let text = pages::filled(template, title, site.has_sign_out);
     pages::page(StatusCode::OK, POLICY.to_owned(), text)
 }
 

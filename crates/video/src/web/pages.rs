@@ -3,8 +3,8 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use divvy_http::pages::{self, Asset, Assets, SCRIPT, STYLE, escape};
-use divvy_http::{ApiError, PathText};
+use divvy_http::pages::{self, Assets, BASE_SCRIPT, BASE_STYLE, SCRIPT, STYLE};
+use divvy_http::{ApiError, PathText, asset};
 use http::{HeaderMap, StatusCode};
 
 use super::Site;
@@ -21,32 +21,21 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const LIBRARY: &str = include_str!("assets/library.html");
 const PLAYER: &str = include_str!("assets/player.html");
 
-/// How a person ends a session; the server answers.
-const SIGN_OUT: &str = r#"<form method="post" action="/sign-out"><button class="top-link" type="submit">Sign out</button></form>"#;
-
-macro_rules! asset_file {
-    ($name:literal, $content_type:expr) => {
-        Asset {
-            name: $name,
-            content_type: $content_type,
-            bytes: include_bytes!(concat!("assets/", $name)),
-        }
-    };
-}
-
 /// What the pages are made of.
 static ASSETS: Assets = Assets::new(&[
-    asset_file!("common.js", SCRIPT),
-    asset_file!("controls.js", SCRIPT),
-    asset_file!("library.js", SCRIPT),
-    asset_file!("player.js", SCRIPT),
-    asset_file!("sources.js", SCRIPT),
-    asset_file!("thumbnails.js", SCRIPT),
-    asset_file!("upload.js", SCRIPT),
-    asset_file!("hls.min.js", SCRIPT),
-    asset_file!("hls.LICENSE.txt", "text/plain; charset=utf-8"),
-    asset_file!("style.css", STYLE),
-    asset_file!("icon.svg", "image/svg+xml"),
+    BASE_SCRIPT,
+    BASE_STYLE,
+    asset!("common.js", SCRIPT),
+    asset!("controls.js", SCRIPT),
+    asset!("library.js", SCRIPT),
+    asset!("player.js", SCRIPT),
+    asset!("sources.js", SCRIPT),
+    asset!("thumbnails.js", SCRIPT),
+    asset!("upload.js", SCRIPT),
+    asset!("hls.min.js", SCRIPT),
+    asset!("hls.LICENSE.txt", "text/plain; charset=utf-8"),
+    asset!("style.css", STYLE),
+    asset!("icon.svg", "image/svg+xml"),
 ]);
 
 /// `GET /videos`.
@@ -80,10 +69,7 @@ pub(super) async fn asset(
 }
 
 fn page(site: &Site, template: &str, title: &str) -> Response {
-    // What a title says is put in last, so that nothing in it is taken for a place.
-    let text = template
-        .replace("{{session}}", if site.has_sign_out { SIGN_OUT } else { "" })
-        .replace("{{title}}", &escape(title));
+    let text = pages::filled(template, title, site.has_sign_out);
     pages::page(StatusCode::OK, POLICY.to_owned(), text)
 }
 

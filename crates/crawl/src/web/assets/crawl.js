@@ -154,7 +154,7 @@ function drawRules({ rules, seeds, blocked, seen }) {
 
 async function wish(verb) {
   try {
-    const crawl = await post(`${base}/${verb}`);
+    const crawl = await post(`${base}/${verb}`, {});
     const wasOver = last && isOver(last);
     draw({ crawl, hosts: [], pages: [] });
     if (wasOver) follow();
