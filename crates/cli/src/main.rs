@@ -7,5 +7,6 @@ fn main() -> ExitCode {
     divvy_cli::main(vec![
         Arc::new(divvy_video::VideoWorkload),
         Arc::new(divvy_crawl::CrawlWorkload),
+        Arc::new(divvy_flow::FlowWorkload),
     ])
 }

@@ -39,7 +39,7 @@ const FOR_WORKLOADS: [&str; 7] = [
     "divvy",
     "divvy-http",
     "divvy-workload",
-    "divvy-sketch",
+    "divvy-kernels",
     "divvy-guard",
     "divvy-placement",
     "divvy-frontier",

@@ -1,0 +1,5 @@
+//! Dataflow as durable work: MapReduce, aggregation, sort, graphs and streams.
+
+mod workload;
+
+pub use workload::FlowWorkload;
