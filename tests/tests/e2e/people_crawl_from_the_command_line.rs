@@ -90,6 +90,14 @@ async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_serve
     ensure!(told["fetched"] == false && told["rule"] == "robots", "{told}");
     let told = json(&api, &["explain", &id, &url])?;
     ensure!(told["rule"] == "done", "{told}");
+    // A name without its port means the host at every port.
+    let parked = |crawl: &Value| crawl["waiting"]["hosts_parked"].as_u64();
+    json(&api, &["block", &id, "portal.test"])?;
+    api.wait_until(&path, "a host left alone", |crawl| parked(crawl) == Some(1)).await?;
+    let told = json(&api, &["explain", &id, &format!("{url}other")])?;
+    ensure!(told["rule"] == "blocked", "{told}");
+    json(&api, &["block", &id, "portal.test", "--undo"])?;
+    api.wait_until(&path, "the host asked again", |crawl| parked(crawl) == Some(0)).await?;
     server.kill_nine()?;
     let mut command = divvy()?;
     command.arg("serve").arg("--data").arg(&data);

@@ -147,7 +147,7 @@ async fn seed_rate(
     let cpu_s = cost.cpu_us_per_page * cost.pages as f64 / 1e6;
     Ok(SeedRate {
         seconds: cost.seconds,
-        pages_per_s: cost.pages_per_s,
+        pages_per_s: (cost.pages as f64 * 10.0 / cost.seconds.max(1e-9)).round() / 10.0,
         percent_of_a_core: rounded(cpu_s * 100.0 / cost.seconds.max(1e-9)),
     })
 }

@@ -8,6 +8,8 @@ import time
 import scrapy
 from scrapy.crawler import CrawlerProcess
 from twisted.internet import defer
+from twisted.internet.interfaces import IResolverSimple
+from zope.interface import implementer
 
 START, ADDRESS, SECONDS = sys.argv[1], sys.argv[2], float(sys.argv[3])
 
@@ -37,6 +39,7 @@ class Web(scrapy.Spider):
         yield {"url": response.url, "title": title}
 
 
+@implementer(IResolverSimple)
 class OneAddress:
     """Every name stands for one address of loopback."""
 

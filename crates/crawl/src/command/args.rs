@@ -240,7 +240,7 @@ pub(crate) struct Add {
 pub(crate) struct Block {
     /// The crawl's id, or a start of it
     pub(crate) id: String,
-    /// The hosts
+    /// The hosts; a name without a port means all its ports
     #[arg(value_name = "HOST", required = true)]
     pub(crate) hosts: Vec<String>,
     /// Ask them again

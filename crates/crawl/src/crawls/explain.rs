@@ -96,7 +96,7 @@ fn by_rules(explained: &mut Explained, spec: &Spec, control: &Control, address: 
         explained.decide(false, trap.rule(), format!("no: {trap}"));
         return true;
     }
-    if control.blocked.contains(address.host_key()) {
+    if control.blocks(address.host_key()) {
         let text =
             format!("no: the host {} is blocked; divvy crawl block --undo", address.host_key());
         explained.decide(false, "blocked", text);

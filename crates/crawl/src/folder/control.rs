@@ -19,7 +19,7 @@ pub(crate) struct Control {
     pub(crate) paused: bool,
     /// Nothing is fetched any more; what is queued stays.
     pub(crate) stopped: bool,
-    /// Hosts that are left alone.
+    /// Hosts that are left alone: a name alone means all its ports.
     pub(crate) blocked: BTreeSet<String>,
     /// How often the addresses that failed for good were put back.
     pub(crate) retries: u64,
@@ -31,6 +31,14 @@ pub(crate) struct Control {
     pub(crate) added: Vec<String>,
     /// How the last round ended, if it has.
     pub(crate) ended: Option<Ended>,
+}
+
+impl Control {
+    /// Whether a host, as in `example.org` or `example.org:8080`, is left alone.
+    pub(crate) fn blocks(&self, host_key: &str) -> bool {
+        let name = host_key.rsplit_once(':').map_or(host_key, |(name, _)| name);
+        self.blocked.contains(host_key) || self.blocked.contains(name)
+    }
 }
 
 /// How a round ended.
@@ -85,6 +93,23 @@ impl CrawlState {
             Self::Done => "done",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_blocked_name_means_all_its_ports_and_no_other_name() {
+        let blocked = ["example.org", "other.org:8080"].map(str::to_owned).into();
+        let control = Control { blocked, ..Control::default() };
+        for host in ["example.org", "example.org:8491", "other.org:8080"] {
+            assert!(control.blocks(host), "{host}");
+        }
+        for host in ["www.example.org", "other.org", "other.org:80", "[::1]:8080", "[::1]"] {
+            assert!(!control.blocks(host), "{host}");
         }
     }
 }

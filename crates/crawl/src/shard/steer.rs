@@ -1,7 +1,7 @@
 //! What people want of the crawl, as far as a shard obeys it: hosts that are left alone, what failed and is tried again,
 //! seeds that widen the scope. Pausing and stopping are for the loop.
 
-use divvy_frontier::frontier::{Link, Park};
+use divvy_frontier::frontier::Link;
 
 use super::{Owner, ShardError};
 use crate::folder::control::Control;
@@ -18,11 +18,6 @@ impl Owner {
         if control.version == self.control.version {
             return Ok(());
         }
-        for host in self.control.blocked.difference(&control.blocked) {
-            for scheme in ["http", "https"] {
-                self.frontier.unpark(self.clock.now_ms(), &format!("{scheme}://{host}"));
-            }
-        }
         self.control = control;
         self.obey().await
     }
@@ -30,11 +25,8 @@ impl Owner {
     /// Does what people want now.
     pub(super) async fn obey(&mut self) -> Result<(), ShardError> {
         self.scope = self.spec.scope(&self.control.added);
-        for host in &self.control.blocked {
-            for scheme in ["http", "https"] {
-                self.frontier.park(&format!("{scheme}://{host}"), Park::Blocked);
-            }
-        }
+        let (control, now_ms) = (&self.control, self.clock.now_ms());
+        self.frontier.block(now_ms, |origin| control.blocks(key_of(origin)));
         if self.retries < self.control.retries {
             self.replay().await?;
         }
@@ -77,4 +69,9 @@ impl Owner {
         self.batch_since.get_or_insert_with(tokio::time::Instant::now);
         self.commit().await
     }
+}
+
+/// The host and port of an origin.
+fn key_of(origin: &str) -> &str {
+    origin.split_once("://").map_or(origin, |(_, key)| key)
 }

@@ -180,7 +180,7 @@ impl Owner {
 
     /// An address of a host of this shard was found, here or elsewhere.
     pub(super) fn offer(&mut self, address: &Address, travelling: Travelling) {
-        if self.control.blocked.contains(address.host_key()) {
+        if self.control.blocks(address.host_key()) {
             return self.totals.refuse("blocked");
         }
         let now_ms = self.clock.now_ms();

@@ -13,6 +13,25 @@ impl Frontier {
         true
     }
 
+    /// Parks exactly the hosts that people want left alone: whom `is_blocked` names by its origin is parked, and who was
+    /// parked for that reason and is not named any more is asked again. Looks at every host.
+    pub fn block(&mut self, now_ms: u64, is_blocked: impl Fn(&str) -> bool) {
+        let hosts = u32::try_from(self.hosts.len()).expect("hosts are numbered with 32 bits");
+        for number in 0..hosts {
+            let was_blocked = self.hosts[number].parked == Some(Park::Blocked);
+            let blocked = is_blocked(self.name_of(number));
+            if blocked != was_blocked {
+                let name = self.name_of(number).to_owned();
+                let known = if blocked {
+                    self.park(&name, Park::Blocked)
+                } else {
+                    self.unpark(now_ms, &name)
+                };
+                assert!(known, "a host of the table is found by its name");
+            }
+        }
+    }
+
     /// A host that is parked or rests is asked again; its failures are forgotten, its gap is kept. Whether it is known.
     pub fn unpark(&mut self, now_ms: u64, host: &str) -> bool {
         let Some(number) = self.find(host) else { return false };
