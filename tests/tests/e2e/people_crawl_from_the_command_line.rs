@@ -1,8 +1,8 @@
 //! `divvy crawl` as a person uses it, against the demo web: start, pause, resume, explain, export, and a server that is killed
 //! in the middle.
 
-use std::path::Path;
-use std::process::Output;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 use anyhow::{Context as _, Result, ensure};
 use divvy_e2e::api::Api;
@@ -65,7 +65,7 @@ async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_serve
             "--max-pages",
             "400",
             "--format",
-            "jsonl,graph",
+            "jsonl,warc,graph",
             "--resolve",
             &resolve,
             "--allow-private",
@@ -90,14 +90,7 @@ async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_serve
     ensure!(told["fetched"] == false && told["rule"] == "robots", "{told}");
     let told = json(&api, &["explain", &id, &url])?;
     ensure!(told["rule"] == "done", "{told}");
-    // A name without its port means the host at every port.
-    let parked = |crawl: &Value| crawl["waiting"]["hosts_parked"].as_u64();
-    json(&api, &["block", &id, "portal.test"])?;
-    api.wait_until(&path, "a host left alone", |crawl| parked(crawl) == Some(1)).await?;
-    let told = json(&api, &["explain", &id, &format!("{url}other")])?;
-    ensure!(told["rule"] == "blocked", "{told}");
-    json(&api, &["block", &id, "portal.test", "--undo"])?;
-    api.wait_until(&path, "the host asked again", |crawl| parked(crawl) == Some(0)).await?;
+    check_blocking(&api, &id, &url).await?;
     server.kill_nine()?;
     let mut command = divvy()?;
     command.arg("serve").arg("--data").arg(&data);
@@ -110,6 +103,20 @@ async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_serve
     check_export(&api, &id, folder.path())?;
     let refused = run(&api, &["pause", &id])?;
     ensure!(!refused.status.success(), "a crawl that has ended cannot be paused");
+    Ok(())
+}
+
+/// A host is left alone and asked again. A name without its port means the host at every port.
+async fn check_blocking(api: &Api, id: &str, url: &str) -> Result<()> {
+    let path = format!("crawls/{id}");
+    // A name without its port means the host at every port.
+    let parked = |crawl: &Value| crawl["waiting"]["hosts_parked"].as_u64();
+    json(api, &["block", id, "portal.test"])?;
+    api.wait_until(&path, "a host left alone", |crawl| parked(crawl) == Some(1)).await?;
+    let told = json(api, &["explain", id, &format!("{url}other")])?;
+    ensure!(told["rule"] == "blocked", "{told}");
+    json(api, &["block", id, "portal.test", "--undo"])?;
+    api.wait_until(&path, "the host asked again", |crawl| parked(crawl) == Some(0)).await?;
     Ok(())
 }
 
@@ -130,5 +137,32 @@ fn check_export(api: &Api, id: &str, folder: &Path) -> Result<()> {
         |url: &String| url.contains("/private/") && forbidden.iter().any(|host| url.contains(host));
     ensure!(!urls.iter().any(is_forbidden), "robots.txt forbids it");
     ensure!(std::fs::read_to_string(out.join("links.tsv"))?.lines().count() > 400);
+    let mut archived = 0;
+    for shard in 0..3 {
+        archived += check_archive(&out.join(format!("shard-{shard}/pages-00000.warc.gz")))?;
+    }
+    ensure!(archived >= 390, "{archived} answers were archived");
     Ok(())
+}
+
+/// How many answers are in an archive of pages, by the word of another program, which checks every digest too.
+fn check_archive(path: &Path) -> Result<usize> {
+    let warcio = tool("warcio")?;
+    let checked = Command::new(&warcio).arg("check").arg(path).output()?;
+    ensure!(checked.status.success(), "{}: {checked:?}", path.display());
+    let listed = Command::new(&warcio).args(["index", "-f", "warc-type"]).arg(path).output()?;
+    ensure!(listed.status.success(), "{}: {listed:?}", path.display());
+    let text = String::from_utf8(listed.stdout)?;
+    Ok(text.lines().filter(|line| line.contains("\"response\"")).count())
+}
+
+/// A program of the test tools.
+fn tool(name: &str) -> Result<PathBuf> {
+    let folder = match std::env::var_os("DIVVY_TEST_TOOLS") {
+        Some(folder) => PathBuf::from(folder),
+        None => std::env::home_dir().context("no home folder")?.join(".cache/divvy-test/tools"),
+    };
+    let path = folder.join("venv/bin").join(name);
+    ensure!(path.exists(), "there is no {}; scripts/test-tools installs it", path.display());
+    Ok(path)
 }

@@ -62,9 +62,6 @@ pub struct Record<'a> {
     pub simhash: u64,
     /// Links from a seed.
     pub depth: u32,
-    /// The page on which it was found.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub referrer: Option<&'a str>,
     /// What the rules of the crawl found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extracted: Option<&'a BTreeMap<String, Vec<String>>>,

@@ -126,7 +126,6 @@ fn a_page_is_a_line_of_json() {
         digest: &digest,
         simhash: u64::MAX - 1,
         depth: 3,
-        referrer: Some("http://a.example/r"),
         extracted: Some(&extracted),
         ..record("http://a.example/")
     };
@@ -144,7 +143,7 @@ fn a_page_is_a_line_of_json() {
         "title": "a \"title\"\n{\"url\":\"forged\"}", "description": "d", "canonical": "http://a.example/c",
         "lang": "en", "robots": {"noindex": true, "nofollow": false},
         "links": [{"url": "http://b.example/", "rel": "nofollow"}, {"url": "http://a.example/?q=%22"}],
-        "digest": digest, "simhash": "fffffffffffffffe", "depth": 3, "referrer": "http://a.example/r",
+        "digest": digest, "simhash": "fffffffffffffffe", "depth": 3,
         "extracted": {"price": ["1\n\"2\""]},
     });
     assert_eq!(value, expected);
