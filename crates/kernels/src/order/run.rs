@@ -74,6 +74,12 @@ impl Run {
         }
     }
 
+    /// Says where the input begins in its file, before anything is read.
+    pub fn starting_at(mut self, offset: u64) -> Self {
+        self.base = offset;
+        self
+    }
+
     /// Records that are in it.
     pub fn rows(&self) -> usize {
         self.entries.len()
@@ -110,16 +116,16 @@ impl Run {
         }
     }
 
-    /// Where ranges begin and end in it, once it is sorted: one range more than there are splitters. `part` is the piece of the
-    /// input that it was read from.
-    pub fn ranges(&self, splitters: &[Splitter], part: u32) -> Vec<Range<usize>> {
+    /// Where ranges begin and end in it, once it is sorted: one range more than there are splitters. `file` is the
+    /// file that it was read from.
+    pub fn ranges(&self, splitters: &[Splitter], file: u32) -> Vec<Range<usize>> {
         let mut ranges = Vec::with_capacity(splitters.len() + 1);
         let mut start = 0;
         for splitter in splitters {
             let rest = &self.entries[start..];
             let end = start
                 + rest.partition_point(|entry| {
-                    let position = (part, self.base + u64::from(entry.start));
+                    let position = (file, self.base + u64::from(entry.start));
                     splitter.is_after(&self.order, self.key(entry), position)
                 });
             ranges.push(start..end);

@@ -14,7 +14,7 @@ fn sorted_by_parts(order: Order, parts: &[Vec<u8>], memory: usize, ranges: usize
         run.fill(&mut &input[..]).unwrap();
         samples.extend(run.records().step_by(3).map(|(offset, record)| Sample {
             key: order.key(record).to_vec(),
-            part: part as u32,
+            file: part as u32,
             offset,
         }));
     }
@@ -204,4 +204,13 @@ fn a_run_that_was_cut_is_no_run() {
     let mut step = |_| Ok::<(), OrderError>(());
     let merged = merge(&Order::LINES, vec![&b"a\nb"[..]], 1, &mut output, &mut step);
     assert!(matches!(merged, Err(OrderError::Io(_))));
+}
+
+#[test]
+fn splitters_come_back_from_their_plan() {
+    let splitter = Splitter { key: vec![0, 255, 16], file: 3, offset: 7 };
+    let text = serde_json::to_string(&splitter).unwrap();
+    assert_eq!(text, r#"{"key":"00ff10","file":3,"offset":7}"#);
+    assert_eq!(serde_json::from_str::<Splitter>(&text).unwrap(), splitter);
+    assert!(serde_json::from_str::<Splitter>(&text.replace("ff", "fz")).is_err());
 }
