@@ -5,3 +5,6 @@
 //!
 //! **Invariant:** nothing here opens a file, reads a clock or knows of tasks. Readers, writers and time are arguments,
 //! and the same input gives the same output, byte for byte.
+
+pub mod aggregate;
+pub mod text;
