@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::edges;
 
+/// In place of the number of edges out: no edge begins or ends here, so this number is no vertex.
+pub const ABSENT: u32 = u32::MAX;
+
 /// Bytes of memory for each vertex.
 pub const BYTES_PER_VERTEX: u64 = 20;
 
@@ -26,7 +29,7 @@ pub struct Sums {
 /// What all ranges are settled with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
-    /// Vertices of the whole graph.
+    /// Vertices of the whole graph, without those that are absent.
     pub vertices: u32,
     /// The share of rank that follows edges, usually 0.85.
     pub damping: f64,
@@ -34,10 +37,28 @@ pub struct Terms {
     pub dangling: f64,
 }
 
+/// Counts the edges of a block that begin in each vertex of a range, which is [`ABSENT`] before.
+pub fn count_out(block: &[u8], degrees: &mut [u32], base: u32) {
+    for (from, _) in edges::plain(block) {
+        let degree = &mut degrees[(from - base) as usize];
+        *degree = if *degree == ABSENT { 1 } else { (*degree + 1).min(ABSENT - 1) };
+    }
+}
+
+/// Notes the vertices of a range in which edges of a block end.
+pub fn note_ends(block: &[u8], degrees: &mut [u32], base: u32) {
+    for (_, to) in edges::plain(block) {
+        let degree = &mut degrees[(to - base) as usize];
+        if *degree == ABSENT {
+            *degree = 0;
+        }
+    }
+}
+
 /// Gives each vertex of a range the same rank.
 pub fn begin(shares: &mut [f64], degrees: &[u32], vertices: u32, sums: &mut Sums) {
     let rank = 1.0 / f64::from(vertices);
-    for (share, degree) in shares.iter_mut().zip(degrees) {
+    for (share, degree) in shares.iter_mut().zip(degrees).filter(|(_, degree)| **degree != ABSENT) {
         *share = share_of(rank, *degree);
         sums.total += rank;
         if *degree == 0 {
@@ -64,6 +85,9 @@ pub fn settle(
     let vertices = f64::from(terms.vertices);
     let floor = (1.0 - terms.damping) / vertices + terms.damping * terms.dangling / vertices;
     for ((share, incoming), degree) in shares.iter_mut().zip(incoming).zip(degrees) {
+        if *degree == ABSENT {
+            continue;
+        }
         let rank = floor + terms.damping * *incoming;
         *incoming = 0.0;
         sums.change += (rank - rank_of(*share, *degree)).abs();
