@@ -6,8 +6,8 @@
 use super::edges;
 use super::grid::Sides;
 
-/// Bytes of memory for each vertex.
-pub const BYTES_PER_VERTEX: u64 = 4;
+/// Bytes of memory for each vertex: its name, and the size of a component when they are counted.
+pub const BYTES_PER_VERTEX: u64 = 8;
 
 /// Joins the trees of a block of edges. At first each vertex is its own parent.
 pub fn unite(block: &[u8], parents: &mut [u32]) {
