@@ -7,7 +7,14 @@
 //! **Invariant:** a file is part of a result only because a task that finished has named it, so attempts that died, were
 //! repeated or were overtaken never mix with those that count.
 
+#[allow(dead_code, reason = "kinds of jobs use it")]
+mod bench;
+#[allow(dead_code, reason = "kinds of jobs use it")]
+mod command;
 pub mod job;
+mod jobs;
+mod settings;
+mod web;
 mod workload;
 
 pub use workload::FlowWorkload;

@@ -30,8 +30,6 @@ pub(crate) enum Verb {
     Status(Status),
     /// Cancel a job; what it has written so far is swept
     Cancel(One),
-    /// Go on with a job that failed, where it failed
-    Retry(One),
     /// Remove a job that has ended, with its result
     Remove(One),
     /// Tell how a job is done, stage by stage
@@ -80,10 +78,10 @@ pub(crate) struct Common {
     #[arg(long, value_enum, default_value = "fail")]
     pub(crate) on_error: OnError,
     /// Memory of one part
-    #[arg(long, default_value = "256MiB")]
+    #[arg(long, default_value = "256MB")]
     pub(crate) memory: Size,
     /// Bytes of one part of the input
-    #[arg(long, default_value = "64MiB")]
+    #[arg(long, default_value = "64MB")]
     pub(crate) split: Size,
     /// Into how many partitions keys are divided [default: by the size of the
     /// input]

@@ -75,7 +75,7 @@ impl PartError {
         let path = path.display();
         match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Trouble(format!(
-                "{path}: the disk is full; free some space there, then: divvy flow retry"
+                "{path}: the disk is full; free some space there and start the job again"
             )),
             io::ErrorKind::NotFound => Self::Broken(format!("{path}: there is no such file")),
             io::ErrorKind::PermissionDenied => {

@@ -6,6 +6,7 @@
 //! A kind of job is a value with the trait [`Kind`] and a line in [`kinds`]; the name of each of its stages is a line in
 //! the list of [`tasks`].
 
+pub mod drive;
 mod error;
 pub mod folder;
 mod io;
@@ -24,4 +25,4 @@ pub use output::{OutputFile, OutputWriter};
 pub use plan::{Kind, Next, Part, PartDone, PartSpec, Stage, StageDone, Summary};
 pub use report::{Report, Skip};
 pub use shuffle::{PartitionSize, ShuffleReader, ShuffleWriter};
-pub use spec::{InputFile, NewJob, OnError, Spec};
+pub use spec::{INPUTS_MAX, InputFile, NewJob, OnError, PARTITIONS_MAX, Spec};

@@ -32,7 +32,6 @@ pub struct OutputFile {
 }
 
 /// Writes a file of the result.
-#[derive(Debug)]
 pub struct OutputWriter {
     folder: PathBuf,
     name: String,

@@ -80,6 +80,11 @@ impl Report {
         }
     }
 
+    /// Whether nothing was said.
+    pub(crate) fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Adds what another part counted; files, partitions and `extra` are not of both.
     pub fn add(&mut self, other: &Self) {
         self.rows_in += other.rows_in;

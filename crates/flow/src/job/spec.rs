@@ -13,9 +13,9 @@ pub const INPUTS_MAX: usize = 100_000;
 /// Characters of a name.
 const NAME_LEN_MAX: usize = 200;
 /// The least memory of a part.
-const MEMORY_BYTES_MIN: u64 = 1 << 20;
+const MEMORY_BYTES_MIN: u64 = 1_000_000;
 /// The least and the most bytes of a split.
-const SPLIT_BYTES: (u64, u64) = (1 << 10, 1 << 40);
+const SPLIT_BYTES: (u64, u64) = (1_000, 1_000_000_000_000);
 /// Partitions of a shuffle.
 pub const PARTITIONS_MAX: u32 = 4_096;
 
@@ -112,11 +112,11 @@ pub struct NewJob {
 }
 
 fn usual_memory() -> u64 {
-    256 << 20
+    256_000_000
 }
 
 fn usual_split() -> u64 {
-    64 << 20
+    64_000_000
 }
 
 impl NewJob {

@@ -87,7 +87,7 @@ mod tests {
         let path = written(place.path());
         for (partition, expected) in [(0, ""), (1, "one\ntwo\n"), (2, ""), (3, "three")] {
             let mut reader = ShuffleReader::open(&path, partition).unwrap();
-            assert_eq!(reader.bytes(), expected.len() as u64);
+            assert_eq!(reader.size().bytes, expected.len() as u64);
             let mut text = String::new();
             reader.read_to_string(&mut text).unwrap();
             assert_eq!(text, expected);

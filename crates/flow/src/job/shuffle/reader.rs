@@ -6,11 +6,10 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-use super::{ENTRY_BYTES, Entry, MAGIC, TAIL_BYTES};
+use super::{ENTRY_BYTES, Entry, MAGIC, PartitionSize, TAIL_BYTES};
 
 /// One partition, from its first byte to its last. It has no buffer of its own. The end is an error if the bytes are not
 /// those that were written.
-#[derive(Debug)]
 pub struct ShuffleReader {
     file: File,
     entry: Entry,
@@ -59,14 +58,9 @@ impl ShuffleReader {
         Ok(Self { file, left: entry.bytes, entry, hash: Box::new(Xxh3::new()) })
     }
 
-    /// Bytes of the partition.
-    pub fn bytes(&self) -> u64 {
-        self.entry.bytes
-    }
-
-    /// Rows of the partition.
-    pub fn rows(&self) -> u64 {
-        self.entry.rows
+    /// What is in the partition.
+    pub fn size(&self) -> PartitionSize {
+        PartitionSize { rows: self.entry.rows, bytes: self.entry.bytes }
     }
 }
 

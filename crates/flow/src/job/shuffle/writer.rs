@@ -13,7 +13,6 @@ use crate::job::folder::sync_folder;
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Writes one file: choose a partition with [`partition`](Self::partition), in ascending order, then write its bytes.
-#[derive(Debug)]
 pub struct ShuffleWriter {
     path: PathBuf,
     file: BufWriter<File>,
