@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use divvy_workload::console::values::Size;
 
+use super::graph::GraphArgs;
+use super::sort::SortArgs;
 use crate::job::{NewJob, OnError};
 
 const EXAMPLES: &str = "\
@@ -24,6 +26,10 @@ pub(crate) struct FlowCommand {
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Sort files that are larger than memory
+    Sort(SortArgs),
+    /// Find ranks, components, degrees or distances in a large graph
+    Graph(GraphArgs),
     /// List all jobs, latest first
     List,
     /// Show how far a job is: stages with rows, bytes and skew

@@ -5,7 +5,9 @@
 
 pub(crate) mod args;
 mod follow;
+mod graph;
 mod results;
+mod sort;
 pub(crate) mod start;
 mod words;
 
@@ -27,6 +29,8 @@ const LIST_MAX: usize = 100;
 /// Does what is asked.
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<Code> {
     match verb {
+        Verb::Sort(args) => sort::run(&args, context).await,
+        Verb::Graph(args) => graph::run(&args, context).await,
         Verb::List => list(context).await,
         Verb::Status(args) => status(&args, context).await,
         Verb::Cancel(One { id }) => cancel(&id, context).await,

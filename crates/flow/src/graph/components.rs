@@ -157,7 +157,8 @@ fn summary(
         format!("{components} components; the largest are those of"),
     ];
     lines.extend(top.iter().map(|(root, size)| format!("{size:>9}  {}", names.shown(*root))));
-    let row = |(root, size): &(u32, f64)| json!({"vertex": names.shown(*root), "size": *size as u64});
+    let row =
+        |(root, size): &(u32, f64)| json!({"vertex": names.shown(*root), "size": *size as u64});
     let data = json!({
         "vertices": vertices,
         "edges": edges.size.edges,

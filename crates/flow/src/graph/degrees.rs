@@ -46,7 +46,9 @@ pub(super) fn run(
             if out.saturating_add(*into) > 0 {
                 vertices += 1;
                 top.offer(vertex, f64::from(*out) + f64::from(*into));
-                lines.line(vertex, |_, text| text.extend_from_slice(format!("{out}\t{into}").as_bytes()))?;
+                lines.line(vertex, |_, text| {
+                    text.extend_from_slice(format!("{out}\t{into}").as_bytes())
+                })?;
             }
         }
         io.check()?;

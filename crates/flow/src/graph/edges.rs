@@ -142,8 +142,9 @@ impl Edges {
         for part in 0..parts {
             let Some(mut reader) = io.open(0, part, pack::EDGES)? else { continue };
             loop {
-                let count = fill(&mut reader, &mut self.buffer)
-                    .map_err(|error| PartError::Trouble(format!("packed edges of part {part}: {error}")))?;
+                let count = fill(&mut reader, &mut self.buffer).map_err(|error| {
+                    PartError::Trouble(format!("packed edges of part {part}: {error}"))
+                })?;
                 if count == 0 {
                     break;
                 }
@@ -215,7 +216,8 @@ impl Edges {
 }
 
 fn block_of(grid: &Grid, edge: &[u8]) -> usize {
-    let vertex = |at: usize| u32::from_le_bytes([edge[at], edge[at + 1], edge[at + 2], edge[at + 3]]);
+    let vertex =
+        |at: usize| u32::from_le_bytes([edge[at], edge[at + 1], edge[at + 2], edge[at + 3]]);
     grid.block_of(vertex(0), vertex(4))
 }
 

@@ -129,7 +129,8 @@ impl Options {
     }
 
     fn check(&self) -> Result<(), SpecError> {
-        let wrong = |field: &str, problem: &str| Err(SpecError::new(format!("options.{field}"), problem));
+        let wrong =
+            |field: &str, problem: &str| Err(SpecError::new(format!("options.{field}"), problem));
         if !(0.0..1.0).contains(&self.damping) {
             return wrong("damping", "is not between 0 and 1; 0.85 is usual");
         }

@@ -12,7 +12,10 @@ use crate::job::{PartError, PartIo};
 pub(super) enum Names {
     Numbers,
     /// All names one after the other, and where each begins.
-    Texts { text: Vec<u8>, starts: Vec<u64> },
+    Texts {
+        text: Vec<u8>,
+        starts: Vec<u64>,
+    },
 }
 
 impl Names {
@@ -28,7 +31,8 @@ impl Names {
         let (mut text, mut starts) = (Vec::with_capacity(packed.len()), vec![0]);
         let mut rest = &packed[..];
         while !rest.is_empty() {
-            let name = take_bytes(&mut rest).map_err(|error| PartError::Trouble(error.to_string()))?;
+            let name =
+                take_bytes(&mut rest).map_err(|error| PartError::Trouble(error.to_string()))?;
             text.extend_from_slice(name);
             starts.push(text.len() as u64);
         }

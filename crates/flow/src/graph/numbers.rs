@@ -142,7 +142,8 @@ pub(super) struct Reached<T> {
 pub(super) fn reached<T: for<'de> Deserialize<'de>>(
     keep: &Keep,
 ) -> Result<Option<Reached<T>>, PartError> {
-    read_json(&keep.path().join("reached.json")).map_err(|error| PartError::Trouble(error.to_string()))
+    read_json(&keep.path().join("reached.json"))
+        .map_err(|error| PartError::Trouble(error.to_string()))
 }
 
 /// Keeps what a pass has reached: its numbers, which are written by now, and then the word that they count.

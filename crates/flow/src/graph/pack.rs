@@ -115,7 +115,9 @@ impl Packer {
     fn check_memory(&self, memory: usize) -> Result<(), PartError> {
         let Some(names) = &self.names else { return Ok(()) };
         if names.table.len() >= u32::MAX as usize - 1 {
-            return Err(PartError::Broken("there are more than 4,294,967,294 names of vertices".to_owned()));
+            return Err(PartError::Broken(
+                "there are more than 4,294,967,294 names of vertices".to_owned(),
+            ));
         }
         if names.table.memory() <= memory {
             return Ok(());

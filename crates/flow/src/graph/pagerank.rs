@@ -19,9 +19,30 @@ const CHANGES_TOLD: usize = 100;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Known {
     vertices: u32,
-    sums: Sums,
+    /// The rank of vertices without edges out.
+    dangling: Bits,
     /// How far ranks moved in each iteration.
-    changes: Vec<f64>,
+    changes: Vec<Bits>,
+}
+
+/// The bits of a number: text does not always come back as the number that it was.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Bits(u64);
+
+impl Bits {
+    fn of(number: f64) -> Self {
+        Self(number.to_bits())
+    }
+
+    fn number(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+impl Known {
+    fn change(&self) -> Option<f64> {
+        self.changes.last().map(|bits| bits.number())
+    }
 }
 
 pub(super) fn run(
@@ -33,10 +54,11 @@ pub(super) fn run(
     let mut edges = Edges::open(io, &keep, BYTES_PER_VERTEX, options.edge_bytes())?;
     let mut ranks = Ranks::open(io, &keep, &mut edges)?;
     edges.expect_passes(u64::from(options.iterations.saturating_sub(ranks.at.pass)));
-    let stands = |at: &Reached<Known>| at.known.changes.last().is_some_and(|last| *last < options.tolerance);
+    let stands =
+        |at: &Reached<Known>| at.known.change().is_some_and(|change| change < options.tolerance);
     while ranks.at.pass < options.iterations && !stands(&ranks.at) && edges.size.vertices > 0 {
         ranks.iterate(options.damping, io, &keep, &mut edges)?;
-        let change = ranks.at.known.sums.change;
+        let change = ranks.at.known.change().unwrap_or(0.0);
         io.message(&format!(
             "iteration {} of {} at most, ranks moved by {change:.3e}",
             ranks.at.pass, options.iterations
@@ -44,7 +66,8 @@ pub(super) fn run(
     }
     report.rows_in = edges.size.edges;
     report.bytes_in = edges.size.edges * options.edge_bytes() as u64;
-    ranks.write(options, stands(&ranks.at), io, &edges, report)
+    let stands = stands(&ranks.at);
+    ranks.write(options, stands, io, &edges, report)
 }
 
 struct Ranks {
@@ -83,7 +106,8 @@ impl Ranks {
                     }
                 })?;
                 if !in_memory {
-                    let note = |block: &[u8]| pagerank::note_ends(block, &mut degrees, bounds.start);
+                    let note =
+                        |block: &[u8]| pagerank::note_ends(block, &mut degrees, bounds.start);
                     edges.each(io, other, range, note)?;
                 }
             }
@@ -92,16 +116,18 @@ impl Ranks {
         }
         let first = values(keep, 0, grid);
         let (mut all_shares, mut all_degrees) = (Vec::new(), Vec::new());
+        let mut sums = Sums::default();
         for range in 0..grid.ranges {
             let degrees: Vec<u32> = degrees_kept.read(range)?;
             let mut shares = vec![0.0; degrees.len()];
-            pagerank::begin(&mut shares, &degrees, known.vertices, &mut known.sums);
+            pagerank::begin(&mut shares, &degrees, known.vertices, &mut sums);
             first.write(range, &shares)?;
             if in_memory {
                 (all_shares, all_degrees) = (shares, degrees);
             }
         }
         degrees_kept.sync()?;
+        known.dangling = Bits::of(sums.dangling);
         let at = Reached { pass: 0, known };
         keep_reached(keep, grid, &at)?;
         Ok(if in_memory {
@@ -122,7 +148,7 @@ impl Ranks {
         let grid = edges.grid;
         let next = values(keep, self.at.pass + 1, grid);
         let known = &self.at.known;
-        let terms = Terms { vertices: known.vertices, damping, dangling: known.sums.dangling };
+        let terms = Terms { vertices: known.vertices, damping, dangling: known.dangling.number() };
         let mut sums = Sums::default();
         for to in 0..grid.ranges {
             let bounds = grid.bounds(to);
@@ -145,8 +171,8 @@ impl Ranks {
             self.degrees.give_back(degrees);
         }
         self.at.pass += 1;
-        self.at.known.sums = sums;
-        self.at.known.changes.push(sums.change);
+        self.at.known.dangling = Bits::of(sums.dangling);
+        self.at.known.changes.push(Bits::of(sums.change));
         keep_reached(keep, grid, &self.at)?;
         if let Ranges::Disk(column) = &mut self.shares {
             *column = next;
@@ -167,7 +193,9 @@ impl Ranks {
         let mut top = Top::new(options.top as usize);
         for range in 0..edges.grid.ranges {
             let (shares, degrees) = (self.shares.take(range)?, self.degrees.take(range)?);
-            for (vertex, (share, degree)) in edges.grid.bounds(range).zip(shares.iter().zip(&degrees)) {
+            for (vertex, (share, degree)) in
+                edges.grid.bounds(range).zip(shares.iter().zip(&degrees))
+            {
                 if *degree != ABSENT {
                     let rank = pagerank::rank_of(*share, *degree);
                     top.offer(vertex, rank);
@@ -182,7 +210,7 @@ impl Ranks {
 
     fn summary(&self, stands: bool, edges: &Edges, names: &Names, top: Top) -> Summary {
         let known = &self.at.known;
-        let change = known.changes.last().copied().unwrap_or(0.0);
+        let change = known.change().unwrap_or(0.0);
         let mut lines = vec![
             format!("{} vertices, {} edges", known.vertices, edges.size.edges),
             format!(
@@ -191,16 +219,20 @@ impl Ranks {
                 self.at.pass
             ),
         ];
-        let top: Vec<(String, f64)> =
-            top.into_sorted().into_iter().map(|(vertex, rank)| (names.shown(vertex), rank)).collect();
+        let top: Vec<(String, f64)> = top
+            .into_sorted()
+            .into_iter()
+            .map(|(vertex, rank)| (names.shown(vertex), rank))
+            .collect();
         lines.extend(top.iter().map(|(vertex, rank)| format!("{rank:.9}  {vertex}")));
         let from = known.changes.len().saturating_sub(CHANGES_TOLD);
+        let changes: Vec<f64> = known.changes[from..].iter().map(|bits| bits.number()).collect();
         let data = json!({
             "vertices": known.vertices,
             "edges": edges.size.edges,
             "iterations": self.at.pass,
             "converged": stands,
-            "changes": known.changes[from..],
+            "changes": changes,
             "top": top.iter().map(|(vertex, rank)| json!({"vertex": vertex, "rank": rank})).collect::<Vec<_>>(),
         });
         Summary { lines, data }

@@ -45,15 +45,16 @@ pub(super) fn run(
     let checked = check(&options.order, &mut reader, memory, &mut step);
     let mut checked = checked.map_err(|stop| match stop {
         Stop::Part(error) => error,
-        Stop::Order(error @ (OrderError::Io(_) | OrderError::Cut { .. } | OrderError::Long { .. })) => {
-            bad_input(path, &error)
-        }
+        Stop::Order(
+            error @ (OrderError::Io(_) | OrderError::Cut { .. } | OrderError::Long { .. }),
+        ) => bad_input(path, &error),
     })?;
     // What travels is small: keys are compared by their beginning only where they are very long.
     for key in [&mut checked.first, &mut checked.last].into_iter().flatten() {
         key.truncate(KEY_BYTES_MAX);
     }
-    let mut report = Report { rows_in: checked.tally.rows, bytes_in: checked.tally.bytes, ..Report::default() };
+    let mut report =
+        Report { rows_in: checked.tally.rows, bytes_in: checked.tally.bytes, ..Report::default() };
     report.extra = json!(Found { file: path.display().to_string(), checked });
     Ok(report)
 }
@@ -62,11 +63,7 @@ pub(super) fn run(
 const KEY_BYTES_MAX: usize = 4_096;
 
 /// What all files together are.
-pub(super) fn judge(
-    spec: &Spec,
-    options: &Options,
-    last: &StageDone,
-) -> Result<Next, JobError> {
+pub(super) fn judge(spec: &Spec, options: &Options, last: &StageDone) -> Result<Next, JobError> {
     let mut tally = Tally::default();
     let mut before: Option<Found> = None;
     for part in &last.parts {
@@ -91,18 +88,43 @@ pub(super) fn judge(
             before = Some(found);
         }
     }
-    if let Some(expected) = &options.expected
-        && *expected != tally
-    {
-        return Err(JobError(format!(
-            "the files are in order but do not hold what they must: {} records of {} bytes with checksum {:016x} instead of {} \
-             of {} with {:016x}",
-            tally.rows, tally.bytes, tally.checksum, expected.rows, expected.bytes, expected.checksum
-        )));
-    }
+    expect(options, &tally)?;
     let lines = vec![
-        format!("{} files are in order: {} records, {} bytes", spec.inputs.len(), tally.rows, tally.bytes),
+        format!(
+            "{} files are in order: {} records, {} bytes",
+            spec.inputs.len(),
+            tally.rows,
+            tally.bytes
+        ),
         format!("checksum {:016x}", tally.checksum),
     ];
     Ok(Next::Finished(Summary { lines, data: json!({ "tally": tally }) }))
+}
+
+/// An error if the files do not hold what they must.
+fn expect(options: &Options, tally: &Tally) -> Result<(), JobError> {
+    let checksum = format!("{:016x}", tally.checksum);
+    let wanted = &options.expected;
+    let differs = |what: &str, found: &str, wanted: &str| {
+        Err(JobError(format!(
+            "the files are in order, but their {what} {found} instead of {wanted}; some of them are missing, double or \
+             changed"
+        )))
+    };
+    match wanted.rows {
+        Some(rows) if rows != tally.rows => {
+            return differs("records are", &tally.rows.to_string(), &rows.to_string());
+        }
+        _ => {}
+    }
+    match wanted.bytes {
+        Some(bytes) if bytes != tally.bytes => {
+            return differs("bytes are", &tally.bytes.to_string(), &bytes.to_string());
+        }
+        _ => {}
+    }
+    match &wanted.checksum {
+        Some(wanted) if *wanted != checksum => differs("checksum is", &checksum, wanted),
+        _ => Ok(()),
+    }
 }

@@ -29,8 +29,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::job::{
-    JobError, Kind, Next, OnError, Part, PartError, PartIo, PartSpec, Report, Spec, SpecError, Stage,
-    StageDone, Summary,
+    JobError, Kind, Next, OnError, Part, PartError, PartIo, PartSpec, Report, Spec, SpecError,
+    Stage, StageDone, Summary,
 };
 
 /// Sorting.
@@ -38,7 +38,7 @@ use crate::job::{
 pub struct Sort;
 
 /// What is asked of a sort besides its inputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
     /// What records are, and how they are compared.
@@ -51,7 +51,22 @@ pub struct Options {
     pub check: bool,
     /// What the inputs of a check must hold.
     #[serde(default)]
-    pub expected: Option<Tally>,
+    pub expected: Expected,
+}
+
+/// What the inputs of a check must hold, as far as that is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    /// Records.
+    #[serde(default)]
+    pub rows: Option<u64>,
+    /// Bytes.
+    #[serde(default)]
+    pub bytes: Option<u64>,
+    /// The checksum that a sort prints: 16 hexadecimals.
+    #[serde(default)]
+    pub checksum: Option<String>,
 }
 
 impl Kind for Sort {
@@ -69,9 +84,10 @@ impl Kind for Sort {
         if spec.on_error == OnError::Skip {
             return Ok(());
         }
-        let cut = spec.inputs.iter().find(|input| {
-            !plan::is_packed(&input.path) && input.bytes % u64::from(bytes) != 0
-        });
+        let cut = spec
+            .inputs
+            .iter()
+            .find(|input| !plan::is_packed(&input.path) && input.bytes % u64::from(bytes) != 0);
         match cut {
             None => Ok(()),
             Some(input) => Err(SpecError::new(
@@ -115,7 +131,9 @@ impl Kind for Sort {
         let mut lines = Vec::new();
         let files = spec.inputs.len();
         if files > 0 && spec.inputs.iter().any(|input| plan::is_packed(&input.path)) {
-            lines.push("Packed files are read whole by one part each: they cannot be split.".to_owned());
+            lines.push(
+                "Packed files are read whole by one part each: they cannot be split.".to_owned(),
+            );
         }
         if spec.options::<Options>().is_ok_and(|options| options.check) {
             lines.push(format!("check: looks at {files} files, one part each, in their order."));
@@ -161,8 +179,10 @@ fn finish(done: &[StageDone]) -> Result<Next, JobError> {
         let stage = done.iter().find(|stage| stage.name == name);
         let mut sum = Tally::default();
         for part in stage.into_iter().flat_map(|stage| &stage.parts) {
-            let tally: Tally = serde_json::from_value(part.report.extra["tally"].clone())
-                .map_err(|error| JobError(format!("a part of stage `{name}` has no tally: {error}")))?;
+            let tally: Tally =
+                serde_json::from_value(part.report.extra["tally"].clone()).map_err(|error| {
+                    JobError(format!("a part of stage `{name}` has no tally: {error}"))
+                })?;
             sum.merge(&tally);
         }
         Ok::<Tally, JobError>(sum)

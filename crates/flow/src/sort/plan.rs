@@ -43,9 +43,8 @@ pub(super) fn is_packed(path: &Path) -> bool {
 
 /// Bytes to sort, as far as is known.
 fn bytes(spec: &Spec) -> u64 {
-    let bytes = |input: &InputFile| {
-        input.bytes * if is_packed(&input.path) { PACKED_FACTOR } else { 1 }
-    };
+    let bytes =
+        |input: &InputFile| input.bytes * if is_packed(&input.path) { PACKED_FACTOR } else { 1 };
     spec.inputs.iter().map(bytes).sum()
 }
 

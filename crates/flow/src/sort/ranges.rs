@@ -137,14 +137,14 @@ fn merge_all(
 /// Makes one file of all ranges.
 pub(super) fn join(part: &PartSpec, io: &mut PartIo<'_>) -> Result<Report, PartError> {
     let work: Work = part.work()?;
-    let mut report = Report::default();
+    let rows = io.stage(work.stage)?.parts.iter().map(|part| part.report.rows_out).sum();
+    let mut report = Report { rows_in: rows, ..Report::default() };
     let mut writer = io.output(0)?;
+    writer.add_rows(rows);
     let path = writer.path();
     let failed = |error: io::Error| PartError::io(&path, &error);
     let mut buffer = vec![0; COPY_BYTES];
     for mut reader in io.open_all(work.stage, 0)? {
-        writer.add_rows(reader.rows());
-        report.rows_in += reader.rows();
         loop {
             let count = reader.read(&mut buffer).map_err(failed)?;
             if count == 0 {

@@ -7,7 +7,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek as _, SeekFrom, Take, Write as _};
 use std::path::PathBuf;
 
-use divvy_kernels::order::{Filled, Layout, MERGE_BUFFER_BYTES_MIN, OrderError, Run, Splitter, Tally, merge};
+use divvy_kernels::order::{
+    Filled, Layout, MERGE_BUFFER_BYTES_MIN, OrderError, Run, Splitter, Tally, merge,
+};
 use serde_json::json;
 
 use super::plan::{self, BUFFERS_BYTES, Piece};
@@ -101,7 +103,8 @@ impl Sorter<'_, '_> {
         let mut tally = Tally::default();
         for (range, rows) in (0..).zip(self.run.ranges(self.splitters, self.piece.file)) {
             writer.partition(range).map_err(|error| PartError::io(&path, &error))?;
-            let part = self.run.write(rows, &mut writer).map_err(|error| unwritten(&path, &error))?;
+            let part =
+                self.run.write(rows, &mut writer).map_err(|error| unwritten(&path, &error))?;
             writer.add_rows(part.rows);
             tally.merge(&part);
             self.io.check()?;
@@ -159,7 +162,8 @@ impl Sorter<'_, '_> {
         let mut ranges = Vec::new();
         let mut offset = 0;
         for rows in self.run.ranges(self.splitters, self.piece.file) {
-            let tally = self.run.write(rows, &mut file).map_err(|error| unwritten(&path, &error))?;
+            let tally =
+                self.run.write(rows, &mut file).map_err(|error| unwritten(&path, &error))?;
             ranges.push((offset, tally.bytes));
             offset += tally.bytes;
             self.io.check()?;

@@ -133,7 +133,11 @@ fn take(
     let (mut reader, first) = piece::open(&piece, order.is_lines(), io)?;
     let mut text = Vec::new();
     let room = (start + bytes).saturating_sub(first);
-    reader.by_ref().take(room).read_to_end(&mut text).map_err(|error| PartError::io(path, &error))?;
+    reader
+        .by_ref()
+        .take(room)
+        .read_to_end(&mut text)
+        .map_err(|error| PartError::io(path, &error))?;
     let mut rows = 0;
     let mut at = 0;
     while let Some((record, whole)) = next_record(order, &text[at..]) {

@@ -5,8 +5,6 @@
 //! itself, which no edge reads. So 20 bytes of memory for each vertex are enough: share, sum of what came in, edges out.
 //! Sums run on from range to range, so the same order of edges gives the same bits.
 
-use serde::{Deserialize, Serialize};
-
 use super::edges;
 
 /// In place of the number of edges out: no edge begins or ends here, so this number is no vertex.
@@ -16,7 +14,7 @@ pub const ABSENT: u32 = u32::MAX;
 pub const BYTES_PER_VERTEX: u64 = 20;
 
 /// What one iteration adds up over all ranges.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
     /// How far ranks have moved, all together.
     pub change: f64,

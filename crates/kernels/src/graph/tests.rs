@@ -50,13 +50,15 @@ fn pagerank_of(graph: &Graph, ranges: u32, iterations: u32) -> Vec<f64> {
     let grid = grid(graph.0, ranges);
     let blocks = blocks(&grid, graph, false);
     let count = graph.0 as usize;
-    let (mut shares, mut incoming, mut degrees) =
-        (vec![0.0; count], vec![0.0; count], vec![0; count]);
+    let (mut shares, mut incoming) = (vec![0.0; count], vec![0.0; count]);
+    let mut degrees = vec![pagerank::ABSENT; count];
     for block in &blocks {
-        degree::count_out(block, edges::PLAIN_BYTES, &mut degrees, 0);
+        pagerank::count_out(block, &mut degrees, 0);
+        pagerank::note_ends(block, &mut degrees, 0);
     }
+    let vertices = degrees.iter().filter(|degree| **degree != pagerank::ABSENT).count() as u32;
     let mut sums = Sums::default();
-    pagerank::begin(&mut shares, &degrees, graph.0, &mut sums);
+    pagerank::begin(&mut shares, &degrees, vertices, &mut sums);
     for _ in 0..iterations {
         for to in 0..grid.ranges {
             let bounds = grid.bounds(to);
