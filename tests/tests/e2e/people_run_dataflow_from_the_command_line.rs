@@ -100,7 +100,7 @@ async fn a_job_is_started_watched_explained_fetched_and_removed() -> Result<()> 
 async fn what_is_wrong_is_told_with_its_place_and_the_cure() -> Result<()> {
     let place = Place::up()?;
     place.write("edges.tsv", "1\t2\n2\t3\nthis is no edge\n")?;
-    let graph = ["flow", "graph", "degrees", "--edges", "edges.tsv", "--ids", "numbers"];
+    let graph = ["flow", "graph", "degrees", "--edges", "edges.tsv", "--ids", "number"];
     let told = place.bad(&[&graph[..], &["--wait"]].concat())?;
     ensure!(told.contains("edges.tsv:3"), "{told}");
     let told = place.good(&[&graph[..], &["--wait", "--on-error", "skip"]].concat())?;

@@ -86,11 +86,7 @@ impl Collector for Figures {
             ("rows_read", "Rows that parts read", sums.rows_in as f64),
             ("bytes_read", "Bytes that parts read", sums.bytes_in as f64),
             ("bytes_written", "Bytes that parts wrote", sums.bytes_out as f64),
-            (
-                "engine_seconds",
-                "Time of stages in which no part ran",
-                sums.engine_ms as f64 / 1e3,
-            ),
+            ("engine_seconds", "Time of stages in which no part ran", sums.engine_ms as f64 / 1e3),
         ] {
             page.counter(name, help, value)?;
         }
