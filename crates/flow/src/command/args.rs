@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use divvy_workload::console::values::Size;
 
+use super::aggregate::AggregateArgs;
+use super::mapreduce::MapReduceArgs;
 use crate::job::{NewJob, OnError};
 
 const EXAMPLES: &str = "\
@@ -24,6 +26,11 @@ pub(crate) struct FlowCommand {
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Map lines to pairs, group them by key, reduce each group
+    #[command(name = "mapreduce")]
+    MapReduce(MapReduceArgs),
+    /// Group rows and say something about each group: counts, sums, quantiles
+    Aggregate(AggregateArgs),
     /// List all jobs, latest first
     List,
     /// Show how far a job is: stages with rows, bytes and skew

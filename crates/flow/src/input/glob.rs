@@ -19,7 +19,10 @@ pub fn expand(patterns: &[String]) -> Result<Vec<InputFile>, SpecError> {
     let mut files: Vec<InputFile> = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
     if patterns.is_empty() {
-        return Err(SpecError::new("--input", "is missing; name a file, a folder or a pattern such as 'logs/*.gz'"));
+        return Err(SpecError::new(
+            "--input",
+            "is missing; name a file, a folder or a pattern such as 'logs/*.gz'",
+        ));
     }
     for pattern in patterns {
         let wrong = |problem: String| SpecError::new("--input", format!("`{pattern}` {problem}"));
@@ -37,7 +40,10 @@ pub fn expand(patterns: &[String]) -> Result<Vec<InputFile>, SpecError> {
         }
     }
     if files.len() > FILES_MAX {
-        return Err(SpecError::new("--input", format!("finds {} files, at most {FILES_MAX}", files.len())));
+        return Err(SpecError::new(
+            "--input",
+            format!("finds {} files, at most {FILES_MAX}", files.len()),
+        ));
     }
     Ok(files)
 }
@@ -200,7 +206,8 @@ mod tests {
     fn patterns_find_files_in_order_and_nothing_is_an_error() {
         let place = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(place.path().join("a/deep")).unwrap();
-        for name in ["b.txt", "a/1.txt", "a/2.txt", "a/deep/3.txt", "a/.hidden.txt", "a/other.csv"] {
+        for name in ["b.txt", "a/1.txt", "a/2.txt", "a/deep/3.txt", "a/.hidden.txt", "a/other.csv"]
+        {
             std::fs::write(place.path().join(name), name).unwrap();
         }
         let names = |patterns: &[&str]| {
@@ -212,7 +219,10 @@ mod tests {
             };
             Ok::<_, String>(files.iter().map(strip).collect::<Vec<_>>())
         };
-        assert_eq!(names(&["a/*.txt", "*.txt", "a/1.txt"]).unwrap(), ["a/1.txt", "a/2.txt", "b.txt"]);
+        assert_eq!(
+            names(&["a/*.txt", "*.txt", "a/1.txt"]).unwrap(),
+            ["a/1.txt", "a/2.txt", "b.txt"]
+        );
         assert_eq!(names(&["**/*.txt"]).unwrap(), ["a/1.txt", "a/2.txt", "a/deep/3.txt", "b.txt"]);
         assert_eq!(names(&["a"]).unwrap(), ["a/1.txt", "a/2.txt", "a/other.csv"]);
         assert!(names(&["*.json"]).unwrap_err().contains("finds no file"));

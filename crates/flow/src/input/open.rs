@@ -92,8 +92,9 @@ impl Read for Frames {
                     }
                     let decoder =
                         StreamingDecoder::new_with_max_window_size(file, ZSTD_WINDOW_BYTES_MAX);
-                    let decoder = decoder
-                        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+                    let decoder = decoder.map_err(|error| {
+                        io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+                    })?;
                     self.frame = Frame::Inside(Box::new(decoder));
                 }
                 Frame::Inside(mut decoder) => {
@@ -104,7 +105,9 @@ impl Read for Frames {
                     }
                     self.frame = Frame::Between(decoder.into_inner());
                 }
-                Frame::Lost => return Err(io::Error::other("the zstd data could not be read before")),
+                Frame::Lost => {
+                    return Err(io::Error::other("the zstd data could not be read before"));
+                }
             }
         }
     }

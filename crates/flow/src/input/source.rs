@@ -48,7 +48,8 @@ impl Faults<'_> {
         let path = &self.input.path;
         match self.on_error {
             OnError::Fail => {
-                let why = format!("{why}; correct it, or leave such lines out with --on-error skip");
+                let why =
+                    format!("{why}; correct it, or leave such lines out with --on-error skip");
                 Err(PartError::input(path, line_at(path, offset), why))
             }
             OnError::Skip => {
@@ -151,10 +152,8 @@ fn take_text(
             take(Lines { block: Block { bytes: &bytes[..good], offset }, ..lines }, faults)?;
         }
         let column = error.valid_up_to() - good + 1;
-        faults.line(
-            offset + good as u64,
-            format_args!("byte {column} of the line is not UTF-8"),
-        )?;
+        faults
+            .line(offset + good as u64, format_args!("byte {column} of the line is not UTF-8"))?;
         if end == bytes.len() {
             return Ok(());
         }

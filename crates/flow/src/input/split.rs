@@ -39,7 +39,8 @@ pub fn plan(spec: &Spec) -> Vec<Vec<Split>> {
         }
         // Equal cuts: a last one of few bytes would cost a task.
         let cuts = input.bytes.div_ceil(size);
-        let at = |cut: u64| u64::try_from(u128::from(input.bytes) * u128::from(cut) / u128::from(cuts));
+        let at =
+            |cut: u64| u64::try_from(u128::from(input.bytes) * u128::from(cut) / u128::from(cuts));
         for cut in 0..cuts {
             let (from, to) = (at(cut).unwrap_or(u64::MAX), at(cut + 1).unwrap_or(u64::MAX));
             parts.push(vec![Split { file, from, to }]);
@@ -66,7 +67,8 @@ pub fn part(spec: &Spec, splits: &[Split]) -> Part {
 /// How a job's input is divided, in words.
 pub fn explain(spec: &Spec) -> Vec<String> {
     let parts = plan(spec);
-    let packed = spec.inputs.iter().filter(|input| Packing::of(&input.path) != Packing::None).count();
+    let packed =
+        spec.inputs.iter().filter(|input| Packing::of(&input.path) != Packing::None).count();
     let mut lines = vec![format!(
         "{} in {} files are read in {} parts of about {} each, cut at line ends",
         bytes(spec.input_bytes()),

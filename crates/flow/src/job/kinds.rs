@@ -3,7 +3,7 @@
 use super::Kind;
 
 /// All kinds, in the order in which help lists them.
-static KINDS: &[&dyn Kind] = &[];
+static KINDS: &[&dyn Kind] = &[&crate::mapreduce::MapReduce, &crate::aggregate::Aggregate];
 
 /// All kinds.
 pub fn all() -> &'static [&'static dyn Kind] {
