@@ -13,12 +13,14 @@ mod alone;
 mod bench;
 #[allow(dead_code, reason = "kinds of jobs use it")]
 mod command;
+mod generate;
 pub mod graph;
 pub mod input;
 pub mod job;
 mod jobs;
 mod settings;
 pub mod sort;
+pub mod stream;
 mod web;
 mod workload;
 

@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use divvy_workload::console::values::Size;
 
+use super::generate::GenArgs;
 use super::graph::GraphArgs;
 use super::sort::SortArgs;
+use super::stream::StreamArgs;
 use crate::job::{NewJob, OnError};
 
 const EXAMPLES: &str = "\
@@ -30,6 +32,10 @@ pub(crate) enum Verb {
     Sort(SortArgs),
     /// Find ranks, components, degrees or distances in a large graph
     Graph(GraphArgs),
+    /// Put events that come out of order into windows
+    Stream(StreamArgs),
+    /// Make data to try jobs out with
+    Gen(GenArgs),
     /// List all jobs, latest first
     List,
     /// Show how far a job is: stages with rows, bytes and skew

@@ -4,11 +4,14 @@
 //! arguments of each kind of job are in a file of its own.
 
 pub(crate) mod args;
+mod feed;
 mod follow;
+mod generate;
 mod graph;
 mod results;
 mod sort;
 pub(crate) mod start;
+mod stream;
 mod words;
 
 use anyhow::Result;
@@ -31,6 +34,8 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<Code> {
     match verb {
         Verb::Sort(args) => sort::run(&args, context).await,
         Verb::Graph(args) => graph::run(&args, context).await,
+        Verb::Stream(args) => stream::run(&args, context).await,
+        Verb::Gen(args) => generate::run(&args, context),
         Verb::List => list(context).await,
         Verb::Status(args) => status(&args, context).await,
         Verb::Cancel(One { id }) => cancel(&id, context).await,

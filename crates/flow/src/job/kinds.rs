@@ -3,7 +3,7 @@
 use super::Kind;
 
 /// All kinds, in the order in which help lists them.
-static KINDS: &[&dyn Kind] = &[&crate::sort::Sort, &crate::graph::Graph];
+static KINDS: &[&dyn Kind] = &[&crate::sort::Sort, &crate::graph::Graph, &crate::stream::Stream];
 
 /// All kinds.
 pub fn all() -> &'static [&'static dyn Kind] {
