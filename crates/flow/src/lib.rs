@@ -13,6 +13,7 @@ mod alone;
 #[allow(dead_code, reason = "kinds of jobs use it")]
 mod bench;
 mod command;
+mod generate;
 pub mod graph;
 pub mod input;
 pub mod job;
@@ -20,6 +21,7 @@ mod jobs;
 pub mod mapreduce;
 mod settings;
 pub mod sort;
+pub mod stream;
 mod web;
 mod workload;
 
