@@ -14,11 +14,13 @@ mod alone;
 mod bench;
 #[allow(dead_code, reason = "kinds of jobs use it")]
 mod command;
+pub mod graph;
 pub mod input;
 pub mod job;
 mod jobs;
 pub mod mapreduce;
 mod settings;
+pub mod sort;
 mod web;
 mod workload;
 

@@ -10,8 +10,8 @@ use divvy::Worker;
 use divvy_workload::console::exit::Code;
 use divvy_workload::settings::{Row, Sources};
 use divvy_workload::{
-    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, ServerContext, ServerPart,
-    WorkerContext, WorkerPart, Workload,
+    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, Prepared, ServerContext,
+    ServerPart, UpContext, WorkerContext, WorkerPart, Workload,
 };
 
 use crate::bench;
@@ -83,6 +83,10 @@ impl Workload for FlowWorkload {
         Box::pin(std::future::ready(worker(context)))
     }
 
+    fn prepare<'a>(&'a self, up: &'a UpContext<'a>) -> Doing<'a, Prepared> {
+        Box::pin(std::future::ready(prepare(up)))
+    }
+
     fn serve<'a>(&'a self, context: &'a ServerContext) -> Doing<'a, ServerPart> {
         Box::pin(async {
             let jobs = Jobs::open(context.client.clone(), &context.data)?;
@@ -107,29 +111,64 @@ impl Workload for FlowWorkload {
     }
 }
 
+/// What was said about parts of jobs, on the command line or in settings.
+struct Choice {
+    is_enabled: bool,
+    folder: Option<PathBuf>,
+    /// Folders that jobs may read; none means where the worker is started.
+    read: Vec<PathBuf>,
+    commands: bool,
+}
+
+impl Choice {
+    fn new(matches: &ArgMatches, sources: &Sources) -> Result<Self> {
+        let flags = FlowFlags::from_arg_matches(matches)?;
+        let settings = FlowSettings::read(sources)?;
+        Ok(Self {
+            is_enabled: !flags.no_flow && settings.enabled.value,
+            folder: flags.flows.or(settings.folder.value),
+            read: if flags.flow_read.is_empty() { settings.read } else { flags.flow_read },
+            commands: flags.flow_commands || settings.commands.value,
+        })
+    }
+}
+
+/// What local workers of `divvy up` are told, who read no settings.
+fn prepare(up: &UpContext<'_>) -> Result<Prepared> {
+    let choice = Choice::new(up.matches, &up.context.sources)?;
+    let mut arguments = Vec::new();
+    if !choice.is_enabled {
+        arguments.push("--no-flow".to_owned());
+    }
+    if choice.commands {
+        arguments.push("--flow-commands".to_owned());
+    }
+    for folder in readable(&choice.read) {
+        arguments.extend(["--flow-read".to_owned(), folder.display().to_string()]);
+    }
+    Ok(Prepared { worker_arguments: arguments, ..Prepared::default() })
+}
+
 /// The kinds of parts, if this worker takes any and can read the folder of jobs.
 fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
-    let flags = FlowFlags::from_arg_matches(context.matches)?;
-    let settings = FlowSettings::read(context.sources)?;
-    if flags.no_flow || !settings.enabled.value {
+    let choice = Choice::new(context.matches, context.sources)?;
+    if !choice.is_enabled {
         return Ok(None);
     }
     let beside = || Some(context.objects.as_deref()?.parent()?.join(FLOWS));
-    let folder = flags.flows.or(settings.folder.value).or_else(beside);
+    let folder = choice.folder.or_else(beside);
     let Some(folder) = folder.filter(|folder| is_usable(folder)) else {
         tracing::info!("takes no parts of jobs: --flows names the server's folder of them");
         return Ok(None);
     };
-    let named = if flags.flow_read.is_empty() { settings.read } else { flags.flow_read };
-    let mut readable = readable(&named);
+    let mut readable = readable(&choice.read);
     readable.extend(beside_folder(&folder));
-    let commands = flags.flow_commands || settings.commands.value;
     let mut capabilities = vec![CAPABILITY.to_owned()];
-    if commands {
+    if choice.commands {
         capabilities.push(COMMANDS.to_owned());
     }
     tracing::info!("takes parts of jobs in {}", folder.display());
-    let site = WorkerSite { readable: readable.into(), commands };
+    let site = WorkerSite { readable: readable.into(), commands: choice.commands };
     let worker = tasks::serve(Worker::new(NAME).state(site));
     Ok(Some(WorkerPart { registry: worker.into_registry()?, capabilities }))
 }

@@ -7,4 +7,7 @@
 //! and the same input gives the same output, byte for byte.
 
 pub mod aggregate;
+pub mod graph;
+pub mod order;
 pub mod text;
+pub mod window;

@@ -6,7 +6,9 @@ use clap::{Args, Parser, Subcommand};
 use divvy_workload::console::values::Size;
 
 use super::aggregate::AggregateArgs;
+use super::graph::GraphArgs;
 use super::mapreduce::MapReduceArgs;
+use super::sort::SortArgs;
 use crate::job::{NewJob, OnError};
 
 const EXAMPLES: &str = "\
@@ -31,6 +33,10 @@ pub(crate) enum Verb {
     MapReduce(MapReduceArgs),
     /// Group rows and say something about each group: counts, sums, quantiles
     Aggregate(AggregateArgs),
+    /// Sort files that are larger than memory
+    Sort(SortArgs),
+    /// Find ranks, components, degrees or distances in a large graph
+    Graph(GraphArgs),
     /// List all jobs, latest first
     List,
     /// Show how far a job is: stages with rows, bytes and skew

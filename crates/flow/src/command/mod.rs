@@ -6,8 +6,10 @@
 mod aggregate;
 pub(crate) mod args;
 mod follow;
+mod graph;
 mod mapreduce;
 mod results;
+mod sort;
 pub(crate) mod start;
 mod words;
 
@@ -31,6 +33,8 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<Code> {
     match verb {
         Verb::MapReduce(args) => mapreduce::run(&args, context).await,
         Verb::Aggregate(args) => aggregate::run(&args, context).await,
+        Verb::Sort(args) => sort::run(&args, context).await,
+        Verb::Graph(args) => graph::run(&args, context).await,
         Verb::List => list(context).await,
         Verb::Status(args) => status(&args, context).await,
         Verb::Cancel(One { id }) => cancel(&id, context).await,

@@ -86,7 +86,7 @@ pub(super) fn table(jobs: &[JobView]) -> Table {
 
 fn stages(job: &JobView) -> Table {
     let mut table = Table::new(&[
-        "STAGE",
+        "=STAGE",
         ">PARTS",
         ">ROWS IN",
         ">ROWS OUT",

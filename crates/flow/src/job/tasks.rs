@@ -170,6 +170,8 @@ stages! {
     Sample = "sample",
     Runs = "runs",
     Ranges = "ranges",
+    Join = "join",
+    Check = "check",
     // Graphs.
     Edges = "edges",
     Graph = "graph",

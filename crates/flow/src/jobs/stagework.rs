@@ -12,7 +12,9 @@ use crate::job::{Folder, JobError, PartDone, PartSpec, Spec, Stage};
 const TRIES: u32 = 5;
 /// Workers that may go away while they hold a part, before the engine gives it up and the driver puts it back.
 const LOSSES_MAX: u32 = 1_000;
-/// The longest rest between two attempts.
+/// The first rest between two attempts, which doubles.
+const REST_MS: u64 = 200;
+/// The longest.
 const REST_MS_MAX: u64 = 30_000;
 /// The queue of all parts.
 pub(super) const QUEUE: &str = "flow";
@@ -82,6 +84,7 @@ pub(super) fn task(
     };
     task.retry = RetryPolicy {
         limit: TRIES,
+        base_ms: REST_MS,
         cap_ms: REST_MS_MAX,
         rules: vec![lost],
         ..RetryPolicy::default()

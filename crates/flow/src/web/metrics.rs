@@ -72,25 +72,21 @@ impl Collector for Figures {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut page = Page(encoder);
-        page.gauge("flow_jobs", "Dataflow jobs under way", sums.going as f64)?;
-        page.gauge("flow_parts_running", "Parts of them that run", sums.running as f64)?;
+        page.gauge("jobs", "Dataflow jobs under way", sums.going as f64)?;
+        page.gauge("parts_running", "Parts of them that run", sums.running as f64)?;
         let ended: Vec<(&str, f64)> =
             ENDS.iter().zip(sums.ended).map(|(end, count)| (end.as_str(), count as f64)).collect();
-        page.counters("flow_jobs_ended", "Dataflow jobs that have ended", "state", &ended)?;
+        page.counters("jobs_ended", "Dataflow jobs that have ended", "state", &ended)?;
         for (name, help, value) in [
-            ("flow_stages", "Stages that are done", sums.stages as f64),
-            ("flow_parts", "Parts of them", sums.parts as f64),
-            ("flow_parts_repeated", "Attempts of parts beyond the first", sums.repeated as f64),
-            ("flow_twins", "Second chances of parts that took long", sums.twins as f64),
-            ("flow_rows_skipped", "Wrong rows that were left out", sums.skipped as f64),
-            ("flow_rows_read", "Rows that parts read", sums.rows_in as f64),
-            ("flow_bytes_read", "Bytes that parts read", sums.bytes_in as f64),
-            ("flow_bytes_written", "Bytes that parts wrote", sums.bytes_out as f64),
-            (
-                "flow_engine_seconds",
-                "Time of stages in which no part ran",
-                sums.engine_ms as f64 / 1e3,
-            ),
+            ("stages", "Stages that are done", sums.stages as f64),
+            ("parts", "Parts of them", sums.parts as f64),
+            ("parts_repeated", "Attempts of parts beyond the first", sums.repeated as f64),
+            ("twins", "Second chances of parts that took long", sums.twins as f64),
+            ("rows_skipped", "Wrong rows that were left out", sums.skipped as f64),
+            ("rows_read", "Rows that parts read", sums.rows_in as f64),
+            ("bytes_read", "Bytes that parts read", sums.bytes_in as f64),
+            ("bytes_written", "Bytes that parts wrote", sums.bytes_out as f64),
+            ("engine_seconds", "Time of stages in which no part ran", sums.engine_ms as f64 / 1e3),
         ] {
             page.counter(name, help, value)?;
         }
@@ -146,12 +142,12 @@ mod tests {
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
-            "flow_jobs 2",
-            "flow_jobs_ended_total{state=\"failed\"} 1",
-            "flow_jobs_ended_total{state=\"done\"} 0",
-            "flow_parts_total 6",
-            "flow_rows_read_total 14",
-            "flow_engine_seconds_total 1",
+            "jobs 2",
+            "jobs_ended_total{state=\"failed\"} 1",
+            "jobs_ended_total{state=\"done\"} 0",
+            "parts_total 6",
+            "rows_read_total 14",
+            "engine_seconds_total 1",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
