@@ -11,7 +11,7 @@ use crate::job::{
 };
 
 /// Turns of one part, at most.
-const TURNS_MAX: u32 = 10_000;
+const TURNS_MAX: u32 = 100_000;
 
 /// A job that has ended.
 #[derive(Debug)]

@@ -12,8 +12,8 @@ pub mod aggregate;
 mod alone;
 #[allow(dead_code, reason = "kinds of jobs use it")]
 mod bench;
-#[allow(dead_code, reason = "kinds of jobs use it")]
 mod command;
+mod generate;
 pub mod graph;
 pub mod input;
 pub mod job;
@@ -21,6 +21,7 @@ mod jobs;
 pub mod mapreduce;
 mod settings;
 pub mod sort;
+pub mod stream;
 mod web;
 mod workload;
 

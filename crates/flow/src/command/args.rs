@@ -6,9 +6,11 @@ use clap::{Args, Parser, Subcommand};
 use divvy_workload::console::values::Size;
 
 use super::aggregate::AggregateArgs;
+use super::generate::GenArgs;
 use super::graph::GraphArgs;
 use super::mapreduce::MapReduceArgs;
 use super::sort::SortArgs;
+use super::stream::StreamArgs;
 use crate::job::{NewJob, OnError};
 
 const EXAMPLES: &str = "\
@@ -37,6 +39,10 @@ pub(crate) enum Verb {
     Sort(SortArgs),
     /// Find ranks, components, degrees or distances in a large graph
     Graph(GraphArgs),
+    /// Put events that come out of order into windows
+    Stream(StreamArgs),
+    /// Make data to try jobs out with
+    Gen(GenArgs),
     /// List all jobs, latest first
     List,
     /// Show how far a job is: stages with rows, bytes and skew

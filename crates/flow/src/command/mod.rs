@@ -5,12 +5,15 @@
 
 mod aggregate;
 pub(crate) mod args;
+mod feed;
 mod follow;
+mod generate;
 mod graph;
 mod mapreduce;
 mod results;
 mod sort;
 pub(crate) mod start;
+mod stream;
 mod words;
 
 use anyhow::Result;
@@ -35,6 +38,8 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<Code> {
         Verb::Aggregate(args) => aggregate::run(&args, context).await,
         Verb::Sort(args) => sort::run(&args, context).await,
         Verb::Graph(args) => graph::run(&args, context).await,
+        Verb::Stream(args) => stream::run(&args, context).await,
+        Verb::Gen(args) => generate::run(&args, context),
         Verb::List => list(context).await,
         Verb::Status(args) => status(&args, context).await,
         Verb::Cancel(One { id }) => cancel(&id, context).await,

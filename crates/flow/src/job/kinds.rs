@@ -8,6 +8,7 @@ static KINDS: &[&dyn Kind] = &[
     &crate::aggregate::Aggregate,
     &crate::sort::Sort,
     &crate::graph::Graph,
+    &crate::stream::Stream,
 ];
 
 /// All kinds.

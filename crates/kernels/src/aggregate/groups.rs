@@ -39,13 +39,7 @@ pub struct Groups<'q> {
 impl<'q> Groups<'q> {
     /// No groups yet.
     pub fn new(query: &'q Query) -> Self {
-        let mut wanted = vec![(false, false); query.columns().len()];
-        for spec in query.states() {
-            if let Some(column) = spec.column {
-                wanted[column].0 |= spec.keep.reads_numbers();
-                wanted[column].1 |= spec.keep.needs_numbers();
-            }
-        }
+        let wanted = wanted(query);
         let numbers = vec![None; wanted.len()];
         let (table, states) = (Table::new(), Vec::new());
         Self { query, table, states, key: Vec::new(), text: Vec::new(), numbers, wanted }
@@ -61,7 +55,7 @@ impl<'q> Groups<'q> {
             if *asked {
                 let number = fields[column].number();
                 if number.is_none() && *must && !fields[column].is_nothing() {
-                    return Err(self.no_number(column, &fields[column]));
+                    return Err(no_number(self.query, column, &fields[column]));
                 }
                 self.numbers[column] = number;
             }
@@ -79,13 +73,6 @@ impl<'q> Groups<'q> {
             }
         }
         Ok(())
-    }
-
-    #[cold]
-    fn no_number(&self, column: usize, field: &Field<'_>) -> RowError {
-        let text = field.text(&mut Vec::new()).to_vec();
-        let text = String::from_utf8_lossy(&text).chars().take(60).collect();
-        RowError { column: self.query.columns()[column].clone(), text }
     }
 
     /// Takes in what another place kept of a group.
@@ -173,8 +160,27 @@ fn start(table: &mut Table, states: &mut Vec<State>, query: &Query, key: &[u8]) 
     (*number as usize - 1) * query.states().len()
 }
 
+/// By column: whether its number is asked for, and whether it must be one.
+pub(super) fn wanted(query: &Query) -> Vec<(bool, bool)> {
+    let mut wanted = vec![(false, false); query.columns().len()];
+    for spec in query.states() {
+        if let Some(column) = spec.column {
+            wanted[column].0 |= spec.keep.reads_numbers();
+            wanted[column].1 |= spec.keep.needs_numbers();
+        }
+    }
+    wanted
+}
+
+#[cold]
+pub(super) fn no_number(query: &Query, column: usize, field: &Field<'_>) -> RowError {
+    let text = field.text(&mut Vec::new()).to_vec();
+    let text = String::from_utf8_lossy(&text).chars().take(60).collect();
+    RowError { column: query.columns()[column].clone(), text }
+}
+
 #[inline]
-fn write_key(fields: &[Field<'_>], key: &mut Vec<u8>, text: &mut Vec<u8>) {
+pub(super) fn write_key(fields: &[Field<'_>], key: &mut Vec<u8>, text: &mut Vec<u8>) {
     key.clear();
     for (number, field) in fields.iter().enumerate() {
         if number > 0 {
