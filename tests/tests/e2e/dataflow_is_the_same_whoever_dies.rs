@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What is done in each round.
 const JOBS: &[&[&str]] = &[
     &["mapreduce", "wordcount", "--input", "words.txt", "--split", "150kB"],
-    // A command whose hottest key is divided over several reducers.
+    // Partitions with more than their fair share are divided over several reducers.
     &[
         "mapreduce",
         "--input",
@@ -34,6 +34,10 @@ const JOBS: &[&[&str]] = &[
         "--reduce",
         "awk -F'\\t' '$1!=k{if(NR>1)print k\"\\t\"s;k=$1;s=0}{s+=$2}END{if(NR)print k\"\\t\"s}'",
         "--mergeable",
+        "--skew",
+        "1",
+        "--skew-min",
+        "1kB",
     ],
     &[
         "aggregate",
@@ -49,6 +53,10 @@ const JOBS: &[&[&str]] = &[
         "200kB",
         "--memory",
         "4MB",
+        "--skew",
+        "1",
+        "--skew-min",
+        "1kB",
     ],
     &["sort", "--input", "words.txt", "--split", "300kB", "--memory", "1MB"],
     &["graph", "pagerank", "--edges", "edges.tsv", "--iterations", "30", "--tolerance", "0"],

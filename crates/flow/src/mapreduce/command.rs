@@ -210,7 +210,8 @@ impl<'i> Running<'i> {
         self.kill();
         self.is_over = true;
         let _ = self.errors_ended.recv_timeout(LOOK * QUIET_MAX);
-        let errors = std::mem::take(&mut *self.errors.lock().unwrap_or_else(PoisonError::into_inner));
+        let errors =
+            std::mem::take(&mut *self.errors.lock().unwrap_or_else(PoisonError::into_inner));
         for (name, by) in errors.counters {
             report.count(&name, by);
         }
