@@ -13,7 +13,7 @@ import tempfile
 
 import duckdb
 
-ROUNDS = 4
+ROUNDS = 2
 ROWS = 3000
 AGG = "count, count(x), sum(x), avg(x), min(x), max(x), distinct(u), p50(x), p99(x)"
 SQL = """SELECT coalesce(g, ''), count(*), count(x), sum(x), avg(x), min(x), max(x), count(DISTINCT u),
