@@ -3,6 +3,9 @@
 //!
 //! Each kind of job has its trials in a file of its own.
 
+mod aggregate;
+mod mapreduce;
+mod peers;
 pub(crate) mod trial;
 
 use anyhow::Result;
@@ -55,8 +58,10 @@ pub(crate) async fn run(args: &Args, output: &Output) -> Result<()> {
 }
 
 /// All trials. A kind more is a line more here.
-async fn trials(_bench: &Bench<'_>) -> Result<Vec<Outcome>> {
-    Ok(Vec::new())
+async fn trials(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
+    let mut trials = mapreduce::run(bench).await?;
+    trials.extend(aggregate::run(bench).await?);
+    Ok(trials)
 }
 
 impl Figures {
