@@ -10,8 +10,8 @@ use divvy::Worker;
 use divvy_workload::console::exit::Code;
 use divvy_workload::settings::{Row, Sources};
 use divvy_workload::{
-    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, Prepared, ServerContext, ServerPart,
-    UpContext, WorkerContext, WorkerPart, Workload,
+    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, Prepared, ServerContext,
+    ServerPart, UpContext, WorkerContext, WorkerPart, Workload,
 };
 
 use crate::bench;

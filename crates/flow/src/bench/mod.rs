@@ -3,6 +3,10 @@
 //!
 //! Each kind of job has its trials in a file of its own.
 
+mod graph;
+mod made;
+mod sort;
+mod stream;
 pub(crate) mod trial;
 
 use anyhow::Result;
@@ -55,8 +59,12 @@ pub(crate) async fn run(args: &Args, output: &Output) -> Result<()> {
 }
 
 /// All trials. A kind more is a line more here.
-async fn trials(_bench: &Bench<'_>) -> Result<Vec<Outcome>> {
-    Ok(Vec::new())
+async fn trials(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
+    let mut trials = Vec::new();
+    trials.extend(sort::run(bench).await?);
+    trials.extend(graph::run(bench).await?);
+    trials.extend(stream::run(bench).await?);
+    Ok(trials)
 }
 
 impl Figures {

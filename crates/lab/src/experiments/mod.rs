@@ -16,6 +16,7 @@ pub(crate) mod ring;
 pub(crate) mod scalability;
 pub(crate) mod stealing;
 pub(crate) mod three_tier;
+pub(crate) mod windows;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/guides/lab.md")]
