@@ -7,17 +7,18 @@
 //! **Invariant:** a file is part of a result only because a task that finished has named it, so attempts that died, were
 //! repeated or were overtaken never mix with those that count.
 
+pub mod aggregate;
 #[cfg(test)]
 mod alone;
 #[allow(dead_code, reason = "kinds of jobs use it")]
 mod bench;
-#[allow(dead_code, reason = "kinds of jobs use it")]
 mod command;
 mod generate;
 pub mod graph;
 pub mod input;
 pub mod job;
 mod jobs;
+pub mod mapreduce;
 mod settings;
 pub mod sort;
 pub mod stream;

@@ -127,7 +127,7 @@ impl Choice {
         Ok(Self {
             is_enabled: !flags.no_flow && settings.enabled.value,
             folder: flags.flows.or(settings.folder.value),
-            read: if flags.flow_read.is_empty() { settings.read } else { flags.flow_read },
+            read: if flags.flow_read.is_empty() { settings.read.value } else { flags.flow_read },
             commands: flags.flow_commands || settings.commands.value,
         })
     }

@@ -2,7 +2,6 @@
 //! byte for byte, as that of an undisturbed run, and no part that was done is done again.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -19,10 +18,54 @@ const WORKERS: usize = 2;
 /// How long a round may take.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// What the jobs read, small but for several parts.
+const INPUTS: &[&[&str]] = &[
+    &["text", "--size", "1MB", "--words", "20000", "--to", "words.txt"],
+    &["rows", "--rows", "30000", "--to", "rows.csv"],
+    &["edges", "--rows", "60000", "--vertices", "10000", "--to", "edges.tsv"],
+    &["events", "--rows", "30000", "--late", "20s", "--to", "events.jsonl"],
+];
+
 /// What is done in each round.
 const JOBS: &[&[&str]] = &[
-    &["sort", "--input", "words.txt", "--split", "300kB", "--memory", "1MB"],
+    &["mapreduce", "wordcount", "--input", "words.txt", "--split", "200kB", "--partitions", "3"],
+    &[
+        "mapreduce",
+        "--input",
+        "words.txt",
+        "--map",
+        "cat",
+        "--reduce",
+        "uniq -c",
+        "--split",
+        "400kB",
+    ],
+    &[
+        "aggregate",
+        "--input",
+        "rows.csv",
+        "--group-by",
+        "k",
+        "--agg",
+        "count, sum(x), p50(x)",
+        "--split",
+        "200kB",
+    ],
+    &["sort", "--input", "words.txt", "--split", "200kB", "--memory", "1MB"],
     &["graph", "pagerank", "--edges", "edges.tsv", "--iterations", "30", "--tolerance", "0"],
+    &[
+        "stream",
+        "--source",
+        "events.jsonl",
+        "--window",
+        "10s",
+        "--lateness",
+        "20s",
+        "--group-by",
+        "k",
+        "--agg",
+        "count, sum(x)",
+    ],
 ];
 
 /// A server with workers, all of which can be killed.
@@ -131,26 +174,12 @@ impl Cluster {
     }
 }
 
-/// Inputs that are large enough for several parts, the same in each run of the test.
 fn write_inputs(folder: &Path) -> Result<()> {
-    let mut state = 7_u64;
-    let mut next = |bound: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (state >> 33) % bound
-    };
-    let (mut words, mut edges) = (String::new(), String::new());
-    for _ in 0..120_000 {
-        // Small numbers are much more frequent.
-        let (a, b) = (next(30_000) + 1, next(100) + 1);
-        write!(words, "word{} ", a / b)?;
-        if next(8) == 0 {
-            words.push('\n');
-        }
-        writeln!(edges, "{}\t{}", next(20_000), next(20_000) / (next(50) + 1))?;
+    for input in INPUTS {
+        let status =
+            divvy()?.args(["--quiet", "flow", "gen"]).args(*input).current_dir(folder).status()?;
+        ensure!(status.success(), "{input:?}");
     }
-    words.push('\n');
-    std::fs::write(folder.join("words.txt"), words)?;
-    std::fs::write(folder.join("edges.tsv"), edges)?;
     Ok(())
 }
 

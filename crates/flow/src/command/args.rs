@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use divvy_workload::console::values::Size;
 
+use super::aggregate::AggregateArgs;
 use super::generate::GenArgs;
 use super::graph::GraphArgs;
+use super::mapreduce::MapReduceArgs;
 use super::sort::SortArgs;
 use super::stream::StreamArgs;
 use crate::job::{NewJob, OnError};
@@ -28,6 +30,11 @@ pub(crate) struct FlowCommand {
 /// What is to be done.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Map lines to pairs, group them by key, reduce each group
+    #[command(name = "mapreduce")]
+    MapReduce(MapReduceArgs),
+    /// Group rows and say something about each group: counts, sums, quantiles
+    Aggregate(AggregateArgs),
     /// Sort files that are larger than memory
     Sort(SortArgs),
     /// Find ranks, components, degrees or distances in a large graph

@@ -3,11 +3,13 @@
 //! Everything goes over the API of a server. Ctrl-C while it waits ends this command only; the job goes on. The
 //! arguments of each kind of job are in a file of its own.
 
+mod aggregate;
 pub(crate) mod args;
 mod feed;
 mod follow;
 mod generate;
 mod graph;
+mod mapreduce;
 mod results;
 mod sort;
 pub(crate) mod start;
@@ -32,6 +34,8 @@ const LIST_MAX: usize = 100;
 /// Does what is asked.
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<Code> {
     match verb {
+        Verb::MapReduce(args) => mapreduce::run(&args, context).await,
+        Verb::Aggregate(args) => aggregate::run(&args, context).await,
         Verb::Sort(args) => sort::run(&args, context).await,
         Verb::Graph(args) => graph::run(&args, context).await,
         Verb::Stream(args) => stream::run(&args, context).await,

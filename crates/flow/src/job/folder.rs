@@ -143,7 +143,10 @@ pub fn try_lock(path: &Path) -> io::Result<Option<Flock<File>>> {
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), FolderError> {
     let failed = |error: &dyn std::fmt::Display| FolderError::new(path, error);
     let bytes = serde_json::to_vec(value).map_err(|error| failed(&error))?;
-    write_whole(path, &bytes).map_err(|error| failed(&error))
+    write_whole(path, &bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::StorageFull => failed(&"the disk is full; free some space there"),
+        _ => failed(&error),
+    })
 }
 
 /// The same for bytes.

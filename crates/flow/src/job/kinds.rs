@@ -3,7 +3,13 @@
 use super::Kind;
 
 /// All kinds, in the order in which help lists them.
-static KINDS: &[&dyn Kind] = &[&crate::sort::Sort, &crate::graph::Graph, &crate::stream::Stream];
+static KINDS: &[&dyn Kind] = &[
+    &crate::mapreduce::MapReduce,
+    &crate::aggregate::Aggregate,
+    &crate::sort::Sort,
+    &crate::graph::Graph,
+    &crate::stream::Stream,
+];
 
 /// All kinds.
 pub fn all() -> &'static [&'static dyn Kind] {

@@ -40,6 +40,7 @@ pub struct OutputWriter {
     rows: u64,
     bytes: u64,
     hash: Box<Xxh3>,
+    is_whole: bool,
 }
 
 impl OutputWriter {
@@ -49,7 +50,7 @@ impl OutputWriter {
         let file = File::create(folder.join(&until_done))?;
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);
         let hash = Box::new(Xxh3::new());
-        Ok(Self { folder, name, until_done, file, rows: 0, bytes: 0, hash })
+        Ok(Self { folder, name, until_done, file, rows: 0, bytes: 0, hash, is_whole: false })
     }
 
     /// Counts rows.
@@ -72,8 +73,18 @@ impl OutputWriter {
         self.file.get_ref().sync_all()?;
         sync_folder(&self.folder)?;
         let xxh3 = format!("{:016x}", self.hash.digest());
-        let (rows, bytes) = (self.rows, self.bytes);
-        Ok(OutputFile { name: self.name, until_done: self.until_done, rows, bytes, xxh3 })
+        self.is_whole = true;
+        let (name, until_done) = (self.name.clone(), self.until_done.clone());
+        Ok(OutputFile { name, until_done, rows: self.rows, bytes: self.bytes, xxh3 })
+    }
+}
+
+impl Drop for OutputWriter {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            // A disk that is full has room again; what stays is swept with the job.
+            let _ = std::fs::remove_file(self.path());
+        }
     }
 }
 

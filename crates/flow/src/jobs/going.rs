@@ -122,13 +122,13 @@ impl Going {
     ///
     /// # Errors
     /// If a report is missing.
-    pub(super) fn finished(&mut self, winners: &[u32]) -> Result<StageDone, JobError> {
+    pub(super) fn finished(&self, winners: &[u32]) -> Result<StageDone, JobError> {
         let mut parts = Vec::with_capacity(winners.len());
         for (part, twin) in (0..).zip(winners) {
-            let Some(done) = self.results.remove(&TaskName { part, twin: *twin }) else {
+            let Some(done) = self.results.get(&TaskName { part, twin: *twin }) else {
                 return Err(JobError(format!("the report of part {part} is missing")));
             };
-            parts.push(done);
+            parts.push(done.clone());
         }
         Ok(StageDone {
             name: self.planned.stage.name.clone(),

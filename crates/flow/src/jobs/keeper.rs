@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::going::{Begun, Going};
 use super::stagework::{self, QUEUE, tag, task_id};
 use super::state::{Ended, JobState};
+use super::view::StageView;
 use super::{Jobs, JobsError, leftovers};
 use crate::job::drive::{Action, Fate, TaskName};
 use crate::job::folder::write_json;
@@ -46,6 +47,8 @@ struct Keeper {
     /// Jobs that have ended, or cannot be read.
     over: HashSet<String>,
     owners: HashMap<TaskId, Owner>,
+    /// Ends that could not be written down yet.
+    unnoted: Vec<(String, Option<StageView>, Ended)>,
 }
 
 impl Jobs {
@@ -53,8 +56,14 @@ impl Jobs {
     pub(crate) async fn keep(self, figures: Figures, shutdown: CancellationToken) {
         let news = self.news.clone();
         let api = self.client.api().clone();
-        let (going, over) = (HashMap::new(), HashSet::new());
-        let mut keeper = Keeper { jobs: self, figures, going, over, owners: HashMap::new() };
+        let mut keeper = Keeper {
+            jobs: self,
+            figures,
+            going: HashMap::new(),
+            over: HashSet::new(),
+            owners: HashMap::new(),
+            unnoted: Vec::new(),
+        };
         let mut events: Option<Frames> = None;
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -288,21 +297,28 @@ impl Keeper {
     ) {
         let live = self.going.remove(id).map(|going| going.live().stage);
         self.owners.retain(|_, (job, _, _)| job != id);
-        let ended = Ended { at_ms: now_ms(), state, reason, summary };
-        let noted = self.jobs.change(id, |file| {
-            file.stages.extend(live);
-            file.ended = Some(ended);
-        });
-        if let Err(error) = noted.await {
-            // The end is found again after a restart.
-            tracing::warn!("the end of job {id} cannot be noted: {error}");
-        } else {
-            leftovers::sweep(&self.jobs.folder(id));
-        }
-        self.show(id, None);
+        // First, because a disk that is full has room for the note then. An end that is not noted is found again.
+        leftovers::sweep(&self.jobs.folder(id));
         self.figures.ended(state);
         self.over.insert(id.to_owned());
-        tracing::info!("job {id} is {}", state.as_str());
+        let ended = Ended { at_ms: now_ms(), state, reason, summary };
+        self.note_end(id.to_owned(), live, ended).await;
+    }
+
+    /// Writes down how a job ended; the next tick tries again if that fails.
+    async fn note_end(&mut self, id: String, live: Option<StageView>, ended: Ended) {
+        let (stage, end) = (live.clone(), ended.clone());
+        let noted = self.jobs.change(&id, |file| {
+            file.stages.extend(stage);
+            file.ended = Some(end);
+        });
+        if let Err(error) = noted.await {
+            tracing::warn!("the end of job {id} cannot be noted: {error}; tries again");
+            self.unnoted.push((id, live, ended));
+            return;
+        }
+        self.show(&id, None);
+        tracing::info!("job {id} is {}", ended.state.as_str());
     }
 
     /// What people see of a job's stage.
@@ -350,6 +366,9 @@ impl Keeper {
     }
 
     async fn tick(&mut self) {
+        for (id, live, ended) in std::mem::take(&mut self.unnoted) {
+            self.note_end(id, live, ended).await;
+        }
         let ids: Vec<String> = self.going.keys().cloned().collect();
         for id in &ids {
             self.look(id).await;

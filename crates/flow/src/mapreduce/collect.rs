@@ -4,27 +4,20 @@
 //! in the scratch folder, sorted; at the end these files are merged. On the way the bytes of each key are counted in a
 //! sketch, so that the plan of the next stage knows the keys that are much of the whole.
 
-use std::fs::File;
-use std::io::{BufWriter, Read, Write as _};
 use std::path::PathBuf;
 
 use divvy_kernels::aggregate::hash::partition;
-use divvy_kernels::aggregate::{
-    Hot, Merge, Records, RunReader, RunWriter, Table, put_number, take_number,
-};
+use divvy_kernels::aggregate::{Hot, Records, RunWriter, Table, put_number, take_number};
 use serde_json::json;
 
 use super::command::Combiner;
 use super::program::{Combining, Program, damaged};
+use super::spills::{Spills, Take};
 use crate::job::{PartError, PartIo, Report, ShuffleWriter};
 
-/// Bytes that a spill is written and read with at once.
-const SPILL_BUFFER: usize = 256 << 10;
-/// Spills that are merged at once.
-const SPILLS_MAX: usize = 64;
-/// Keys that a part names as hot, and the least share of its bytes that such a key has.
+/// Keys that a part names as hot, and what such a key has at least: this share of a partition's fair share.
 const HOT_MAX: usize = 16;
-const HOT_SHARE: f64 = 0.01;
+const HOT_SHARE: f64 = 0.5;
 
 /// Collects pairs of key and value.
 pub struct Collector<'i> {
@@ -32,13 +25,18 @@ pub struct Collector<'i> {
     partitions: u32,
     how: How<'i>,
     budget: usize,
+    held: Held,
+    spills: Spills<'i>,
+}
+
+/// What is in memory.
+#[derive(Default)]
+struct Held {
     /// By key: a count, or one more than the place in `values`.
     table: Table,
     values: Vec<Vec<u8>>,
     value_bytes: usize,
     records: Records,
-    spills: Vec<PathBuf>,
-    spilled: u64,
 }
 
 /// How values of the same key come together.
@@ -64,18 +62,7 @@ impl<'i> Collector<'i> {
     pub(super) fn new(io: &'i PartIo<'i>, partitions: u32, how: How<'i>) -> Self {
         // What is sorted needs about as much again.
         let budget = io.memory_bytes() / 3;
-        Self {
-            io,
-            partitions,
-            how,
-            budget,
-            table: Table::new(),
-            values: Vec::new(),
-            value_bytes: 0,
-            records: Records::default(),
-            spills: Vec::new(),
-            spilled: 0,
-        }
+        Self { io, partitions, how, budget, held: Held::default(), spills: Spills::new(io) }
     }
 
     /// Takes a pair.
@@ -86,25 +73,15 @@ impl<'i> Collector<'i> {
     pub fn emit(&mut self, key: &[u8], value: &[u8]) -> Result<(), PartError> {
         match self.how {
             How::Add => {
-                *self.table.value(key) += take_number(&mut &*value).map_err(damaged)?;
+                *self.held.table.value(key) += take_number(&mut &*value).map_err(damaged)?;
                 self.make_room()
             }
             How::Merge(program) => {
-                let (place, new) = self.table.entry(key);
-                if new {
-                    self.values.push(value.to_vec());
-                    *place = self.values.len() as u64;
-                    self.value_bytes += value.len() + size_of::<Vec<u8>>();
-                } else {
-                    let into = &mut self.values[*place as usize - 1];
-                    let before = into.len();
-                    program.merge(into, value).map_err(damaged)?;
-                    self.value_bytes = (self.value_bytes + into.len()).saturating_sub(before);
-                }
+                self.held.merge(program, key, value)?;
                 self.make_room()
             }
             How::All | How::Command(_) => {
-                self.records.push(partition(key, self.partitions), key, value);
+                self.held.records.push(partition(key, self.partitions), key, value);
                 self.make_room()
             }
         }
@@ -115,119 +92,21 @@ impl<'i> Collector<'i> {
     /// # Errors
     /// If memory is full and the disk too.
     pub(super) fn count_words(&mut self, text: &[u8]) -> Result<(), PartError> {
-        divvy_kernels::text::words::for_each(text, |word| *self.table.value(word) += 1);
+        divvy_kernels::text::words::for_each(text, |word| *self.held.table.value(word) += 1);
         self.make_room()
     }
 
     #[inline]
     fn make_room(&mut self) -> Result<(), PartError> {
-        let used = self.table.memory() + self.value_bytes + self.records.memory();
+        let held = &self.held;
+        let used = held.table.memory() + held.value_bytes + held.records.memory();
         if used > self.budget { self.spill() } else { Ok(()) }
     }
 
     #[cold]
     fn spill(&mut self) -> Result<(), PartError> {
-        if self.spills.len() == SPILLS_MAX {
-            self.merge_spills()?;
-        }
-        let path = self.next_spill()?;
-        let failed = |error: std::io::Error| PartError::io(&path, &error);
-        let file = File::create(&path).map_err(failed)?;
-        let mut run = RunWriter::new(BufWriter::with_capacity(SPILL_BUFFER, file));
-        let mut prefixed = Vec::new();
-        self.drain(&mut |partition, key, value| {
-            prefix(partition, key, &mut prefixed);
-            run.write(&prefixed, value).map(drop).map_err(failed)
-        })?;
-        run.into_inner().flush().map_err(failed)?;
-        self.spills.push(path);
-        Ok(())
-    }
-
-    fn next_spill(&mut self) -> Result<PathBuf, PartError> {
-        self.spilled += 1;
-        Ok(self.io.scratch()?.join(format!("spill-{}", self.spilled)))
-    }
-
-    /// Makes one spill of all.
-    fn merge_spills(&mut self) -> Result<(), PartError> {
-        let path = self.next_spill()?;
-        let failed = |error: std::io::Error| PartError::io(&path, &error);
-        let file = File::create(&path).map_err(failed)?;
-        let mut run = RunWriter::new(BufWriter::with_capacity(SPILL_BUFFER, file));
-        self.merged(&mut |key, value| run.write(key, value).map(drop).map_err(failed))?;
-        run.into_inner().flush().map_err(failed)?;
-        for old in self.spills.drain(..) {
-            // The folder is removed with the attempt.
-            let _ = std::fs::remove_file(old);
-        }
-        self.spills.push(path);
-        Ok(())
-    }
-
-    /// Hands partition, key and value of everything in memory to `take`, in order, and forgets it.
-    fn drain(
-        &mut self,
-        take: &mut dyn FnMut(u32, &[u8], &[u8]) -> Result<(), PartError>,
-    ) -> Result<(), PartError> {
-        let mut count = Vec::new();
-        match self.how {
-            How::Add => {
-                for (partition, key, number) in self.table.sorted(self.partitions).iter() {
-                    count.clear();
-                    put_number(number, &mut count);
-                    take(partition, key, &count)?;
-                }
-            }
-            How::Merge(_) => {
-                for (partition, key, place) in self.table.sorted(self.partitions).iter() {
-                    take(partition, key, &self.values[place as usize - 1])?;
-                }
-            }
-            How::All | How::Command(_) => {
-                self.records.sort();
-                if let How::Command(combiner) = self.how {
-                    self.records = combiner.combine(&self.records, self.partitions)?;
-                    self.records.sort();
-                }
-                for (partition, key, value) in self.records.iter() {
-                    take(partition, key, value)?;
-                }
-            }
-        }
-        // Freed rather than kept: what follows may need the memory.
-        self.table = Table::new();
-        self.values = Vec::new();
-        self.value_bytes = 0;
-        self.records = Records::default();
-        Ok(())
-    }
-
-    /// Hands all spilled records to `take`, in order, each with its partition in front of its key. Values that can come
-    /// together do.
-    fn merged(
-        &self,
-        take: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), PartError>,
-    ) -> Result<(), PartError> {
-        let mut runs = Vec::new();
-        for path in &self.spills {
-            let file = File::open(path).map_err(|error| PartError::io(path, &error))?;
-            let file: Box<dyn Read> = Box::new(file);
-            runs.push(RunReader::new(file, SPILL_BUFFER));
-        }
-        let trouble = |error| PartError::Trouble(format!("a spill cannot be read: {error}"));
-        let mut merge = Merge::new(runs);
-        let mut joined = Joined::new(self.how);
-        let mut rows = 0_u64;
-        while merge.advance().map_err(trouble)? {
-            let (key, value) = merge.record();
-            joined.add(key, value, take)?;
-            rows += 1;
-            if rows.is_multiple_of(65_536) {
-                self.io.check()?;
-            }
-        }
-        joined.finish(take)
+        let held = &mut self.held;
+        self.spills.add(|take| held.drain(self.how, self.partitions, take))
     }
 
     /// Writes everything to the shuffle, and into the report what is in it.
@@ -236,53 +115,114 @@ impl<'i> Collector<'i> {
     /// If the disk is full.
     pub(super) fn finish(mut self, report: &mut Report) -> Result<(), PartError> {
         let mut shuffle = Shuffled::new(self.io, self.partitions, !matches!(self.how, How::Add))?;
+        let mut write =
+            |partition: u32, key: &[u8], value: &[u8]| shuffle.write(partition, key, value);
         if self.spills.is_empty() {
-            self.drain(&mut |partition, key, value| shuffle.write(partition, key, value))?;
+            self.held.drain(self.how, self.partitions, &mut write)?;
         } else {
             self.spill()?;
-            report.count("spills", self.spilled);
-            self.merged(&mut |prefixed, value| {
-                let (partition, key) = split_prefix(prefixed);
-                shuffle.write(partition, key, value)
+            report.count("spills", self.spills.written());
+            let mut joined = Joined::new(self.how);
+            self.spills.merge(&mut |partition, key, value| {
+                joined.add(partition, key, value, &mut write)
             })?;
+            joined.finish(&mut write)?;
         }
         shuffle.finish(self.io, report)
+    }
+}
+
+impl Held {
+    fn merge(&mut self, program: &dyn Program, key: &[u8], value: &[u8]) -> Result<(), PartError> {
+        let (place, new) = self.table.entry(key);
+        if new {
+            self.values.push(value.to_vec());
+            *place = self.values.len() as u64;
+            self.value_bytes += value.len() + size_of::<Vec<u8>>();
+            return Ok(());
+        }
+        let into = &mut self.values[*place as usize - 1];
+        let before = into.len();
+        program.merge(into, value).map_err(damaged)?;
+        self.value_bytes = (self.value_bytes + into.len()).saturating_sub(before);
+        Ok(())
+    }
+
+    /// Hands partition, key and value of everything in memory to `take`, in order, and forgets it.
+    fn drain(
+        &mut self,
+        how: How<'_>,
+        partitions: u32,
+        take: &mut Take<'_>,
+    ) -> Result<(), PartError> {
+        let mut count = Vec::new();
+        match how {
+            How::Add => {
+                for (partition, key, number) in self.table.sorted(partitions).iter() {
+                    count.clear();
+                    put_number(number, &mut count);
+                    take(partition, key, &count)?;
+                }
+            }
+            How::Merge(_) => {
+                for (partition, key, place) in self.table.sorted(partitions).iter() {
+                    take(partition, key, &self.values[place as usize - 1])?;
+                }
+            }
+            How::All | How::Command(_) => {
+                self.records.sort();
+                if let How::Command(combiner) = how {
+                    self.records = combiner.combine(&self.records, partitions)?;
+                    self.records.sort();
+                }
+                for (partition, key, value) in self.records.iter() {
+                    take(partition, key, value)?;
+                }
+            }
+        }
+        // Freed rather than kept: what follows may need the memory.
+        *self = Self::default();
+        Ok(())
     }
 }
 
 /// Brings values of the same key together as they come by in order.
 pub(super) struct Joined<'i> {
     how: How<'i>,
+    /// The partition of what is held, if anything is.
+    partition: Option<u32>,
     key: Vec<u8>,
     value: Vec<u8>,
     count: u64,
-    some: bool,
 }
 
 impl<'i> Joined<'i> {
     pub(super) fn new(how: How<'i>) -> Self {
-        Self { how, key: Vec::new(), value: Vec::new(), count: 0, some: false }
+        Self { how, partition: None, key: Vec::new(), value: Vec::new(), count: 0 }
     }
 
     pub(super) fn add(
         &mut self,
+        partition: u32,
         key: &[u8],
         value: &[u8],
-        take: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), PartError>,
+        take: &mut Take<'_>,
     ) -> Result<(), PartError> {
         if matches!(self.how, How::All | How::Command(_)) {
-            return take(key, value);
+            return take(partition, key, value);
         }
-        let same = self.some && self.key == key;
+        let same = self.partition == Some(partition) && self.key == key;
         if !same {
-            self.flush(take)?;
+            self.finish(take)?;
             self.key.clear();
             self.key.extend_from_slice(key);
-            self.some = true;
+            self.partition = Some(partition);
         }
         match self.how {
             How::Add => self.count += take_number(&mut &*value).map_err(damaged)?,
-            How::Merge(program) if same => program.merge(&mut self.value, value).map_err(damaged)?,
+            How::Merge(program) if same => {
+                program.merge(&mut self.value, value).map_err(damaged)?
+            }
             _ => {
                 self.value.clear();
                 self.value.extend_from_slice(value);
@@ -291,25 +231,14 @@ impl<'i> Joined<'i> {
         Ok(())
     }
 
-    fn flush(
-        &mut self,
-        take: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), PartError>,
-    ) -> Result<(), PartError> {
-        if !std::mem::take(&mut self.some) {
-            return Ok(());
-        }
+    /// Hands over what is held.
+    pub(super) fn finish(&mut self, take: &mut Take<'_>) -> Result<(), PartError> {
+        let Some(partition) = self.partition.take() else { return Ok(()) };
         if matches!(self.how, How::Add) {
             self.value.clear();
             put_number(std::mem::take(&mut self.count), &mut self.value);
         }
-        take(&self.key, &self.value)
-    }
-
-    pub(super) fn finish(
-        mut self,
-        take: &mut dyn FnMut(&[u8], &[u8]) -> Result<(), PartError>,
-    ) -> Result<(), PartError> {
-        self.flush(take)
+        take(partition, &self.key, &self.value)
     }
 }
 
@@ -319,6 +248,7 @@ pub(crate) struct Shuffled {
     path: PathBuf,
     partition: Option<u32>,
     hot: Option<Hot>,
+    hot_share: f64,
     key: Vec<u8>,
     bytes: u64,
 }
@@ -329,7 +259,8 @@ impl Shuffled {
         let writer = io.shuffle(partitions)?;
         let (path, run) = (writer.path().to_owned(), RunWriter::new(writer));
         let hot = hot.then(Hot::default);
-        Ok(Self { run, path, partition: None, hot, key: Vec::new(), bytes: 0 })
+        let hot_share = HOT_SHARE / f64::from(partitions.max(1));
+        Ok(Self { run, path, partition: None, hot, hot_share, key: Vec::new(), bytes: 0 })
     }
 
     /// Appends a record; they come in the order of partitions and keys.
@@ -363,7 +294,7 @@ impl Shuffled {
     pub(crate) fn finish(mut self, io: &PartIo<'_>, report: &mut Report) -> Result<(), PartError> {
         if let Some(hot) = &mut self.hot {
             hot.add(&self.key, self.bytes);
-            let keys = hot.keys(HOT_SHARE);
+            let keys = hot.keys(self.hot_share);
             let keys: Vec<_> = keys
                 .iter()
                 .take(HOT_MAX)
@@ -374,18 +305,5 @@ impl Shuffled {
             }
         }
         io.finish_shuffle(self.run.into_inner(), report)
-    }
-}
-
-fn prefix(partition: u32, key: &[u8], out: &mut Vec<u8>) {
-    out.clear();
-    out.extend_from_slice(&partition.to_be_bytes());
-    out.extend_from_slice(key);
-}
-
-fn split_prefix(prefixed: &[u8]) -> (u32, &[u8]) {
-    match prefixed.split_first_chunk::<4>() {
-        Some((partition, key)) => (u32::from_be_bytes(*partition), key),
-        None => (0, prefixed),
     }
 }

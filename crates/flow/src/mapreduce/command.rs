@@ -202,7 +202,8 @@ impl<'i> Running<'i> {
             (None, Some(signal)) => format!("was ended by signal {signal}"),
             (None, None) => "did not end well".to_owned(),
         };
-        let stderr = if errors.last.is_empty() { "nothing".to_owned() } else { errors.last.join("\n") };
+        let stderr =
+            if errors.last.is_empty() { "nothing".to_owned() } else { errors.last.join("\n") };
         Err(PartError::Command { command: format!("`{}`", self.command), how, stderr })
     }
 
@@ -276,7 +277,9 @@ fn listen_to_errors(stderr: impl Read) -> Errors {
         if let Some(counted) = text.strip_prefix(COUNTER).and_then(counter) {
             if errors.counters.len() < COUNTERS_MAX {
                 errors.counters.push(counted);
-            } else if let Some(known) = errors.counters.iter_mut().find(|(name, _)| *name == counted.0) {
+            } else if let Some(known) =
+                errors.counters.iter_mut().find(|(name, _)| *name == counted.0)
+            {
                 known.1 += counted.1;
             }
             continue;

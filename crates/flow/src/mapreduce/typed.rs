@@ -22,7 +22,7 @@
 //!     type Value = u64;
 //!     type Output = u64;
 //!
-//!     fn merge(&self) -> Option<fn(u64, u64) -> u64> {
+//!     fn merge(&self) -> Option<mapreduce::Merging<u64>> {
 //!         Some(|left, right| left + right)
 //!     }
 //!
@@ -59,6 +59,9 @@ pub trait Map: Send + Sync + 'static {
     fn map(&self, line: &str, emit: &mut Emit<'_, Self::Key, Self::Value>) -> Result<(), String>;
 }
 
+/// How two values become one.
+pub type Merging<V> = fn(V, V) -> V;
+
 /// Makes a result of all values of a key.
 pub trait Reduce: Send + Sync + 'static {
     /// What pairs are grouped by.
@@ -70,7 +73,7 @@ pub trait Reduce: Send + Sync + 'static {
 
     /// How two values become one, if that may be done anywhere, in any grouping but in their order. Pairs are then
     /// combined where they are mapped, and a key that is much of all data is divided over several reducers.
-    fn merge(&self) -> Option<fn(Self::Value, Self::Value) -> Self::Value> {
+    fn merge(&self) -> Option<Merging<Self::Value>> {
         None
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use divvy_workload::settings::{Row, Setting, Sources};
+use divvy_workload::settings::{Origin, Row, Setting, Sources};
 use serde::Deserialize;
 
 /// The name of the section, and of everything else that has the workload's name.
@@ -45,7 +45,7 @@ pub(crate) struct FlowSettings {
     /// The server's folder of jobs, for workers.
     pub(crate) folder: Setting<Option<PathBuf>>,
     /// Folders whose files jobs may read.
-    pub(crate) read: Vec<PathBuf>,
+    pub(crate) read: Setting<Vec<PathBuf>>,
     /// Whether jobs may run programs.
     pub(crate) commands: Setting<bool>,
 }
@@ -77,20 +77,31 @@ impl FlowSettings {
     pub(crate) fn read(from: &Sources) -> Result<Self> {
         let file: Section = from.section(NAME)?;
         let folder = file.folder.map(|path| from.beside_file(&path));
+        let origin = match (&file.read, from.path()) {
+            (Some(_), Some(path)) => Origin::File(path.to_owned()),
+            _ => Origin::Default,
+        };
         let read = file.read.unwrap_or_default();
+        let read = read.iter().map(|path| from.beside_file(path)).collect();
         Ok(Self {
             enabled: from.pick("DIVVY_FLOW", file.enabled, true)?,
             folder: from.pick_option("DIVVY_FLOWS", folder)?,
-            read: read.iter().map(|path| from.beside_file(path)).collect(),
+            read: Setting { value: read, origin },
             commands: from.pick("DIVVY_FLOW_COMMANDS", file.commands, false)?,
         })
     }
 
     /// As text.
     pub(crate) fn rows(&self) -> Vec<Row> {
+        let read = |folders: &Vec<PathBuf>| {
+            let texts: Vec<String> =
+                folders.iter().map(|path| path.display().to_string()).collect();
+            texts.join(",")
+        };
         vec![
             Row::new("flow.enabled", &self.enabled, bool::to_string),
             Row::path("flow.folder", &self.folder),
+            Row::new("flow.read", &self.read, read),
             Row::new("flow.commands", &self.commands, bool::to_string),
         ]
     }
@@ -120,7 +131,7 @@ mod tests {
     fn paths_are_beside_the_file_and_wrong_fields_are_named() {
         let settings = read("flow: {folder: f, read: [logs, /mnt], commands: true}").unwrap();
         assert_eq!(settings.folder.value, Some("/a/f".into()));
-        assert_eq!(settings.read, [PathBuf::from("/a/logs"), "/mnt".into()]);
+        assert_eq!(settings.read.value, [PathBuf::from("/a/logs"), "/mnt".into()]);
         assert!(settings.commands.value && settings.enabled.value);
         assert!(read("flow: {foldr: c}").unwrap_err().to_string().contains("folder"));
     }

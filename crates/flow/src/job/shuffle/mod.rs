@@ -96,6 +96,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_was_not_finished_is_gone() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("0-1");
+        let mut writer = ShuffleWriter::create(&path, 1).unwrap();
+        writer.write_all(b"half").unwrap();
+        assert!(path.exists());
+        drop(writer);
+        assert!(!path.exists());
+    }
+
+    #[test]
     fn a_file_that_was_cut_or_changed_is_refused() {
         let place = tempfile::tempdir().unwrap();
         let path = written(place.path());

@@ -20,6 +20,7 @@ pub struct ShuffleWriter {
     current: usize,
     offset: u64,
     hash: Box<Xxh3>,
+    is_whole: bool,
 }
 
 impl ShuffleWriter {
@@ -34,7 +35,15 @@ impl ShuffleWriter {
         let file = BufWriter::with_capacity(BUFFER_BYTES, File::create(path)?);
         let entries = vec![Entry::default(); partitions as usize];
         let hash = Box::new(Xxh3::new());
-        Ok(Self { path: path.to_owned(), file, entries, current: 0, offset: 0, hash })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            entries,
+            current: 0,
+            offset: 0,
+            hash,
+            is_whole: false,
+        })
     }
 
     /// What is written from now on belongs to this partition; those that were passed over are empty.
@@ -84,6 +93,7 @@ impl ShuffleWriter {
         if let Some(folder) = self.path.parent() {
             sync_folder(folder)?;
         }
+        self.is_whole = true;
         let size = |entry: &Entry| PartitionSize { rows: entry.rows, bytes: entry.bytes };
         Ok(self.entries.iter().map(size).collect())
     }
@@ -96,6 +106,15 @@ impl ShuffleWriter {
         self.hash.reset();
         if let Some(next) = self.entries.get_mut(self.current) {
             next.offset = self.offset;
+        }
+    }
+}
+
+impl Drop for ShuffleWriter {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            // A disk that is full has room again; what stays is swept with the job.
+            let _ = std::fs::remove_file(&self.path);
         }
     }
 }

@@ -32,7 +32,8 @@ impl Program for WordCount {
     }
 
     fn mapper(&self, _: &Spec, settings: &Value) -> Result<Box<dyn Mapper>, String> {
-        let settings = Option::<Settings>::deserialize(settings).map_err(|error| error.to_string())?;
+        let settings =
+            Option::<Settings>::deserialize(settings).map_err(|error| error.to_string())?;
         let fold = settings.unwrap_or_default().fold;
         Ok(Box::new(Words { fold, folded: Vec::new() }))
     }
