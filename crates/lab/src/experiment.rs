@@ -141,6 +141,7 @@ pub fn all() -> &'static [Experiment] {
         experiments::cluster::deadlines::EXPERIMENT,
         experiments::autoscaler::EXPERIMENT,
         experiments::crawl::EXPERIMENT,
+        experiments::windows::EXPERIMENT,
     ]
 }
 

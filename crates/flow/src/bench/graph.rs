@@ -7,13 +7,13 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-use divvy_kernels::graph::pagerank::{self, ABSENT, Sums, Terms};
 use divvy_kernels::graph::edges;
+use divvy_kernels::graph::pagerank::{self, ABSENT, Sums, Terms};
 use divvy_workload::private::rounded;
 use serde_json::json;
 
-use super::made;
-use super::trial::{Bench, Cost, Outcome, self_cpu_s};
+use super::made::{made, self_cpu_s};
+use super::trial::{Bench, Cost, Outcome};
 use crate::generate::Data;
 use crate::graph::{Algorithm, Options};
 use crate::job::{InputFile, NewJob};
@@ -41,8 +41,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
     }
     let vertices = u32::try_from(bench.scaled(FULL.1)).unwrap_or(u32::MAX);
     let data = Data::Edges { vertices, weighted: false };
-    let (path, _) = made(bench, "edges.tsv", data, u64::MAX, bench.scaled(FULL.0))?;
-    let options = Options { iterations: ITERATIONS, tolerance: 0.0, ..Options::new(Algorithm::Pagerank) };
+    let path = made(bench, "edges.tsv", data, u64::MAX, bench.scaled(FULL.0))?;
+    let options =
+        Options { iterations: ITERATIONS, tolerance: 0.0, ..Options::new(Algorithm::Pagerank) };
     let new = NewJob {
         inputs: vec![InputFile::look(&path).context("the edges are gone")?],
         options: json!(options),
@@ -110,7 +111,7 @@ fn each(packed: &Path, mut take: impl FnMut(&[u8])) -> Result<()> {
     let mut buffer = Vec::with_capacity(1 << 20);
     loop {
         buffer.clear();
-        if file.by_ref().take(1 << 20).read_to_end(&mut buffer)? == 0 {
+        if (&mut file).take(1 << 20).read_to_end(&mut buffer)? == 0 {
             return Ok(());
         }
         take(&buffer);

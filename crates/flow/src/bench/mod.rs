@@ -4,8 +4,12 @@
 //! Each kind of job has its trials in a file of its own.
 
 mod aggregate;
+mod graph;
+mod made;
 mod mapreduce;
 mod peers;
+mod sort;
+mod stream;
 pub(crate) mod trial;
 
 use anyhow::Result;
@@ -61,6 +65,9 @@ pub(crate) async fn run(args: &Args, output: &Output) -> Result<()> {
 async fn trials(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
     let mut trials = mapreduce::run(bench).await?;
     trials.extend(aggregate::run(bench).await?);
+    trials.extend(sort::run(bench).await?);
+    trials.extend(graph::run(bench).await?);
+    trials.extend(stream::run(bench).await?);
     Ok(trials)
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use divvy_kernels::order::{Layout, Order};
 use serde_json::json;
 
-use super::made;
+use super::made::made;
 use super::trial::{Bench, Outcome};
 use crate::generate::Data;
 use crate::job::{InputFile, NewJob};
@@ -24,7 +24,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
     if !bench.wants("sort") {
         return Ok(Vec::new());
     }
-    let (path, _) = made(bench, "records", Data::Records, bench.scaled(FULL.0), u64::MAX)?;
+    let path = made(bench, "records", Data::Records, bench.scaled(FULL.0), u64::MAX)?;
     let memory = bench.scaled(FULL.1).max(MEMORY_MIN);
     let layout = Layout::Records { bytes: 100, key_start: 0, key_bytes: 10 };
     let order = Order { layout, numeric: false, reverse: false };
@@ -64,7 +64,9 @@ fn is_same(parts: &Path, whole: &Path) -> Result<bool> {
     let mut names: Vec<_> = std::fs::read_dir(parts)?
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<std::io::Result<_>>()?;
-    names.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("part-")));
+    names.retain(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("part-"))
+    });
     names.sort();
     let mut whole = std::fs::File::open(whole)?;
     let (mut ours, mut theirs) = (vec![0; 1 << 20], vec![0; 1 << 20]);

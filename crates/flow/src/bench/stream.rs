@@ -11,8 +11,8 @@ use divvy_kernels::window::{Spec, Trigger};
 use divvy_workload::private::rounded;
 use serde_json::json;
 
-use super::made;
-use super::trial::{Bench, Cost, Outcome, self_cpu_s};
+use super::made::{made, self_cpu_s};
+use super::trial::{Bench, Cost, Outcome};
 use crate::generate::{Data, Disorder, Shape};
 use crate::job::NewJob;
 use crate::stream::{Format, Options, Source, TimeUnit};
@@ -30,7 +30,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
         return Ok(Vec::new());
     }
     let data = Data::Events { shape: Shape::Csv, keys: KEYS, skew: 1.0, disorder: DISORDER };
-    let (path, _) = made(bench, "events.csv", data, u64::MAX, bench.scaled(FULL))?;
+    let path = made(bench, "events.csv", data, u64::MAX, bench.scaled(FULL))?;
     let options = Options {
         sources: vec![Source::File { path: path.clone() }],
         format: Format::Csv,
@@ -52,7 +52,10 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
     if !bench.args.alone {
         let (cost, rows) = plain(&path)?;
         let ours = BufReader::new(File::open(out.join("part-00000"))?).lines().count();
-        anyhow::ensure!(ours == rows, "the plain loop has {rows} lines of results, the stream {ours}");
+        anyhow::ensure!(
+            ours == rows,
+            "the plain loop has {rows} lines of results, the stream {ours}"
+        );
         outcome.others.push(cost);
     }
     Ok(vec![outcome])

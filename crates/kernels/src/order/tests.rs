@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Sorts as a sort job does: pieces to runs, runs to ranges, ranges merged.
+/// Sorts as the whole does: pieces to runs, runs to ranges, ranges merged.
 fn sorted_by_parts(order: Order, parts: &[Vec<u8>], memory: usize, ranges: usize) -> Vec<Vec<u8>> {
     let mut samples = Vec::new();
     for (part, input) in parts.iter().enumerate() {

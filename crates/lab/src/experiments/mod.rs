@@ -17,6 +17,7 @@ pub(crate) mod scalability;
 pub(crate) mod skew;
 pub(crate) mod stealing;
 pub(crate) mod three_tier;
+pub(crate) mod windows;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/guides/lab.md")]
