@@ -1,7 +1,7 @@
 //! What jobs read: files that are named by patterns, cut into splits at line ends, opened whatever they are packed with,
 //! and read as blocks of whole lines whose errors have a place.
 //!
-//! Reading order: [`glob`] (names of files), [`split`] (which part reads what), [`open`] (bytes of a file), [`source`]
+//! Reading order: [`glob`] (names of files), [`split`] (which part reads what), `open` (bytes of a file), [`source`]
 //! (lines of a part, and what becomes of wrong ones).
 
 pub mod glob;

@@ -1,12 +1,13 @@
 //! What is known of a group in the end: a cell per word of the query, with bounds where it is approximate, as CSV or JSON.
 
 use datasketches::common::NumStdDev;
-use datasketches::frequencies::ErrorType;
+use datasketches::frequencies::{ErrorType, FrequentItemsSketch, Row};
 use serde_json::{Value as Json, json};
 
 use super::quantile::{ERROR, of_sorted};
 use super::query::{Ask, Query};
 use super::state::{FREQUENT_SIZE, State, Value};
+use super::table::Table;
 use crate::text::csv::write_field;
 
 /// The answer for one group.
@@ -168,29 +169,9 @@ fn cell(ask: Ask, state: &mut State) -> Cell {
                 serde_json::from_slice(&written).unwrap_or(Json::Null)
             }
         }),
-        (Ask::Top(most), State::Counts(table)) => {
-            let mut rows: Vec<(u64, Vec<u8>)> = Vec::with_capacity(table.len());
-            table.for_each(|value, count| rows.push((count, value.to_vec())));
-            rows.sort_unstable_by(|left, right| {
-                right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1))
-            });
-            let rows = rows.iter().take(most);
-            exact(
-                rows.map(|(count, value)| json!({"value": text(value), "count": count})).collect(),
-            )
-        }
+        (Ask::Top(most), State::Counts(table)) => exact(top(table, most)),
         (_, State::Counts(table)) => exact(json!(table.len())),
-        (Ask::Top(most), State::Frequent(sketch)) => {
-            let mut rows = sketch.frequent_items(ErrorType::NoFalseNegatives);
-            rows.sort_unstable_by(|left, right| {
-                (right.estimate(), left.item()).cmp(&(left.estimate(), right.item()))
-            });
-            let row = |row: &datasketches::frequencies::Row<String>| {
-                let (low, high) = (row.lower_bound(), row.upper_bound());
-                json!({"value": row.item(), "count": row.estimate(), "low": low, "high": high})
-            };
-            exact(rows.iter().take(most).map(row).collect())
-        }
+        (Ask::Top(most), State::Frequent(sketch)) => exact(frequent(sketch, most)),
         (_, State::Frequent(_)) => exact(Json::Null),
         (_, State::Distinct(registers)) => {
             let union = registers.union();
@@ -219,6 +200,28 @@ fn cell(ask: Ask, state: &mut State) -> Cell {
                 .collect(),
         ),
     }
+}
+
+/// The most frequent texts; of equally frequent ones the first in order.
+fn top(table: &Table, most: usize) -> Json {
+    let mut rows: Vec<(u64, Vec<u8>)> = Vec::with_capacity(table.len());
+    table.for_each(|value, count| rows.push((count, value.to_vec())));
+    rows.sort_unstable_by(|left, right| right.0.cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
+    let row = |(count, value): &(u64, Vec<u8>)| json!({"value": text(value), "count": count});
+    rows.iter().take(most).map(row).collect()
+}
+
+/// The same of a sketch, with the bounds of each count.
+fn frequent(sketch: &FrequentItemsSketch<String>, most: usize) -> Json {
+    let mut rows = sketch.frequent_items(ErrorType::NoFalseNegatives);
+    rows.sort_unstable_by(|left, right| {
+        (right.estimate(), left.item()).cmp(&(left.estimate(), right.item()))
+    });
+    let row = |row: &Row<String>| {
+        let (low, high) = (row.lower_bound(), row.upper_bound());
+        json!({"value": row.item(), "count": row.estimate(), "low": low, "high": high})
+    };
+    rows.iter().take(most).map(row).collect()
 }
 
 /// The power of two that the last number before it stands for.
