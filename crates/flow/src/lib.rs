@@ -10,7 +10,6 @@
 pub mod aggregate;
 #[cfg(test)]
 mod alone;
-#[allow(dead_code, reason = "kinds of jobs use it")]
 mod bench;
 mod command;
 mod generate;

@@ -53,7 +53,7 @@ pub(super) fn run(
         }
         Ok(())
     })?;
-    report.rows_in -= report.skipped;
+    report.rows_in = report.rows_in.saturating_sub(report.skipped);
     let mut shuffle = Shuffled::new(io, partitions, true)?;
     let mut write = |partition: u32, key: &[u8], state: &[u8]| shuffle.write(partition, key, state);
     if spills.is_empty() {

@@ -3,8 +3,11 @@
 //!
 //! Each kind of job has its trials in a file of its own.
 
+mod aggregate;
 mod graph;
 mod made;
+mod mapreduce;
+mod peers;
 mod sort;
 mod stream;
 pub(crate) mod trial;
@@ -60,7 +63,8 @@ pub(crate) async fn run(args: &Args, output: &Output) -> Result<()> {
 
 /// All trials. A kind more is a line more here.
 async fn trials(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
-    let mut trials = Vec::new();
+    let mut trials = mapreduce::run(bench).await?;
+    trials.extend(aggregate::run(bench).await?);
     trials.extend(sort::run(bench).await?);
     trials.extend(graph::run(bench).await?);
     trials.extend(stream::run(bench).await?);

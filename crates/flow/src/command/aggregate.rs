@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use divvy_workload::Context;
 use divvy_workload::console::exit::{Code, Failure};
+use divvy_workload::console::values::Size;
 
 use super::args::Common;
 use super::start;
@@ -54,6 +55,9 @@ pub(crate) struct AggregateArgs {
     /// share on; 0 never does [default: 2]
     #[arg(long, value_name = "TIMES")]
     skew: Option<f64>,
+    /// The least size of a partition that is divided [default: 4MiB]
+    #[arg(long, value_name = "SIZE")]
+    skew_min: Option<Size>,
     #[command(flatten)]
     common: Common,
 }
@@ -69,7 +73,7 @@ pub(crate) async fn run(args: &AggregateArgs, context: &Context) -> Result<Code>
         columns: args.columns.clone(),
         output: args.output,
         skew: args.skew,
-        skew_bytes: None,
+        skew_bytes: args.skew_min.map(|size| size.0),
     };
     let inputs = input::expand(&args.input).map_err(|error| Failure::usage(error.to_string()))?;
     let options = serde_json::to_value(options)?;

@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use divvy_workload::Context;
 use divvy_workload::console::exit::{Code, Failure};
+use divvy_workload::console::values::Size;
 use serde_json::{Value, json};
 
 use super::args::Common;
@@ -67,6 +68,9 @@ pub(crate) struct MapReduceArgs {
     /// share on; 0 never does [default: 2]
     #[arg(long, value_name = "TIMES")]
     skew: Option<f64>,
+    /// The least size of a partition that is divided [default: 4MiB]
+    #[arg(long, value_name = "SIZE")]
+    skew_min: Option<Size>,
     #[command(flatten)]
     common: Common,
 }
@@ -85,7 +89,7 @@ fn job(args: &MapReduceArgs) -> Result<NewJob> {
         reduce: args.reduce.clone(),
         mergeable: args.mergeable,
         skew: args.skew,
-        skew_bytes: None,
+        skew_bytes: args.skew_min.map(|size| size.0),
     };
     let inputs = input::expand(&args.input).map_err(|error| Failure::usage(error.to_string()))?;
     let mut job = args.common.job("mapreduce");

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::open::Packing;
 use crate::job::{Part, Spec};
 
+/// Files of one part at most, so that what a part is told stays small.
+const FILES_MAX: usize = 1_000;
+
 /// A range of a file: the lines that start in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
@@ -28,7 +31,7 @@ pub fn plan(spec: &Spec) -> Vec<Vec<Split>> {
             let to = if Packing::of(&input.path) == Packing::None { input.bytes } else { u64::MAX };
             let split = Split { file, from: 0, to };
             match parts.last_mut() {
-                Some(part) if input.bytes <= room => part.push(split),
+                Some(part) if input.bytes <= room && part.len() < FILES_MAX => part.push(split),
                 _ => {
                     parts.push(vec![split]);
                     room = size;

@@ -44,6 +44,7 @@ struct Seen {
     done: u64,
     total: u64,
     note: String,
+    is_running: bool,
 }
 
 /// What a job begins with.
@@ -114,7 +115,15 @@ impl Going {
     /// Notes how far a part is.
     pub(super) fn seen(&mut self, name: TaskName, done: u64, total: u64, note: &str) {
         if !self.results.contains_key(&name) {
-            self.progress.insert(name.part, Seen { done, total, note: note.to_owned() });
+            let note = note.to_owned();
+            self.progress.insert(name.part, Seen { done, total, note, is_running: true });
+        }
+    }
+
+    /// A part does not run at the moment.
+    pub(super) fn rests(&mut self, name: TaskName) {
+        if let Some(seen) = self.progress.get_mut(&name.part) {
+            seen.is_running = false;
         }
     }
 
@@ -159,7 +168,8 @@ impl Going {
         }
         view.take(best.values().copied());
         view.done = self.drive.done();
-        view.running = u32::try_from(self.progress.len()).unwrap_or(u32::MAX);
+        let running = self.progress.values().filter(|seen| seen.is_running).count();
+        view.running = u32::try_from(running).unwrap_or(u32::MAX);
         view.bytes_total = stage.parts.iter().map(|part| part.bytes).sum();
         for seen in self.progress.values() {
             view.bytes_done += seen.done.min(seen.total.max(seen.done));

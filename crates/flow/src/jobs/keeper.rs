@@ -37,6 +37,9 @@ const LOOKS_AT_ONCE: usize = 16;
 /// Tasks that run, of one job, that are looked at.
 const RUNNING_MAX: usize = 1_000;
 
+/// When what a job left is swept a second time: longer than a part needs to hear that it shall stop.
+const SWEEP_AGAIN_AFTER: Duration = Duration::from_secs(15);
+
 /// Whose task it is.
 type Owner = (String, u32, TaskName);
 
@@ -49,6 +52,8 @@ struct Keeper {
     owners: HashMap<TaskId, Owner>,
     /// Ends that could not be written down yet.
     unnoted: Vec<(String, Option<StageView>, Ended)>,
+    /// Jobs that ended a moment ago: an attempt that had not heard of it may have written since.
+    swept: Vec<(Instant, Folder)>,
 }
 
 impl Jobs {
@@ -63,12 +68,14 @@ impl Jobs {
             over: HashSet::new(),
             owners: HashMap::new(),
             unnoted: Vec::new(),
+            swept: Vec::new(),
         };
         let mut events: Option<Frames> = None;
         let mut ticks = tokio::time::interval(EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut net = Instant::now();
         let work = async {
+            keeper.take_in().await;
             loop {
                 if events.is_none() {
                     let query = [("queue", QUEUE.to_owned()), ("progress", "true".to_owned())];
@@ -86,7 +93,6 @@ impl Jobs {
                             net = Instant::now();
                             keeper.doubt();
                         }
-                        keeper.take_in().await;
                         keeper.tick().await;
                     }
                 }
@@ -299,6 +305,7 @@ impl Keeper {
         self.owners.retain(|_, (job, _, _)| job != id);
         // First, because a disk that is full has room for the note then. An end that is not noted is found again.
         leftovers::sweep(&self.jobs.folder(id));
+        self.swept.push((Instant::now(), self.jobs.folder(id)));
         self.figures.ended(state);
         self.over.insert(id.to_owned());
         let ended = Ended { at_ms: now_ms(), state, reason, summary };
@@ -351,6 +358,7 @@ impl Keeper {
             going.seen(name, progress.done, progress.total, &progress.message);
             going.drive.handle(name, Fate::Runs, now_ms());
         } else if change.state != TaskState::Leased {
+            going.rests(name);
             going.drive.handle(name, Fate::Waits, now_ms());
         }
     }
@@ -366,6 +374,13 @@ impl Keeper {
     }
 
     async fn tick(&mut self) {
+        self.swept.retain(|(at, folder)| {
+            let is_recent = at.elapsed() < SWEEP_AGAIN_AFTER;
+            if !is_recent {
+                leftovers::sweep(folder);
+            }
+            is_recent
+        });
         for (id, live, ended) in std::mem::take(&mut self.unnoted) {
             self.note_end(id, live, ended).await;
         }

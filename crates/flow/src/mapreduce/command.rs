@@ -12,11 +12,12 @@
 //! full can stop another.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use divvy_kernels::aggregate::Records;
@@ -35,6 +36,8 @@ const ERROR_LINES: usize = 10;
 const ERROR_LINE_BYTES: u64 = 1 << 10;
 /// How often it is looked whether the part shall stop.
 const LOOK: Duration = Duration::from_millis(200);
+/// How often nothing may be heard of a command that has ended.
+const QUIET_MAX: u32 = 5;
 /// Counters that one command may make.
 const COUNTERS_MAX: usize = 1_000;
 const COUNTER: &str = "reporter:counter:";
@@ -46,8 +49,13 @@ pub(super) struct Running<'i> {
     child: Child,
     feeder: Option<SyncSender<Vec<u8>>>,
     events: Receiver<Event>,
-    threads: Vec<JoinHandle<()>>,
-    errors: Option<JoinHandle<Errors>>,
+    /// Whether its output has ended.
+    is_silent: bool,
+    /// Whether it has ended and its group was killed.
+    is_over: bool,
+    /// Empty until standard error has ended.
+    errors_ended: Receiver<()>,
+    errors: Arc<Mutex<Errors>>,
 }
 
 enum Event {
@@ -63,7 +71,7 @@ enum Event {
 #[derive(Default)]
 struct Errors {
     last: Vec<String>,
-    counters: Vec<(String, u64)>,
+    counters: BTreeMap<String, u64>,
 }
 
 impl<'i> Running<'i> {
@@ -94,7 +102,7 @@ impl<'i> Running<'i> {
         let (feeder, input) = sync_channel::<Vec<u8>>(1);
         let (tell, events) = sync_channel(4);
         let room = tell.clone();
-        let feed = std::thread::spawn(move || {
+        std::thread::spawn(move || {
             for bytes in input {
                 // A command that reads no further has what it wants.
                 if stdin.write_all(&bytes).is_err() || room.send(Event::Room).is_err() {
@@ -102,19 +110,27 @@ impl<'i> Running<'i> {
                 }
             }
         });
-        let listen = std::thread::spawn(move || {
+        std::thread::spawn(move || {
             let ended = lines(stdout, &tell).err();
             let _ = tell.send(Event::Ended(ended));
         });
-        let errors = std::thread::spawn(move || listen_to_errors(stderr));
+        let errors = Arc::new(Mutex::new(Errors::default()));
+        let (tell_end, errors_ended) = sync_channel(1);
+        let heard = Arc::clone(&errors);
+        std::thread::spawn(move || {
+            listen_to_errors(stderr, &heard);
+            let _ = tell_end.send(());
+        });
         Ok(Self {
             io,
             command: command.to_owned(),
             child,
             feeder: Some(feeder),
             events,
-            threads: vec![feed, listen],
-            errors: Some(errors),
+            is_silent: false,
+            is_over: false,
+            errors_ended,
+            errors,
         })
     }
 
@@ -134,16 +150,12 @@ impl<'i> Running<'i> {
                 }
                 Err(TrySendError::Full(back)) => bytes = back,
             }
-            if self.wait(take)? {
+            if self.is_silent {
+                // It has what it wants; how it ended is told in the end.
                 self.feeder = None;
-                return Err(self.end(&mut Report::default()).err().unwrap_or_else(|| {
-                    PartError::Command {
-                        command: self.command.clone(),
-                        how: "closed its output before its input ended".to_owned(),
-                        stderr: String::new(),
-                    }
-                }));
+                return Ok(());
             }
+            self.wait(take)?;
         }
     }
 
@@ -154,28 +166,34 @@ impl<'i> Running<'i> {
         take: &mut dyn FnMut(&[u8]) -> Result<(), PartError>,
     ) -> Result<(), PartError> {
         self.feeder = None;
-        while !self.wait(take)? {}
+        let mut quiet = 0;
+        while !self.is_silent && quiet < QUIET_MAX {
+            // A process that left the group may hold the output open after the command has ended.
+            let ended = self.child.try_wait().is_ok_and(|ended| ended.is_some());
+            quiet = if self.wait(take)? || !ended { 0 } else { quiet + 1 };
+        }
         self.end(report)
     }
 
-    /// Waits for something to happen; whether the output has ended.
+    /// Waits for something to happen; whether something did.
     fn wait(
-        &self,
+        &mut self,
         take: &mut dyn FnMut(&[u8]) -> Result<(), PartError>,
     ) -> Result<bool, PartError> {
-        match self.events.recv_timeout(LOOK) {
-            Ok(Event::Room) | Err(RecvTimeoutError::Timeout) => self.io.check().map(|()| false),
-            Ok(Event::Output(lines)) => {
-                self.io.check()?;
-                take(&lines).map(|()| false)
+        let event = self.events.recv_timeout(LOOK);
+        self.io.check()?;
+        match event {
+            Ok(Event::Room) => {}
+            Ok(Event::Output(lines)) => take(&lines)?,
+            Ok(Event::Ended(None)) | Err(RecvTimeoutError::Disconnected) => self.is_silent = true,
+            Ok(Event::Ended(Some(problem))) => {
+                let command = format!("`{}`", self.command);
+                let stderr = "nothing".to_owned();
+                return Err(PartError::Command { command, how: problem, stderr });
             }
-            Ok(Event::Ended(None)) | Err(RecvTimeoutError::Disconnected) => Ok(true),
-            Ok(Event::Ended(Some(problem))) => Err(PartError::Command {
-                command: self.command.clone(),
-                how: problem,
-                stderr: String::new(),
-            }),
+            Err(RecvTimeoutError::Timeout) => return Ok(false),
         }
+        Ok(true)
     }
 
     fn end(&mut self, report: &mut Report) -> Result<(), PartError> {
@@ -190,7 +208,10 @@ impl<'i> Running<'i> {
             std::thread::sleep(Duration::from_millis(1));
         };
         self.kill();
-        let errors = self.errors.take().and_then(|errors| errors.join().ok()).unwrap_or_default();
+        self.is_over = true;
+        let _ = self.errors_ended.recv_timeout(LOOK * QUIET_MAX);
+        let errors =
+            std::mem::take(&mut *self.errors.lock().unwrap_or_else(PoisonError::into_inner));
         for (name, by) in errors.counters {
             report.count(&name, by);
         }
@@ -218,17 +239,11 @@ impl<'i> Running<'i> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.kill();
-        self.feeder = None;
-        // Threads that wait to tell something are let go.
-        while self.events.recv_timeout(LOOK).is_ok() {}
-        let _ = self.child.wait();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
+        if !self.is_over {
+            self.kill();
+            let _ = self.child.wait();
         }
-        if let Some(errors) = self.errors.take() {
-            let _ = errors.join();
-        }
+        // The threads end with their pipes.
     }
 }
 
@@ -262,25 +277,21 @@ fn lines(mut from: impl Read, tell: &SyncSender<Event>) -> Result<(), String> {
     }
 }
 
-fn listen_to_errors(stderr: impl Read) -> Errors {
-    let mut errors = Errors::default();
+fn listen_to_errors(stderr: impl Read, errors: &Mutex<Errors>) {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     loop {
         line.clear();
         match reader.by_ref().take(ERROR_LINE_BYTES).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return errors,
+            Ok(0) | Err(_) => return,
             Ok(_) => {}
         }
         let text = String::from_utf8_lossy(&line);
         let text = text.trim_end();
-        if let Some(counted) = text.strip_prefix(COUNTER).and_then(counter) {
-            if errors.counters.len() < COUNTERS_MAX {
-                errors.counters.push(counted);
-            } else if let Some(known) =
-                errors.counters.iter_mut().find(|(name, _)| *name == counted.0)
-            {
-                known.1 += counted.1;
+        let mut errors = errors.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((name, by)) = text.strip_prefix(COUNTER).and_then(counter) {
+            if errors.counters.len() < COUNTERS_MAX || errors.counters.contains_key(&name) {
+                *errors.counters.entry(name).or_default() += by;
             }
             continue;
         }

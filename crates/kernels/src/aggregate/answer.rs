@@ -215,8 +215,19 @@ fn cell(ask: Ask, state: &mut State) -> Cell {
             buckets
                 .ranges()
                 .iter()
-                .map(|(from, to, count)| json!({"from": from, "to": to, "count": count}))
+                .map(|(from, to, count)| json!({"from": edge(*from), "to": edge(*to), "count": count}))
                 .collect(),
         ),
     }
+}
+
+/// The power of two that the last number before it stands for.
+fn edge(number: f64) -> f64 {
+    const FRACTION: u64 = (1 << 52) - 1;
+    let bits = number.to_bits();
+    if bits & FRACTION != FRACTION {
+        return number;
+    }
+    let next = f64::from_bits(bits + 1);
+    if next.is_finite() { next } else { number }
 }

@@ -326,3 +326,20 @@ fn hot_keys_are_named_with_what_they_certainly_have() {
     );
     assert!(keys[0].1 <= 100_000 && keys[0].1 > 95_000, "{}", keys[0].1);
 }
+
+#[test]
+fn histograms_have_powers_of_two_as_edges() {
+    let query = query(&[], "histogram(x)", false);
+    let mut groups = Groups::new(&query);
+    for number in ["3", "2", "-3", "0.75", "3.999"] {
+        groups.add(&[Field::Text(number.as_bytes())]).unwrap();
+    }
+    let mut told = Json::Null;
+    let take = |answer: Answer| {
+        told = answer.cells[0].value.clone();
+        Ok::<(), Infallible>(())
+    };
+    groups.answers(take).unwrap();
+    let range = |from: f64, to: f64, count: u64| json!({"from": from, "to": to, "count": count});
+    assert_eq!(told, json!([range(-4.0, -2.0, 1), range(0.5, 1.0, 1), range(2.0, 4.0, 3)]));
+}
