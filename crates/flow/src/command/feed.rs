@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use divvy::api::{Api, Frames};
 use divvy_workload::Context;
+use divvy_workload::console::exit::Failure;
 use tokio::task::JoinHandle;
 
 use crate::stream::END;
 
 /// Bytes of a segment, at most about.
 const SEGMENT_BYTES: usize = 4 << 20;
-/// How long lines wait for others in their segment.
+/// Between two segments, unless one is full.
 const SEGMENT_AGE: Duration = Duration::from_millis(500);
 /// Segments that may wait for the stream.
 const SEGMENTS_MAX: usize = 16;
@@ -36,12 +37,15 @@ pub(super) enum From {
 /// A folder of segments.
 pub(super) struct Spool {
     path: PathBuf,
+    /// Whether it was made here, and is removed in the end.
+    is_own: bool,
 }
 
 /// A feed that goes on beside the job.
 pub(super) struct Feeding {
     task: JoinHandle<Result<()>>,
     path: PathBuf,
+    is_own: bool,
 }
 
 impl Spool {
@@ -49,9 +53,13 @@ impl Spool {
     pub(super) fn create(wanted: Option<&Path>) -> Result<Self> {
         let usual = || PathBuf::from(format!("divvy-stream-{}", std::process::id()));
         let path = std::path::absolute(wanted.map_or_else(usual, Path::to_owned))?;
-        std::fs::create_dir_all(&path)
-            .with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self { path })
+        let context = || format!("cannot make {}", path.display());
+        std::fs::create_dir_all(&path).with_context(context)?;
+        if std::fs::read_dir(&path).with_context(context)?.next().is_some() {
+            let text = format!("--spool {} is not empty", path.display());
+            return Err(Failure::usage(text).cure("name a folder that is empty, or a new one").into());
+        }
+        Ok(Self { path, is_own: wanted.is_none() })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -60,7 +68,7 @@ impl Spool {
 
     /// Begins to feed.
     pub(super) fn feed(self, from: From, context: &Context) -> Result<Feeding> {
-        let path = self.path.clone();
+        let (path, is_own) = (self.path.clone(), self.is_own);
         let task = match from {
             From::Stdin => tokio::task::spawn_blocking(move || {
                 let mut segments = Segments::new(self.path)?;
@@ -71,7 +79,7 @@ impl Spool {
                 tokio::spawn(changes(api, Segments::new(self.path)?))
             }
         };
-        Ok(Feeding { task, path })
+        Ok(Feeding { task, path, is_own })
     }
 }
 
@@ -81,6 +89,15 @@ impl Feeding {
         context.output.note(format_args!("feeds {}", self.path.display()));
         self.task.await.context("the feed has ended unexpectedly")?
     }
+
+    /// The stream has ended: nothing more is needed of its segments.
+    pub(super) fn remove(self) {
+        self.task.abort();
+        if self.is_own {
+            // A folder that stays does no harm.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
 }
 
 /// The segments of a spool.
@@ -88,24 +105,21 @@ struct Segments {
     path: PathBuf,
     next: u64,
     lines: Vec<u8>,
-    since: Instant,
+    written: Instant,
 }
 
 impl Segments {
     fn new(path: PathBuf) -> Result<Self> {
-        Ok(Self { path, next: 0, lines: Vec::new(), since: Instant::now() })
+        Ok(Self { path, next: 0, lines: Vec::new(), written: Instant::now() })
     }
 
-    /// Takes a line with its end; says whether the segment is full or old enough.
+    /// Takes a line with its end; says whether it is time to write a segment.
     fn push(&mut self, line: &[u8]) -> bool {
-        if self.lines.is_empty() {
-            self.since = Instant::now();
-        }
         self.lines.extend_from_slice(line);
         if !line.ends_with(b"\n") {
             self.lines.push(b'\n');
         }
-        self.lines.len() >= SEGMENT_BYTES || self.since.elapsed() >= SEGMENT_AGE
+        self.lines.len() >= SEGMENT_BYTES || self.written.elapsed() >= SEGMENT_AGE
     }
 
     /// Writes what waits as a segment.
@@ -122,6 +136,7 @@ impl Segments {
         std::fs::rename(&half, self.path.join(&name)).with_context(context)?;
         self.next += 1;
         self.lines.clear();
+        self.written = Instant::now();
         Ok(())
     }
 
@@ -138,7 +153,8 @@ impl Segments {
     }
 }
 
-/// Lines of a reader to segments, until it ends. A line that waits alone is written when the next one comes or at the end.
+/// Lines of a reader to segments, until it ends. After a pause a line is a segment at once; those that come soon after it
+/// wait for the next ones.
 fn pump(input: &mut impl BufRead, segments: &mut Segments) -> Result<()> {
     let mut line = Vec::new();
     loop {
@@ -148,7 +164,6 @@ fn pump(input: &mut impl BufRead, segments: &mut Segments) -> Result<()> {
             let rest = Segments::new(segments.path.clone())?;
             return std::mem::replace(segments, rest).end();
         }
-        // What is buffered belongs to the same burst; a pause is a good moment to hand over.
         if segments.push(&line) {
             while segments.is_full() {
                 std::thread::sleep(LOOK_EVERY);

@@ -131,7 +131,12 @@ pub(crate) async fn run(args: &StreamArgs, context: &Context) -> Result<Code> {
     let new = args.job(vec![source], true);
     let feeding = spool.feed(from, context)?;
     let code = start::run(&new, &args.common, context).await?;
-    feeding.wait(context).await?;
+    let common = &args.common;
+    if common.wait || common.out.is_some() || common.timeline.is_some() {
+        feeding.remove();
+    } else {
+        feeding.wait(context).await?;
+    }
     Ok(code)
 }
 

@@ -82,14 +82,13 @@ fn ranks_are_the_same_in_memory_and_in_ranges_and_add_up() {
 }
 
 #[test]
-fn ranks_are_those_that_networkx_gives() {
-    // networkx.pagerank of this graph with alpha 0.85 and tol 1e-12.
+fn ranks_solve_their_equations() {
     let text = "1\t2\n1\t3\n2\t3\n3\t1\n4\t3\n3\t5\n";
     let options = Options { tolerance: 1e-12, ..Options::new(Algorithm::Pagerank) };
     let ended = ended(text, &options, MEMORY).unwrap();
     assert_eq!(ended.summary.data["converged"], true);
     let ranks: Vec<f64> = rows(&ended).values().map(|rank| rank.parse().unwrap()).collect();
-    // Solved by hand from the five equations: each rank is (0.15 + 0.85 d) / 5 and its shares, d that of vertex 5.
+    // Each rank is (0.15 + 0.85 d) / 5 and its shares, d that of vertex 5.
     let d = ranks[4];
     let floor = (0.15 + 0.85 * d) / 5.0;
     let wanted = [

@@ -22,6 +22,9 @@ const RANGES_SMALL: u64 = 4;
 const PACKED_FACTOR: u64 = 4;
 /// Bytes of memory beside each record of a run.
 const ENTRY_BYTES: u64 = 16;
+/// The least memory of a run, and what is read into it at once.
+const RUN_BYTES_MIN: u64 = 4 << 20;
+const BLOCK_BYTES: u64 = 1 << 20;
 /// Memory that writers and readers take beside a run.
 pub(super) const BUFFERS_BYTES: u64 = 4 << 20;
 
@@ -59,7 +62,8 @@ pub(super) fn ranges(spec: &Spec) -> u32 {
 /// All pieces in the order of the input; at least one.
 pub(super) fn pieces(spec: &Spec, sampled: &Sampled) -> Vec<Piece> {
     let row_bytes = sampled.row_bytes.max(1);
-    let memory = spec.memory_bytes.saturating_sub(BUFFERS_BYTES).max(BUFFERS_BYTES);
+    // A run is full when there is no room for another block.
+    let memory = spec.memory_bytes.saturating_sub(BUFFERS_BYTES).max(RUN_BYTES_MIN) - BLOCK_BYTES;
     // A tenth is left, because rows elsewhere may be shorter than those that were looked at.
     let fits = memory / 10 * 9 * row_bytes / (row_bytes + ENTRY_BYTES);
     let record = match spec.options::<Options>().map(|options| options.order.layout) {
