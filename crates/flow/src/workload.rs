@@ -1,6 +1,30 @@
 //! Dataflow as a workload: everything that it brings to the binary, in one value.
+//!
+//! Decides nothing about jobs; it only says which part of this crate answers which question of the interface.
 
-use divvy_workload::Workload;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches};
+use divvy::Worker;
+use divvy_workload::console::exit::Code;
+use divvy_workload::settings::{Row, Sources};
+use divvy_workload::{
+    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, Prepared, ServerContext,
+    ServerPart, UpContext, WorkerContext, WorkerPart, Workload,
+};
+
+use crate::bench;
+use crate::command::{self, args::FlowCommand};
+use crate::job::folder::FLOWS;
+use crate::job::tasks::{self, CAPABILITY, COMMANDS, Site as WorkerSite};
+use crate::jobs::Jobs;
+use crate::settings::{FlowFlags, FlowSettings, NAME, TEMPLATE, readable};
+use crate::web::Site;
+use crate::web::metrics::Figures;
+
+/// The folder of crawls beside that of jobs, whose link graphs jobs may read.
+const CRAWLS: &str = "crawls";
 
 /// MapReduce, aggregation, sort, graphs and streams.
 #[derive(Clone, Copy, Debug, Default)]
@@ -8,6 +32,173 @@ pub struct FlowWorkload;
 
 impl Workload for FlowWorkload {
     fn name(&self) -> &'static str {
-        "flow"
+        NAME
+    }
+
+    fn template(&self) -> &'static str {
+        TEMPLATE
+    }
+
+    fn settings(&self, sources: &Sources) -> Result<Vec<Row>> {
+        Ok(FlowSettings::read(sources)?.rows())
+    }
+
+    fn command(&self) -> Option<Command> {
+        Some(FlowCommand::command())
+    }
+
+    fn run<'a>(&'a self, matches: &'a ArgMatches, context: &'a Context) -> Doing<'a, Code> {
+        Box::pin(async {
+            command::run(FlowCommand::from_arg_matches(matches)?.verb, context).await
+        })
+    }
+
+    fn listing(&self, argument: &str) -> Option<Listing> {
+        (argument == "id").then(|| Listing::new("flows", "id"))
+    }
+
+    fn bench_command(&self) -> Option<Command> {
+        Some(bench::Args::command())
+    }
+
+    fn bench<'a>(&'a self, matches: &'a ArgMatches, context: &'a Context) -> Doing<'a, Code> {
+        Box::pin(async {
+            bench::run(&bench::Args::from_arg_matches(matches)?, &context.output).await?;
+            Ok(Code::Done)
+        })
+    }
+
+    fn examples(&self, command: &str) -> &'static str {
+        match command {
+            "" => "  divvy flow sort --input FILE --wait   sort more than fits into memory\n",
+            _ => "",
+        }
+    }
+
+    fn worker_flags(&self, command: Command) -> Command {
+        FlowFlags::augment_args(command)
+    }
+
+    fn worker<'a>(&'a self, context: &'a WorkerContext<'a>) -> Doing<'a, Option<WorkerPart>> {
+        Box::pin(std::future::ready(worker(context)))
+    }
+
+    fn prepare<'a>(&'a self, up: &'a UpContext<'a>) -> Doing<'a, Prepared> {
+        Box::pin(std::future::ready(prepare(up)))
+    }
+
+    fn serve<'a>(&'a self, context: &'a ServerContext) -> Doing<'a, ServerPart> {
+        Box::pin(async {
+            let jobs = Jobs::open(context.client.clone(), &context.data)?;
+            let figures = Figures::default();
+            let site = Site::new(jobs.clone(), context.shutdown.clone(), context.has_token);
+            let keeping = jobs.keep(figures.clone(), context.shutdown.clone());
+            Ok(ServerPart {
+                routes: site.routes(),
+                pages: Site::PAGES.to_vec(),
+                background: vec![Box::pin(keeping)],
+                metrics: Some(Box::new(|registry| figures.register(registry))),
+            })
+        })
+    }
+
+    fn data_folders(&self) -> DataFolders {
+        DataFolders { kept: &[FLOWS], scratch: &[] }
+    }
+
+    fn check<'a>(&'a self, context: &'a Context) -> BoxFuture<'a, Vec<Finding>> {
+        Box::pin(std::future::ready(vec![check(context)]))
+    }
+}
+
+/// What was said about parts of jobs, on the command line or in settings.
+struct Choice {
+    is_enabled: bool,
+    folder: Option<PathBuf>,
+    /// Folders that jobs may read; none means where the worker is started.
+    read: Vec<PathBuf>,
+    commands: bool,
+}
+
+impl Choice {
+    fn new(matches: &ArgMatches, sources: &Sources) -> Result<Self> {
+        let flags = FlowFlags::from_arg_matches(matches)?;
+        let settings = FlowSettings::read(sources)?;
+        Ok(Self {
+            is_enabled: !flags.no_flow && settings.enabled.value,
+            folder: flags.flows.or(settings.folder.value),
+            read: if flags.flow_read.is_empty() { settings.read.value } else { flags.flow_read },
+            commands: flags.flow_commands || settings.commands.value,
+        })
+    }
+}
+
+/// What local workers of `divvy up` are told, who read no settings.
+fn prepare(up: &UpContext<'_>) -> Result<Prepared> {
+    let choice = Choice::new(up.matches, &up.context.sources)?;
+    let mut arguments = Vec::new();
+    if !choice.is_enabled {
+        arguments.push("--no-flow".to_owned());
+    }
+    if choice.commands {
+        arguments.push("--flow-commands".to_owned());
+    }
+    for folder in readable(&choice.read) {
+        arguments.extend(["--flow-read".to_owned(), folder.display().to_string()]);
+    }
+    Ok(Prepared { worker_arguments: arguments, ..Prepared::default() })
+}
+
+/// The kinds of parts, if this worker takes any and can read the folder of jobs.
+fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
+    let choice = Choice::new(context.matches, context.sources)?;
+    if !choice.is_enabled {
+        return Ok(None);
+    }
+    let beside = || Some(context.objects.as_deref()?.parent()?.join(FLOWS));
+    let folder = choice.folder.or_else(beside);
+    let Some(folder) = folder.filter(|folder| is_usable(folder)) else {
+        tracing::info!("takes no parts of jobs: --flows names the server's folder of them");
+        return Ok(None);
+    };
+    let mut readable = readable(&choice.read);
+    readable.extend(beside_folder(&folder));
+    let mut capabilities = vec![CAPABILITY.to_owned()];
+    if choice.commands {
+        capabilities.push(COMMANDS.to_owned());
+    }
+    tracing::info!("takes parts of jobs in {}", folder.display());
+    let site = WorkerSite { readable: readable.into(), commands: choice.commands };
+    let worker = tasks::serve(Worker::new(NAME).state(site));
+    Ok(Some(WorkerPart { registry: worker.into_registry()?, capabilities }))
+}
+
+/// What jobs may read in any case: results of other jobs, and what crawls found.
+fn beside_folder(folder: &Path) -> impl Iterator<Item = PathBuf> {
+    let flows = folder.canonicalize().ok();
+    let crawls = folder.parent().and_then(|data| data.join(CRAWLS).canonicalize().ok());
+    flows.into_iter().chain(crawls)
+}
+
+/// Whether jobs can be worked on there.
+fn is_usable(folder: &Path) -> bool {
+    // A server that comes later makes it.
+    folder.is_dir() || folder.parent().is_some_and(Path::is_dir)
+}
+
+/// Whether workers of this machine take parts, and what jobs may do there.
+fn check(context: &Context) -> Finding {
+    match FlowSettings::read(&context.sources) {
+        Err(error) => Finding::new(NAME, Grade::Fault, error.to_string()),
+        Ok(settings) if !settings.enabled.value => {
+            Finding::new(NAME, Grade::Note, "is switched off").cure("set flow.enabled to true")
+        }
+        Ok(settings) if settings.commands.value => {
+            Finding::new(NAME, Grade::Note, "lets jobs run any program, with the worker's rights")
+                .cure("set flow.commands to false unless everybody who may submit is trusted")
+        }
+        Ok(_) => {
+            Finding::new(NAME, Grade::Good, "takes parts of jobs, and runs no programs of theirs")
+        }
     }
 }

@@ -5,3 +5,9 @@
 //!
 //! **Invariant:** nothing here opens a file, reads a clock or knows of tasks. Readers, writers and time are arguments,
 //! and the same input gives the same output, byte for byte.
+
+pub mod aggregate;
+pub mod graph;
+pub mod order;
+pub mod text;
+pub mod window;

@@ -121,6 +121,7 @@ pub fn all() -> &'static [Experiment] {
         experiments::balancers::EXPERIMENT,
         experiments::ring::EXPERIMENT,
         experiments::hot_partition::EXPERIMENT,
+        experiments::skew::EXPERIMENT,
         experiments::herd::EXPERIMENT,
         experiments::breaker::EXPERIMENT,
         experiments::fan_out::EXPERIMENT,
@@ -140,6 +141,7 @@ pub fn all() -> &'static [Experiment] {
         experiments::cluster::deadlines::EXPERIMENT,
         experiments::autoscaler::EXPERIMENT,
         experiments::crawl::EXPERIMENT,
+        experiments::windows::EXPERIMENT,
     ]
 }
 

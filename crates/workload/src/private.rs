@@ -53,8 +53,8 @@ impl Process {
         Self::listening(command)
     }
 
-    /// A server with one local worker that runs so many child processes at once, with these flags besides, and its
-    /// address.
+    /// A server with one local worker that runs so many child processes and so many computations at once, with these flags
+    /// besides, and its address.
     ///
     /// # Errors
     /// If it does not start.
@@ -62,7 +62,7 @@ impl Process {
         let mut command = Self::divvy()?;
         command.args(["up", "--workers", "1", "--config", "/dev/null"]);
         command.args(["--listen", "127.0.0.1:0", "--json", "--data"]).arg(data);
-        command.args(["--slots", &format!("process={slots}")]);
+        command.args(["--slots", &format!("process={slots},cpu={slots}")]);
         command.args(flags);
         Self::listening(command)
     }

@@ -14,8 +14,10 @@ mod paused;
 pub(crate) mod pipeline;
 pub(crate) mod ring;
 pub(crate) mod scalability;
+pub(crate) mod skew;
 pub(crate) mod stealing;
 pub(crate) mod three_tier;
+pub(crate) mod windows;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/guides/lab.md")]

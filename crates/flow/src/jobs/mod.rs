@@ -1,0 +1,245 @@
+//! The jobs of a server: what there is, how each stands, and what people may want of it.
+//!
+//! A job is a folder and, at any time, the tasks of one of its stages. The keeper leads it from stage to stage; the server
+//! reads no input and does none of the work.
+
+mod going;
+mod keeper;
+mod leftovers;
+mod stagework;
+pub(crate) mod state;
+pub(crate) mod timeline;
+pub(crate) mod view;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+
+use divvy::Client;
+use tokio::sync::{Mutex, Notify};
+
+use crate::job::folder::{FLOWS, FolderError, make, read_json, write_json};
+use crate::job::tasks::now_ms;
+use crate::job::{Folder, NewJob, Next, Spec, SpecError, StageDone, kinds};
+use state::JobFile;
+use view::{JobView, LiveStage};
+
+/// Jobs of one server.
+const JOBS_MAX: usize = 10_000;
+/// Characters of an id.
+pub(crate) const ID_LEN: usize = 12;
+
+/// The jobs of a server; a clone is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Jobs {
+    client: Client,
+    root: Arc<PathBuf>,
+    /// Held while something is written that others write too.
+    writing: Arc<Mutex<()>>,
+    /// What is seen of the stage that each job is at.
+    live: Arc<StdMutex<HashMap<String, LiveStage>>>,
+    /// Tells the keeper that a job was started or is to be cancelled.
+    news: Arc<Notify>,
+}
+
+/// Why something was not done.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum JobsError {
+    /// There is no such job.
+    #[error("there is no job `{0}`; divvy flow list shows which there are")]
+    None(String),
+    /// What was asked for makes no sense.
+    #[error(transparent)]
+    Wrong(#[from] SpecError),
+    /// It does not fit to where the job is.
+    #[error("{0}")]
+    Conflict(String),
+    /// The folder cannot be read or written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The server has too much to do, or stops.
+    #[error(transparent)]
+    Server(#[from] divvy::Error),
+}
+
+impl Jobs {
+    /// The jobs in this data folder.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub(crate) fn open(client: Client, data: &Path) -> Result<Self, FolderError> {
+        let root = data.join(FLOWS);
+        make(&root)?;
+        // Tasks name it, and workers stand elsewhere.
+        let root = root.canonicalize().map_err(|error| FolderError::new(&root, error))?;
+        Ok(Self {
+            client,
+            root: Arc::new(root),
+            writing: Arc::default(),
+            live: Arc::default(),
+            news: Arc::default(),
+        })
+    }
+
+    /// The folder of a job.
+    pub(crate) fn folder(&self, id: &str) -> Folder {
+        Folder::new(self.root.join(id))
+    }
+
+    /// Starts a job.
+    ///
+    /// # Errors
+    /// If it makes no sense, or cannot be written down.
+    pub(crate) async fn start(&self, new: NewJob) -> Result<JobView, JobsError> {
+        let writing = self.writing.lock().await;
+        if self.ids()?.len() >= JOBS_MAX {
+            let problem =
+                format!("there are {JOBS_MAX} jobs already; remove some: divvy flow remove");
+            return Err(JobsError::Conflict(problem));
+        }
+        // A name and no secret: it must only differ from all others.
+        let id: String = (0..ID_LEN).map(|_| fastrand::digit(36)).collect();
+        let spec = new.check(id, now_ms())?;
+        let folder = self.folder(&spec.id);
+        make(&folder.root().join("stages"))?;
+        write_json(&folder.state(), &JobFile::default())?;
+        // With this file the folder is a job.
+        write_json(&folder.job(), &spec)?;
+        drop(writing);
+        self.news.notify_one();
+        self.view(&spec.id)
+    }
+
+    /// The ids of all jobs.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub(crate) fn ids(&self) -> Result<Vec<String>, FolderError> {
+        let failed = |error| FolderError::new(&self.root, error);
+        let mut ids = Vec::new();
+        for entry in std::fs::read_dir(&*self.root).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if is_id(&name) && entry.path().join("job.json").exists() {
+                ids.push(name);
+            }
+        }
+        Ok(ids)
+    }
+
+    /// What a job was asked to do.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn spec(&self, id: &str) -> Result<Spec, JobsError> {
+        let none = || JobsError::None(id.chars().take(64).collect());
+        if !is_id(id) {
+            return Err(none());
+        }
+        read_json(&self.folder(id).job())?.ok_or_else(none)
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn state(&self, id: &str) -> Result<JobFile, JobsError> {
+        Ok(read_json(&self.folder(id).state())?.unwrap_or_default())
+    }
+
+    /// Its stages that are done, in their order.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub(crate) fn done(&self, id: &str) -> Result<Vec<StageDone>, JobsError> {
+        let folder = self.folder(id);
+        let mut done = Vec::new();
+        while let Some(stage) =
+            read_json(&folder.done(u32::try_from(done.len()).unwrap_or(u32::MAX)))?
+        {
+            done.push(stage);
+        }
+        Ok(done)
+    }
+
+    /// How a job stands.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn view(&self, id: &str) -> Result<JobView, JobsError> {
+        let spec = self.spec(id)?;
+        let state = self.state(id)?;
+        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
+        Ok(view::view(spec, state, live))
+    }
+
+    /// Cancels a job.
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub(crate) async fn cancel(&self, id: &str) -> Result<JobView, JobsError> {
+        let writing = self.writing.lock().await;
+        self.spec(id)?;
+        let mut state = self.state(id)?;
+        if state.ended.is_some() {
+            return Err(JobsError::Conflict(format!("job {id} has ended already")));
+        }
+        state.is_cancelled = true;
+        write_json(&self.folder(id).state(), &state)?;
+        drop(writing);
+        self.news.notify_one();
+        self.view(id)
+    }
+
+    /// Removes a job that has ended, with all that it made.
+    ///
+    /// # Errors
+    /// If it has not ended.
+    pub(crate) async fn remove(&self, id: &str) -> Result<(), JobsError> {
+        let _writing = self.writing.lock().await;
+        self.spec(id)?;
+        if self.state(id)?.ended.is_none() {
+            let problem =
+                format!("job {id} has not ended; cancel it first: divvy flow cancel {id}");
+            return Err(JobsError::Conflict(problem));
+        }
+        let folder = self.folder(id);
+        // Without this file it is no job any more, however far the removal gets.
+        let job = folder.job();
+        std::fs::remove_file(&job).map_err(|error| FolderError::new(&job, error))?;
+        let root = folder.root();
+        std::fs::remove_dir_all(root).map_err(|error| FolderError::new(root, error))?;
+        Ok(())
+    }
+
+    /// How a job is done, a sentence per line.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn explain(&self, id: &str) -> Result<Vec<String>, JobsError> {
+        let spec = self.spec(id)?;
+        let done = self.done(id)?;
+        let Some(kind) = kinds::find(&spec.kind) else {
+            let problem = format!("this server knows no jobs of kind `{}`", spec.kind);
+            return Err(JobsError::Conflict(problem));
+        };
+        let mut lines = kind.explain(&spec, &done);
+        if let Ok(Next::Stage(stage)) = kind.next(&spec, &done)
+            && self.state(id)?.ended.is_none()
+        {
+            let bytes: u64 = stage.parts.iter().map(|part| part.bytes).sum();
+            lines.push(format!(
+                "now: stage `{}` with {} parts that read {bytes} bytes{}",
+                stage.name,
+                stage.parts.len(),
+                if stage.speculate { "; a part that takes long gets a twin" } else { "" },
+            ));
+        }
+        Ok(lines)
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == ID_LEN
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+}

@@ -1,0 +1,66 @@
+//! What jobs refuse, in the shape that all refusals over HTTP have, and the job that an address names.
+
+use axum::extract::FromRequestParts;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use divvy_http::{ApiError, Operation, Takes, path_texts};
+
+use crate::jobs::JobsError;
+
+/// When to come back to a server that has too much to do.
+const RETRY_AFTER_MS: u64 = 1_000;
+
+/// The codes of refusals that only jobs have.
+pub(super) const CODES: [&str; 7] = [
+    "flow_conflict",
+    "internal",
+    "no_such_file",
+    "no_such_flow",
+    "no_such_stage",
+    "overloaded",
+    "too_many_watchers",
+];
+
+/// The job that the address names.
+pub(super) struct Named(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let texts = path_texts(parts).await?;
+        let id = texts.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id);
+        Ok(Self(id.unwrap_or_default()))
+    }
+}
+
+impl Takes for Named {
+    fn describe(operation: &mut Operation) {
+        operation.refuses(&[400, 404]);
+    }
+}
+
+impl From<JobsError> for ApiError {
+    fn from(error: JobsError) -> Self {
+        match &error {
+            JobsError::None(_) => {
+                Self::new(StatusCode::NOT_FOUND, "no_such_flow", error.to_string())
+            }
+            JobsError::Wrong(wrong) => Self::field(wrong.field.as_str(), &wrong.problem),
+            JobsError::Conflict(_) => {
+                Self::new(StatusCode::CONFLICT, "flow_conflict", error.to_string())
+            }
+            JobsError::Server(divvy::Error::Refused { code, message, .. })
+                if code == "overloaded" =>
+            {
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message.clone())
+                    .with_retry_after_ms(RETRY_AFTER_MS)
+            }
+            JobsError::Folder(_) | JobsError::Server(_) => {
+                tracing::error!(%error, "a request for a job failed");
+                let message = format!("the job could not be read or written: {error}");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message)
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! The API of jobs and the pages that show them.
+//!
+//! Knows HTTP only. Who may ask is decided by the server's guard, what a job is by [`crate::jobs`].
+
+mod api;
+mod error;
+mod events;
+mod files;
+pub(crate) mod metrics;
+mod pages;
+
+use std::sync::Arc;
+
+use divvy_http::{Mounted, Route, Routes, Scope, delete, get, post};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::jobs::Jobs;
+use crate::jobs::view::JobView;
+use events::Feeds;
+
+pub(crate) use api::Explained;
+
+/// Bytes of a JSON body: input files are many.
+const BODY_BYTES_MAX: usize = 16 << 20;
+/// Watchers of events at once; those of one job share what they see.
+const WATCHERS_MAX: usize = 256;
+
+/// What the handlers share; a clone is cheap.
+#[derive(Clone, Debug)]
+pub(crate) struct Site {
+    jobs: Jobs,
+    feeds: Arc<Feeds>,
+    watchers: Arc<Semaphore>,
+    shutdown: CancellationToken,
+    /// Whether people have a session that they can end.
+    has_sign_out: bool,
+}
+
+impl Site {
+    /// Titles and paths of the pages for people.
+    pub(crate) const PAGES: [(&'static str, &'static str); 1] = [("Flows", "/flows")];
+
+    /// The site of these jobs. Event streams end when `shutdown` is cancelled.
+    pub(crate) fn new(jobs: Jobs, shutdown: CancellationToken, has_sign_out: bool) -> Self {
+        let watchers = Arc::new(Semaphore::new(WATCHERS_MAX));
+        Self { jobs, feeds: Arc::default(), watchers, shutdown, has_sign_out }
+    }
+
+    /// All addresses.
+    pub(crate) fn routes(self) -> Mounted {
+        Routes::new(table())
+            .with_codes(&error::CODES)
+            .with_body_bytes_max(BODY_BYTES_MAX)
+            .with_state(self)
+    }
+}
+
+fn table() -> Vec<Route<Site>> {
+    let mut table = vec![
+        get("/api/v1/flows", api::list).summary("All jobs, latest first"),
+        post("/api/v1/flows", api::start)
+            .scope(Scope::Submit)
+            .summary("Start a job: MapReduce, aggregation, sort, graph or stream")
+            .answers([201])
+            .gives::<JobView>()
+            .refuses([409]),
+        get("/api/v1/flows/{id}", api::show)
+            .summary("One job: its stages with rows, bytes and skew")
+            .refuses([404]),
+        delete("/api/v1/flows/{id}", api::remove)
+            .summary("Remove a job that has ended, with its result")
+            .refuses([404, 409]),
+        post("/api/v1/flows/{id}/cancel", api::cancel)
+            .scope(Scope::Submit)
+            .summary("Cancel a job; what it has written so far is swept")
+            .refuses([404, 409]),
+        get("/api/v1/flows/{id}/explain", api::explain)
+            .summary("How the job is done, stage by stage")
+            .refuses([404, 409]),
+        get("/api/v1/flows/{id}/stages/{stage}", api::stage)
+            .summary("The parts of a stage that is done: who did them, when, how many rows")
+            .refuses([404]),
+        get("/api/v1/flows/{id}/timeline", api::timeline)
+            .summary("The parts of stages that are done, over time, as a picture")
+            .gives_media("image/svg+xml")
+            .refuses([404]),
+        get("/api/v1/flows/{id}/events", events::stream)
+            .summary("The job once a second while something changes, until it has ended")
+            .gives_media("text/event-stream")
+            .refuses([404]),
+    ];
+    table.extend(for_results());
+    table.extend(for_people());
+    table
+}
+
+fn for_results() -> Vec<Route<Site>> {
+    vec![
+        get("/api/v1/flows/{id}/output", files::list)
+            .summary("The files of the result, with rows, bytes and checksums")
+            .refuses([404, 409]),
+        get("/api/v1/flows/{id}/output/{file}", files::show)
+            .summary("One file of the result")
+            .header("Range", "One range, such as `bytes=0-1023`.")
+            .header("If-None-Match", "The tag of the file.")
+            .header("If-Range", "The tag of the file.")
+            .answers([200, 206, 304])
+            .gives_media("application/octet-stream")
+            .refuses([404, 409, 416]),
+    ]
+}
+
+fn for_people() -> Vec<Route<Site>> {
+    const HTML: &str = "text/html";
+    vec![
+        get("/flows", pages::list).summary("All jobs, for people").gives_media(HTML),
+        get("/flows/{id}", pages::job)
+            .summary("A job as it goes, for people")
+            .answers([200, 404])
+            .gives_media(HTML),
+        get("/flows/assets/{name}", pages::asset)
+            .summary("A script or style of the pages")
+            .answers([200, 304])
+            .gives_media("*/*")
+            .refuses([404]),
+    ]
+}

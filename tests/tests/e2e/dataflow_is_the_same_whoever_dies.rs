@@ -1,0 +1,231 @@
+//! Dataflow jobs of every kind while their workers and their server are killed at random moments: the result is the same,
+//! byte for byte, as that of an undisturbed run, and no part that was done is done again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use divvy_e2e::api::Api;
+use divvy_e2e::process::{Process, divvy, free_port, serve};
+use divvy_e2e::random::{Random, from_environment};
+use serde_json::Value;
+
+/// Kills in all, unless the environment says otherwise.
+const KILLS: u64 = 20;
+const WORKERS: usize = 2;
+/// How long a round may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the jobs read, small but for several parts.
+const INPUTS: &[&[&str]] = &[
+    &["text", "--size", "1MB", "--words", "20000", "--to", "words.txt"],
+    &["rows", "--rows", "30000", "--to", "rows.csv"],
+    &["edges", "--rows", "60000", "--vertices", "10000", "--to", "edges.tsv"],
+    &["events", "--rows", "30000", "--late", "20s", "--to", "events.jsonl"],
+];
+
+/// What is done in each round.
+const JOBS: &[&[&str]] = &[
+    &["mapreduce", "wordcount", "--input", "words.txt", "--split", "200kB", "--partitions", "3"],
+    &[
+        "mapreduce",
+        "--input",
+        "words.txt",
+        "--map",
+        "cat",
+        "--reduce",
+        "uniq -c",
+        "--split",
+        "400kB",
+    ],
+    &[
+        "aggregate",
+        "--input",
+        "rows.csv",
+        "--group-by",
+        "k",
+        "--agg",
+        "count, sum(x), p50(x), distinct(u)",
+        "--split",
+        "200kB",
+        // Partitions with more than their fair share are divided over several reducers.
+        "--skew",
+        "1",
+        "--skew-min",
+        "1kB",
+    ],
+    &["sort", "--input", "words.txt", "--split", "200kB", "--memory", "1MB"],
+    &["graph", "pagerank", "--edges", "edges.tsv", "--iterations", "30", "--tolerance", "0"],
+    &[
+        "stream",
+        "--source",
+        "events.jsonl",
+        "--window",
+        "10s",
+        "--lateness",
+        "20s",
+        "--group-by",
+        "k",
+        "--agg",
+        "count, sum(x)",
+    ],
+];
+
+/// A server with workers, all of which can be killed.
+struct Cluster {
+    folder: PathBuf,
+    port: u16,
+    api: Api,
+    server: Process,
+    workers: Vec<Process>,
+}
+
+impl Cluster {
+    fn start(folder: &Path) -> Result<Self> {
+        let port = free_port()?;
+        let api = Api::on(port);
+        let server = serve(&folder.join("data"), port)?;
+        let folder = folder.to_owned();
+        let mut cluster = Self { folder, port, api, server, workers: Vec::new() };
+        for at in 0..WORKERS {
+            let worker = cluster.worker(at)?;
+            cluster.workers.push(worker);
+        }
+        Ok(cluster)
+    }
+
+    fn worker(&self, at: usize) -> Result<Process> {
+        let mut command = divvy()?;
+        command.args(["work", "--server", self.api.url(), "--name", &format!("w{at}")]);
+        command.args(["--no-video", "--no-crawl", "--slots", "cpu=2", "--flow-commands"]);
+        command.arg("--flows").arg(self.folder.join("data/flows"));
+        command.arg("--flow-read").arg(&self.folder);
+        Process::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
+    }
+
+    /// Kills somebody, who comes back.
+    fn kill(&mut self, random: &mut Random) -> Result<()> {
+        let victim = random.below(WORKERS as u64 + 1) as usize;
+        if victim == WORKERS {
+            self.server.kill_nine()?;
+            self.server = serve(&self.folder.join("data"), self.port)?;
+        } else {
+            self.workers[victim].kill_nine()?;
+            self.workers[victim] = self.worker(victim)?;
+        }
+        Ok(())
+    }
+
+    /// Starts all jobs, as a person would.
+    fn start_jobs(&self) -> Result<Vec<String>> {
+        let mut ids = Vec::new();
+        for job in JOBS {
+            let mut command = divvy()?;
+            command.args(["--server", self.api.url(), "--quiet", "flow"]).args(*job);
+            let output = command.current_dir(&self.folder).output()?;
+            let told = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.success(), "{job:?}: {told}");
+            ids.push(String::from_utf8(output.stdout)?.trim().to_owned());
+        }
+        Ok(ids)
+    }
+
+    /// When each task of these jobs that is done was done.
+    async fn done(&self, ids: &[String]) -> Result<BTreeMap<String, Value>> {
+        let mut done = BTreeMap::new();
+        for id in ids {
+            let tasks = self.api.get(&format!("tasks?tag=flow:{id}&state=done&limit=1000")).await?;
+            for task in tasks["items"].as_array().context("no list")? {
+                let name = task["id"].as_str().context("no id")?.to_owned();
+                done.insert(name, task["ended_at"].clone());
+            }
+        }
+        Ok(done)
+    }
+
+    async fn are_over(&self, ids: &[String]) -> Result<bool> {
+        for id in ids {
+            let job = self.api.get(&format!("flows/{id}")).await?;
+            let state = job["state"].as_str().unwrap_or_default();
+            ensure!(!["failed", "cancelled"].contains(&state), "{job}");
+            if state != "done" {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The result of each job: every file with its bytes.
+    fn results(&self, ids: &[String]) -> Result<Vec<BTreeMap<String, Vec<u8>>>> {
+        let mut results = Vec::new();
+        for id in ids {
+            let flow = self.folder.join("data/flows").join(id);
+            let mut files = BTreeMap::new();
+            for entry in std::fs::read_dir(flow.join("out"))? {
+                let entry = entry?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if name != "manifest.json" {
+                    files.insert(name, std::fs::read(entry.path())?);
+                }
+            }
+            ensure!(!flow.join("shuffle").exists(), "the shuffle of {id} was not swept");
+            ensure!(!flow.join("scratch").exists(), "the spills of {id} were not swept");
+            ensure!(files.values().any(|bytes| !bytes.is_empty()), "{id} has no result");
+            results.push(files);
+        }
+        Ok(results)
+    }
+}
+
+fn write_inputs(folder: &Path) -> Result<()> {
+    for input in INPUTS {
+        let status =
+            divvy()?.args(["--quiet", "flow", "gen"]).args(*input).current_dir(folder).status()?;
+        ensure!(status.success(), "{input:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_are_identical_and_nothing_is_done_twice_while_everything_is_killed() -> Result<()>
+{
+    let folder = tempfile::tempdir()?;
+    write_inputs(folder.path())?;
+    let mut cluster = Cluster::start(folder.path())?;
+    let mut random = Random::announced();
+    let wanted_kills = from_environment("DIVVY_E2E_KILLS", KILLS);
+    let quiet = cluster.start_jobs()?;
+    let began = Instant::now();
+    while !cluster.are_over(&quiet).await? {
+        ensure!(began.elapsed() < PATIENCE, "the undisturbed run does not end");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let expected = cluster.results(&quiet)?;
+    let (mut kills, mut rounds) = (0, 0);
+    while kills < wanted_kills {
+        rounds += 1;
+        let ids = cluster.start_jobs()?;
+        let mut seen = BTreeMap::new();
+        let began = Instant::now();
+        while !cluster.are_over(&ids).await? {
+            ensure!(began.elapsed() < PATIENCE, "round {rounds} does not end");
+            tokio::time::sleep(Duration::from_millis(random.below(400))).await;
+            if kills < wanted_kills {
+                seen.extend(cluster.done(&ids).await?);
+                cluster.kill(&mut random)?;
+                kills += 1;
+            }
+        }
+        let results = cluster.results(&ids)?;
+        for (job, (found, expected)) in JOBS.iter().zip(results.iter().zip(&expected)) {
+            ensure!(found == expected, "round {rounds}: {job:?} has another result");
+        }
+        let done = cluster.done(&ids).await?;
+        for (task, at) in &seen {
+            ensure!(done.get(task) == Some(at), "round {rounds}: {task} was done again");
+        }
+    }
+    Ok(())
+}
