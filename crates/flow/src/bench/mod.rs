@@ -55,6 +55,7 @@ struct Figures {
 pub(crate) async fn run(args: &Args, output: &Output) -> Result<()> {
     let folder = args.place.folder()?;
     let bench = Bench::start(folder.path(), args, output)?;
+    bench.ready().await?;
     let trials = trials(&bench).await?;
     drop(bench);
     let figures = Figures { scale: args.scale, trials };

@@ -17,6 +17,8 @@ use crate::jobs::view::JobView;
 
 /// Between two looks at a job.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Looks for the worker at the start.
+const READY_LOOKS_MAX: u32 = 3_000;
 
 /// What all trials share: a private server with a worker.
 pub(crate) struct Bench<'a> {
@@ -70,6 +72,17 @@ impl<'a> Bench<'a> {
         let (server, url) = Process::up(&folder.join("data"), 2, &flags)?;
         let client = Client::new(url.as_str())?;
         Ok(Self { args, output, folder: folder.to_owned(), client, server })
+    }
+
+    /// Waits until the worker is there, so that its start is not measured.
+    pub(super) async fn ready(&self) -> Result<()> {
+        for _ in 0..READY_LOOKS_MAX {
+            if !self.client.workers().await?.is_empty() {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        bail!("the worker of the private server did not come")
     }
 
     /// Where inputs of trials go.
@@ -161,10 +174,13 @@ impl<'a> Bench<'a> {
 
 /// The server and the workers that it started.
 fn worker_of(server: u32) -> Vec<String> {
-    let children = format!("/proc/{server}/task/{server}/children");
     let mut pids = vec![server.to_string()];
-    let text = std::fs::read_to_string(children).unwrap_or_default();
-    pids.extend(text.split_whitespace().map(str::to_owned));
+    // Each thread has the children that it started.
+    let threads = std::fs::read_dir(format!("/proc/{server}/task"));
+    for thread in threads.into_iter().flatten().flatten() {
+        let text = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        pids.extend(text.split_whitespace().map(str::to_owned));
+    }
     pids
 }
 

@@ -57,7 +57,9 @@ impl Spool {
         std::fs::create_dir_all(&path).with_context(context)?;
         if std::fs::read_dir(&path).with_context(context)?.next().is_some() {
             let text = format!("--spool {} is not empty", path.display());
-            return Err(Failure::usage(text).cure("name a folder that is empty, or a new one").into());
+            return Err(Failure::usage(text)
+                .cure("name a folder that is empty, or a new one")
+                .into());
         }
         Ok(Self { path, is_own: wanted.is_none() })
     }
