@@ -111,6 +111,13 @@ async fn what_is_wrong_is_told_with_its_place_and_the_cure() -> Result<()> {
     ensure!(told.contains("/etc/passwd") && told.contains("--flow-read /etc"), "{told}");
     let told = place.bad(&["flow", "sort", "--input", "edges.tsv", "--partitions", "0"])?;
     ensure!(told.contains("partitions"), "{told}");
+    // A job that no worker may run waits, and says for what.
+    let words =
+        ["--json", "flow", "mapreduce", "--input", "edges.tsv", "--map", "cat", "--reduce", "cat"];
+    let job: Value = serde_json::from_str(&place.good(&words)?)?;
+    let path = format!("flows/{}", job["id"].as_str().context("no id")?);
+    let says_why = |job: &Value| job["stages"][0]["notes"].to_string().contains("flow-commands");
+    place.api.wait_until(&path, "the reason of the wait", says_why).await?;
     Ok(())
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Going {
     pub(super) undone: Option<Action>,
     /// Whether something may have been missed.
     pub(super) is_unsure: bool,
+    /// Why no part runs, if that is so.
+    pub(super) wait: Option<String>,
     results: HashMap<TaskName, PartDone>,
     progress: BTreeMap<u32, Seen>,
     twins: u32,
@@ -90,6 +92,7 @@ impl Going {
             drive,
             undone: None,
             is_unsure: false,
+            wait: None,
             results: HashMap::new(),
             progress: BTreeMap::new(),
             twins: 0,
@@ -176,6 +179,9 @@ impl Going {
             if !seen.note.is_empty() && view.notes.len() < NOTES_MAX {
                 view.notes.push(seen.note.clone());
             }
+        }
+        if view.running == 0 {
+            view.notes.extend(self.wait.clone());
         }
         view.bytes_total = view.bytes_total.max(view.bytes_done);
         LiveStage { stage: view }

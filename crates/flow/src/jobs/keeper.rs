@@ -411,11 +411,16 @@ impl Keeper {
             self.look_at(id, twins.collect()).await;
             self.look_at(id, open).await;
         }
-        let query =
-            [("tag", tag(id)), ("state", "leased".to_owned()), ("limit", RUNNING_MAX.to_string())];
-        let Ok(reply) = self.jobs.client.api().get(&["tasks"], &query).await else { return };
-        let Ok(page) = reply.rows() else { return };
-        let Ok(tasks) = parse_rows::<TaskSummary>(&page.items) else { return };
+        let Some(tasks) = self.tasks(id, "leased", RUNNING_MAX).await else { return };
+        let wait = match tasks.is_empty() {
+            true => {
+                self.tasks(id, "ready", 1).await.and_then(|tasks| tasks.first()?.wait_text.clone())
+            }
+            false => None,
+        };
+        if let Some(going) = self.going.get_mut(id) {
+            going.wait = wait;
+        }
         for task in tasks.iter().filter(|task| task.wait.is_none()) {
             let Some((_, index, name)) = self.owners.get(&task.id).cloned() else { continue };
             let Some(going) = self.going.get_mut(id).filter(|going| going.index == index) else {
@@ -425,6 +430,13 @@ impl Keeper {
             going.seen(name, progress.done, progress.total, &progress.message);
             going.drive.handle(name, Fate::Runs, now_ms());
         }
+    }
+
+    /// Tasks of a job in this state; nothing if the server does not say.
+    async fn tasks(&self, id: &str, state: &str, limit: usize) -> Option<Vec<TaskSummary>> {
+        let query = [("tag", tag(id)), ("state", state.to_owned()), ("limit", limit.to_string())];
+        let reply = self.jobs.client.api().get(&["tasks"], &query).await.ok()?;
+        parse_rows(&reply.rows().ok()?.items).ok()
     }
 
     /// Looks at each of these tasks; one that is not there was never submitted.

@@ -18,7 +18,7 @@ use crate::report::{Report, Table};
 /// The experiment.
 pub(crate) const EXPERIMENT: Experiment = Experiment {
     name: "skew",
-    summary: "a reduce whose hottest key has up to a third of all records",
+    summary: "a hottest key with up to a third of all records",
     timing: Timing::Simulated,
     run,
 };
