@@ -98,7 +98,7 @@ impl Options {
         if extension == "parquet" && self.format.is_none() {
             let problem = format!(
                 "has {shown}, and Parquet is read by an engine that is not part of this binary; make CSV of it \
-                 (duckdb -c \"COPY (FROM '{shown}') TO 'data.csv'\"), or ask it in SQL with divvy-sql"
+                 (duckdb -c \"COPY (FROM '{shown}') TO 'data.csv'\")"
             );
             return Err(SpecError::new("inputs", problem));
         }
