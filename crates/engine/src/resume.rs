@@ -206,7 +206,9 @@ impl Core {
     /// Opens all of these in one step, so that they wait for each other whatever their order; none if memory has no
     /// room for them.
     fn put_back_together(&mut self, failed: &Failed) -> Result<bool, Error> {
-        let spawners = self.spawners_of(&failed.members)?;
+        let members = failed.members.values();
+        let nearest = members.filter_map(|candidate| candidate.spawned_by).collect();
+        let spawners = self.spawners_of(nearest, &|task| failed.members.contains_key(&task))?;
         let mut records: Vec<TaskRecord> = Vec::new();
         for group in [&failed.members, &failed.callbacks] {
             for (count, seq) in in_order(group).into_iter().enumerate() {
@@ -236,13 +238,12 @@ impl Core {
     }
 
     /// The finished tasks above those that are put back, up to the first of each line, spawners first.
-    fn spawners_of(
+    pub(crate) fn spawners_of(
         &mut self,
-        members: &BTreeMap<TaskId, Candidate>,
+        nearest: BTreeSet<Seq>,
+        is_put_back: &dyn Fn(TaskId) -> bool,
     ) -> Result<Vec<Spawner>, Error> {
         let mut found: BTreeMap<Seq, Spawner> = BTreeMap::new();
-        let nearest: BTreeSet<Seq> =
-            members.values().filter_map(|candidate| candidate.spawned_by).collect();
         for spawner in nearest {
             let mut next = Some(spawner);
             while let Some(seq) = next.filter(|seq| !found.contains_key(seq)) {
@@ -251,7 +252,7 @@ impl Core {
                 let spawner = Spawner {
                     seq,
                     task: record.spec.id,
-                    failed: self.stays_failed(seq, members)?,
+                    failed: self.stays_failed(seq, is_put_back)?,
                     spawned_by: record.spawned_by,
                     member: record.spec.member(),
                 };
@@ -266,13 +267,13 @@ impl Core {
     fn stays_failed(
         &mut self,
         seq: Seq,
-        members: &BTreeMap<TaskId, Candidate>,
+        is_put_back: &dyn Fn(TaskId) -> bool,
     ) -> Result<bool, Error> {
         let family = self.reader.upstream(&[seq], SETTLED_LOOK_MAX, 0)?.ends;
         let mut failed = family.iter().filter(|member| member.state.is_failure());
         // One that is open was put back a moment ago.
         let open = |task| self.ids.get(&task).is_some_and(|known| !known.departing);
-        Ok(failed.any(|member| !members.contains_key(&member.task) && !open(member.task)))
+        Ok(failed.any(|member| !is_put_back(member.task) && !open(member.task)))
     }
 
     fn member_to_put_back(&mut self, record: TaskRecord) -> Result<RecoveredTask, Error> {

@@ -189,7 +189,11 @@ impl Core {
         }
         let checkpointed = replay.payload.is_none() && self.reader.checkpoint(seq)?.is_some();
         let parents = if replay.keep_edges { self.parents_of_stored(&spec)? } else { Vec::new() };
+        // One that is settling has heard of its children; what became of a large family is not asked for each of them.
+        let settled = spawned_by.filter(|seq| self.scheduler.state(*seq).is_none());
+        let spawners = self.spawners_of(settled.into_iter().collect(), &|task| task == id)?;
         self.keys.take(seq, submitted_at, &spec);
+        self.ids.extend(spawners.iter().map(|above| (above.task, Known::open(above.seq))));
         self.ids.insert(id, Known::open(seq));
         let at_once = replay.due.is_none();
         let open = OpenTask {
@@ -199,8 +203,8 @@ impl Core {
             replayed: !replay.keep_edges,
             ..OpenTask::new(seq, Arc::new(spec), submitted_at)
         };
-        let task = RecoveredTask { open, parents };
-        self.feed(Input::TaskReplayed(task, replay));
+        let task = Box::new(RecoveredTask { open, parents });
+        self.feed(Input::TaskReplayed { spawners, task, replay });
         if at_once && self.scheduler.state(seq) == Some(TaskState::Scheduled) {
             self.feed(Input::RunNowRequested { seq });
         }

@@ -127,7 +127,14 @@ pub enum Input {
     },
     /// A dead or cancelled task is put back: recorded as `Fact::Replayed`. Its attempts start anew. The task comes
     /// with its new payload, if it has one.
-    TaskReplayed(RecoveredTask, Replay),
+    TaskReplayed {
+        /// Every finished task that spawned it, or spawned one of these, spawners first. None if its spawner is settling.
+        spawners: Vec<Spawner>,
+        /// The task.
+        task: Box<RecoveredTask>,
+        /// How it is put back.
+        replay: Replay,
+    },
     /// Dead or cancelled tasks are put back together, to wait for their dependencies as before. Those among them that
     /// depend on each other say that the other one is open.
     TasksResumed {

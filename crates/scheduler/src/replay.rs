@@ -1,11 +1,11 @@
 //! Dead or cancelled tasks are put back: one alone, or what failed in a workflow together.
 //!
-//! One that is put back alone runs whatever became of its dependencies. It counts for its spawner if that is settling;
-//! one that has settled hears nothing of it any more.
+//! One that is put back alone runs whatever became of its dependencies. Tasks that are put back together wait for their
+//! dependencies, and so for each other, as before.
 //!
-//! Tasks that are put back together wait for their dependencies, and so for each other, as before. Their spawners are
-//! settling again, up to the first of the line, so that whoever joins on one waits for what is put back below it. One
-//! that cannot run after all, because something that it requires has failed or waits for it, is cancelled again, and
+//! The spawners of what is put back are settling again, up to the first of the line, so that whoever joins on one waits
+//! for what is put back below it. After a restart it is the same, because the store knows who spawned whom: a wait that
+//! would only be there after a restart could go round in a circle. One that cannot run after all, because something that it requires has failed or waits for it, is cancelled again, and
 //! with it who requires it. All of it is one step: a workflow does not end between two of its tasks.
 
 use divvy_types::fact::Replay;
@@ -16,12 +16,22 @@ use crate::{RecoveredTask, Scheduler, Spawner};
 
 impl Scheduler {
     /// Someone put a dead or cancelled task back.
-    pub(crate) fn task_replayed(&mut self, now: Timestamp, task: RecoveredTask, replay: Replay) {
+    pub(crate) fn task_replayed(
+        &mut self,
+        now: Timestamp,
+        spawners: Vec<Spawner>,
+        task: RecoveredTask,
+        replay: Replay,
+    ) {
         let waits = replay.keep_edges;
+        for spawner in &spawners {
+            self.reopen_spawner(now, spawner.clone());
+        }
         self.put_back(now, task, replay, &mut Batch::default());
         if waits {
             self.cut_knots(now);
         }
+        self.settle_childless(&spawners);
     }
 
     /// Someone put dead or cancelled tasks back together.
@@ -47,29 +57,28 @@ impl Scheduler {
         }
         // An optional dependency that was met once may, open again, wait for its dependent by way of a child.
         self.cut_knots(now);
+        self.settle_childless(&spawners);
+    }
+
+    /// What was put back may have been cancelled again at once; then nothing below its spawners is open.
+    fn settle_childless(&mut self, spawners: &[Spawner]) {
         for Spawner { seq, .. } in spawners {
-            if self.settling.get(&seq).is_some_and(|settling| settling.open_children == 0) {
-                self.settled(seq);
+            if self.settling.get(seq).is_some_and(|settling| settling.open_children == 0) {
+                self.settled(*seq);
             }
         }
     }
 
-    /// A finished task is settling again, or still. Its tie to its own spawner may have been cut when it was put back
-    /// alone.
+    /// A finished task is settling again, or still.
     fn reopen_spawner(&mut self, now: Timestamp, spawner: Spawner) {
         let Spawner { seq, task, failed, spawned_by, member } = spawner;
-        let above = spawned_by.filter(|seq| self.settling.contains_key(seq));
         let Some(settling) = self.settling.get_mut(&seq) else {
+            let above = spawned_by.filter(|seq| self.settling.contains_key(seq));
             return self.settling_recovered(now, (seq, task), failed, above, member);
         };
-        let tie = above.filter(|_| settling.spawned_by.is_none());
-        settling.spawned_by = settling.spawned_by.or(above);
         if !failed {
             settling.cause = None;
             self.not_failed_any_more(seq, member.as_ref());
-        }
-        if let Some(above) = tie {
-            self.add_child(above, seq);
         }
     }
 

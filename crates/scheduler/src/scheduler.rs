@@ -287,7 +287,9 @@ impl Machine for Scheduler {
             Input::WorkerLeft { worker } => self.worker_left(now, worker),
             Input::CancelRequested { seq, reason } => self.cancel_requested(now, seq, reason),
             Input::RunNowRequested { seq } => self.run_now_requested(now, seq),
-            Input::TaskReplayed(task, replay) => self.task_replayed(now, task, replay),
+            Input::TaskReplayed { spawners, task, replay } => {
+                self.task_replayed(now, spawners, *task, replay);
+            }
             Input::TasksResumed { spawners, tasks } => self.tasks_resumed(now, spawners, tasks),
             Input::SettingsChanged(settings) => self.settings_changed(now, *settings),
             Input::RebalanceRequested => self.rebalance(now),

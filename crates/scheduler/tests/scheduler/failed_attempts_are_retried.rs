@@ -2,7 +2,6 @@
 
 use crate::support::*;
 use divvy_scheduler::{Action, Input, ReportAnswer};
-use divvy_types::fact::Replay;
 use divvy_types::{Fact, FailureVerdict, Seq, TaskState, WaitReason};
 
 fn leased(limit: u32) -> World {
@@ -100,7 +99,7 @@ fn a_dead_task_that_is_put_back_starts_anew() {
     task.retry.limit = 1;
     let mut task = recovered(task);
     task.open.attempts = 7;
-    world.feed(Input::TaskReplayed(task, Replay::default()));
+    world.feed(put_back_alone(task));
     assert_eq!((world.fact_names(), world.grants()), (vec!["Replayed 1".to_owned()], vec![(1, 1)]));
     world.end(1, 1, failure(FailureVerdict::Retry));
     assert_eq!(world.fact_names(), ["AttemptFailed 1"]);

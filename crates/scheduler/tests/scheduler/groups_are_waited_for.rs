@@ -2,7 +2,6 @@
 
 use crate::support::*;
 use divvy_scheduler::{FailedMember, Input, Joining, Options, RecoveredTask, Spawner, Submission};
-use divvy_types::fact::Replay;
 use divvy_types::{
     FailureVerdict, GroupDependency, Member, Name, Seq, TaskId, TaskSpec, TaskState, WaitReason,
     Workflow, WorkflowId,
@@ -143,7 +142,7 @@ fn what_failed_before_the_scheduler_heard_of_it_counts_unless_it_was_put_back() 
     world.submit(vec![part(2)]);
     let look = Input::WorkflowLookedUp { workflow: FLOW, failed: vec![failed(1), failed(2)] };
     world.feed(look);
-    world.feed(Input::TaskReplayed(recovered(part(1)), Replay::default()));
+    world.feed(put_back_alone(recovered(part(1))));
     world.submit(vec![join(9)]);
     assert_eq!(world.state(9), Some(TaskState::Blocked), "both are open, whatever the store says");
     world.end(1, 1, finished());
@@ -155,7 +154,7 @@ fn what_failed_before_the_scheduler_heard_of_it_counts_unless_it_was_put_back() 
 fn a_failed_member_that_is_put_back_keeps_an_optional_one_waiting() {
     let mut world = world(vec![part(1), part(2), waiting(member(9), "parts", true)]);
     world.end(1, 1, failure(FailureVerdict::Dead));
-    world.feed(Input::TaskReplayed(recovered(part(1)), Replay::default()));
+    world.feed(put_back_alone(recovered(part(1))));
     world.end(1, 2, finished());
     assert_eq!(world.grants(), []);
     world.end(1, 1, finished());

@@ -67,7 +67,7 @@ fn a_worker_that_is_lost_again_and_again_counts_once() {
     let mut world = world(2);
     let mut task = recovered(patient());
     (task.open.attempts, task.open.lost) = (1, vec!["worker-1".into()]);
-    world.feed(Input::TaskReplayed(task, divvy_types::fact::Replay::default()));
+    world.feed(put_back_alone(task));
     for _ in 0..20 {
         crash(&mut world, 1);
         assert_eq!(world.fact_names(), ["AttemptFailed 1"]);
@@ -101,7 +101,7 @@ fn a_poison_task_that_is_put_back_starts_anew() {
     let mut task = recovered(patient());
     task.open.lost = vec!["worker-1".into()];
     world.feed(Input::SettingsChanged(Box::default()));
-    world.feed(Input::TaskReplayed(task, divvy_types::fact::Replay::default()));
+    world.feed(put_back_alone(task));
     crash(&mut world, 2);
     assert_eq!(world.fact_names(), ["AttemptFailed 1"]);
 }

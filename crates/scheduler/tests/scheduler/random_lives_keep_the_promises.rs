@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::support::excuses::is_excused;
 use crate::support::operations::{End, Op, Shape, op};
+use crate::support::put_back_alone;
 use crate::support::thefts::Thefts;
 use divvy_scheduler::*;
-use divvy_types::fact::Replay;
 use divvy_types::{
     AttemptOutcome, Dependency, ErrorClass, Fact, Failure, Lane, Machine, OpenTask, Payload, Seq,
     TaskError, TaskId, TaskSpec, TaskState, Timestamp, Token, WaitReason, WorkerHello, WorkerKey,
@@ -596,7 +596,7 @@ impl Model {
                 self.tasks[&seq].spec.after.iter().map(|edge| Seq(edge.task.0 as u64)).collect();
             self.settled.extend(parents);
             let task = self.stored(seq);
-            self.feed(Input::TaskReplayed(task, Replay::default()));
+            self.feed(put_back_alone(task));
         }
     }
 

@@ -440,8 +440,7 @@ impl Model {
                 let failed = self.tasks.iter().filter(|(_, task)| task.is_failed());
                 let failed: Vec<Seq> = failed.map(|(seq, _)| *seq).collect();
                 if !failed.is_empty() {
-                    let task = self.stored(failed[which % failed.len()]);
-                    self.feed(Input::TaskReplayed(task, Replay::default()));
+                    self.replay(failed[which % failed.len()]);
                 }
             }
             Op::Resume(flow) => self.resume(WorkflowId(flow.into())),
@@ -474,6 +473,16 @@ impl Model {
             }
             _ => self.feed(Input::CancelRequested { seq, reason }),
         }
+    }
+
+    /// As the engine does it.
+    fn replay(&mut self, seq: Seq) {
+        let (task, above) = (Box::new(self.stored(seq)), self.spawners(seq));
+        let settled = above.first().is_some_and(|above| self.scheduler.state(*above).is_none());
+        let chosen = BTreeSet::from([seq]);
+        let spawners = above.iter().rev().filter(|_| settled);
+        let spawners = spawners.map(|above| self.spawner(*above, &chosen)).collect();
+        self.feed(Input::TaskReplayed { spawners, task, replay: Replay::default() });
     }
 
     /// As the engine does it.
@@ -674,4 +683,33 @@ proptest! {
         }
         model.run_out();
     }
+}
+
+fn plain(workflow: u8) -> Shape {
+    Shape { workflow, role: 0, parents: Vec::new(), group: None, awaits: BTreeMap::new() }
+}
+
+/// A task spawned another one, which died; its group settled. A task that waits for the group came, and the dead one was put
+/// back and spawned a child that would wait for that task. While the server ran it waited for nothing that waits for it;
+/// after a restart everything waited for everything.
+#[test]
+fn what_is_put_back_alone_keeps_the_groups_above_it_open_before_a_restart_as_after() {
+    let member = |group| Shape { group: Some(group), ..plain(1) };
+    let after_group = |group| Shape { awaits: BTreeMap::from([(group, true)]), ..plain(1) };
+    let after_last = || Shape { parents: vec![(1, false)], ..plain(0) };
+    let mut model = Model::new();
+    for op in [
+        Op::Submit(vec![member(2)]),
+        Op::Finish(0, vec![plain(0)]),
+        Op::Die(0),
+        Op::Submit(vec![member(2)]),
+        Op::Submit(vec![after_group(2)]),
+        Op::Replay(0),
+        Op::Finish(0, vec![after_last()]),
+        Op::Restart,
+    ] {
+        model.step(op);
+        model.check();
+    }
+    model.run_out();
 }

@@ -126,7 +126,7 @@ fn a_callback_that_someone_puts_back_alone_runs() {
     let mut world = World::new();
     world.join(1, 100);
     world.submit(vec![member(1, &[])]);
-    world.feed(Input::TaskReplayed(recovered(success), Replay::default()));
+    world.feed(put_back_alone(recovered(success)));
     assert_eq!(world.grants(), [(1, 9)]);
 }
 
@@ -183,8 +183,9 @@ fn a_join_waits_for_what_came_of_a_child_that_was_put_back_alone() {
     world.end(1, 1, spawning(vec![member(2, &[])]));
     world.end(1, 2, failure(FailureVerdict::Dead));
     assert_eq!((world.state(1), world.state(9)), (None, None), "settled, and cancelled");
-    // Task 1 hears no more of task 2.
-    world.feed(Input::TaskReplayed(child_of(1, member(2, &[])), Replay::default()));
+    let (task, replay) = (Box::new(child_of(1, member(2, &[]))), Replay::default());
+    world.feed(Input::TaskReplayed { spawners: vec![spawner(1, None)], task, replay });
+    assert_eq!(world.state(1), Some(TaskState::Done), "it is settling again");
     world.end(1, 2, spawning(vec![member(3, &[]), member(4, &[])]));
     world.end(1, 3, failure(FailureVerdict::Dead));
 

@@ -2,7 +2,6 @@
 
 use crate::support::*;
 use divvy_scheduler::{Action, FailedMember, Input, Options};
-use divvy_types::fact::Replay;
 use divvy_types::{
     FailureVerdict, Lane, Seq, TaskSpec, TaskState, WaitReason, Workflow, WorkflowId, WorkflowRole,
 };
@@ -139,7 +138,7 @@ fn a_failed_dependency_or_a_cancel_ends_a_callback_without_the_workflow() {
 fn a_failed_member_that_is_put_back_and_works_has_not_failed() {
     let mut world = world(vec![member(1), member(2)]);
     world.end(1, 1, failure(FailureVerdict::Dead));
-    world.feed(Input::TaskReplayed(recovered(member(1)), Replay::default()));
+    world.feed(put_back_alone(recovered(member(1))));
     assert_eq!(world.scheduler.open_members(FLOW), 2);
     world.end(1, 1, finished());
     world.end(1, 2, finished());
@@ -174,7 +173,7 @@ fn a_callback_cancelled_on_arrival_leaves_nothing_behind() {
 fn what_the_store_says_of_a_member_that_is_open_again_is_old() {
     let mut world = World::new();
     world.join(1, 100);
-    world.feed(Input::TaskReplayed(recovered(member(1)), Replay::default()));
+    world.feed(put_back_alone(recovered(member(1))));
     world.feed(looked_up(&[Seq(1)]));
     world.submit(callbacks().to_vec());
     world.end(1, 1, finished());

@@ -24,6 +24,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("facts about unknown tasks are stale", unknown_tasks),
     ("a replayed dead letter starts anew", replayed_dead),
     ("a replayed cancelled task starts anew", replayed_cancelled),
+    ("a task that is replayed and ends in one group is listed", replayed_and_ended_in_one_group),
     ("a dropped dead letter is cancelled", dropped),
     ("held attempts come back", held),
     ("spilled tasks wait in their lane", spilled),
@@ -234,6 +235,18 @@ fn replayed_cancelled(bench: &mut Bench) {
         &vec![(TaskState::Done, 1), (TaskState::Dead, 0), (TaskState::Cancelled, 0)],
         "counts",
     );
+}
+
+fn replayed_and_ended_in_one_group(bench: &mut Bench) {
+    bench.apply(&[submitted(1), cancelled(1)]);
+    bench.between();
+    let open = open_tasks(bench).len();
+    bench.same(&open, &0, "open tasks");
+    let replayed = Fact::Replayed { seq: Seq(1), at: second(100), replay: Replay::default() };
+    bench.apply(&[replayed, finished(1, 5)]);
+    let done = Select { state: vec![TaskState::Done], ..Select::default() };
+    let listed = page(bench, done);
+    bench.same(&listed, &vec![1], "tasks that are done");
 }
 
 fn dropped(bench: &mut Bench) {

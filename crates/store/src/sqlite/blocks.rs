@@ -256,6 +256,10 @@ impl Blocks {
                 known.blocks.of(seq.0 as i64).add_spec(*at, spec);
                 continue;
             }
+            if let Fact::Replayed { seq, .. } = fact {
+                // It may come back from a day file, and what happens to it in the same group is noted here.
+                known.blocks.of(seq.0 as i64);
+            }
             let number = fact.seq().map(|seq| (seq.0 as i64).div_euclid(BLOCK));
             let Some(block) = number.and_then(|number| known.blocks.0.get_mut(&number)) else {
                 continue;

@@ -7,6 +7,7 @@ pub(crate) mod thefts;
 use std::sync::Arc;
 
 use divvy_scheduler::*;
+use divvy_types::fact::Replay;
 use divvy_types::view::WorkerView;
 use divvy_types::{
     AttemptOutcome, Dependency, ErrorClass, Fact, Failure, FailureVerdict, Machine, Name, OpenTask,
@@ -37,6 +38,11 @@ pub(crate) fn after(mut spec: TaskSpec, parents: &[(u64, bool)]) -> TaskSpec {
 pub(crate) fn recovered(spec: TaskSpec) -> RecoveredTask {
     let Submission { seq, spec, parents } = submission(spec);
     RecoveredTask { open: OpenTask::new(seq, spec, Timestamp(1)), parents }
+}
+
+/// A task that nothing spawned is put back alone.
+pub(crate) fn put_back_alone(task: RecoveredTask) -> Input {
+    Input::TaskReplayed { spawners: Vec::new(), task: Box::new(task), replay: Replay::default() }
 }
 
 /// The number of a task is its id; all its parents are open.
