@@ -39,9 +39,16 @@ impl Scheduler {
         }
     }
 
-    /// Takes the optional dependents from a task that it waits for itself.
+    /// Takes the optional dependents from a task that it waits for itself. One that requires it too waits for it all
+    /// the same.
     fn untie(&mut self, seq: Seq, awaited: &BTreeSet<Seq>) -> Vec<Edge> {
-        let tied = |edge: &Edge| edge.optional && awaited.contains(&edge.seq);
+        let settling = self.settling.get(&seq).map(|settling| settling.dependents.as_slice());
+        let dependents = settling.unwrap_or_else(|| self.dependents_of_blocked(seq));
+        let required = dependents.iter().filter(|edge| !edge.optional);
+        let required: BTreeSet<Seq> = required.map(|edge| edge.seq).collect();
+        let tied = |edge: &Edge| {
+            edge.optional && awaited.contains(&edge.seq) && !required.contains(&edge.seq)
+        };
         if let Some(settling) = self.settling.get_mut(&seq) {
             return settling.dependents.extract_if(.., |edge| tied(edge)).collect();
         }

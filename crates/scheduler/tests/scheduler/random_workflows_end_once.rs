@@ -689,6 +689,46 @@ fn plain(workflow: u8) -> Shape {
     Shape { workflow, role: 0, parents: Vec::new(), group: None, awaits: BTreeMap::new() }
 }
 
+/// A task names a dependency twice, as an optional and as a required one. To cut only the optional wait lets nobody go, and
+/// must not keep the wait that is over from being cut.
+#[test]
+fn a_wait_that_is_required_too_is_not_taken_for_one_that_was_cut() {
+    let after =
+        |workflow, parents: &[(u64, bool)]| Shape { parents: parents.to_vec(), ..plain(workflow) };
+    let waits = |group| BTreeMap::from([(group, false)]);
+    let after_group = |group| Shape { awaits: waits(group), ..plain(1) };
+    let free = |count| vec![plain(0); count];
+    let with = |mut shapes: Vec<Shape>, more: &[Shape]| {
+        shapes.extend_from_slice(more);
+        Op::Submit(shapes)
+    };
+    let twice = after(1, &[(2, true), (2, false)]);
+    let last = Shape { group: Some(1), awaits: waits(0), ..after(1, &[(7, true)]) };
+    let mut model = Model::new();
+    for op in [
+        Op::Submit(free(3)),
+        Op::Finish(0, vec![]),
+        Op::Finish(0, vec![]),
+        Op::Submit(vec![after_group(2)]),
+        with(free(4), &[after(0, &[(5, false)]), after_group(0)]),
+        with(free(4), &[after(1, &[(6, true)])]),
+        Op::Finish(1780988891932206433, vec![]),
+        Op::Finish(0, vec![plain(0), twice]),
+        Op::Finish(1423094630990269262, vec![after_group(1), plain(0)]),
+        Op::Submit(free(1)),
+        Op::Finish(7760629169116718765, vec![]),
+        with(free(3), &[last]),
+        Op::Submit(free(1)),
+        Op::Submit(free(1)),
+        Op::Resume(1),
+        Op::Restart,
+    ] {
+        model.step(op);
+        model.check();
+    }
+    model.run_out();
+}
+
 /// A task spawned another one, which died; its group settled. A task that waits for the group came, and the dead one was put
 /// back and spawned a child that would wait for that task. While the server ran it waited for nothing that waits for it;
 /// after a restart everything waited for everything.
