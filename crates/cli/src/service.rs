@@ -30,6 +30,8 @@ pub(crate) const OBJECTS: &str = "objects";
 pub(crate) const TOKENS: &str = "tokens.json";
 /// Where in the data folder what pools of workers learnt is.
 const SCALE: &str = "scale.json";
+/// Where in the data folder it is kept which alerts fire.
+const ALERTS: &str = "alerts.json";
 
 /// What a server needs to know.
 #[derive(Clone, Debug)]
@@ -94,6 +96,7 @@ impl Plan {
             allowed_hosts: self.allowed_hosts.clone(),
             lease_ms: self.lease_ms,
             scaling: self.scaling.clone(),
+            alerts_file: Some(self.data.join(ALERTS)),
             ..divvy_server::Options::new(self.listen)
         }
     }

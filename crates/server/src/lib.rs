@@ -30,6 +30,7 @@ mod settings_file;
 mod tls;
 mod tokens;
 
+pub use alerts::{AlertOptions, Command, RULES, Rule, RuleOptions, Sink, Webhook};
 pub use listen::{Port, Server, Unbound};
 pub use options::{Error, Options, TOKEN_LEN_MIN};
 pub use scale::{LocalOrder, LocalWorkers, Scaling};

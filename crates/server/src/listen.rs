@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use divvy_engine::Handle;
 use divvy_http::ApiError;
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join};
 use http::StatusCode;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -31,6 +31,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+use crate::alerts;
 use crate::app::App;
 use crate::door::{Door, Room, SILENCE_MAX, Visit};
 use crate::files;
@@ -189,6 +190,7 @@ impl Server {
         self.start_chores(&shutdown);
         let app = self.app;
         let scaling = tokio::spawn(scale::run(app.clone(), shutdown.clone()));
+        let watching = tokio::spawn(alerts::run(app.clone(), shutdown.clone()));
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
         let room = Room::for_files(self.options.files.unwrap_or_else(files::raise));
@@ -243,8 +245,8 @@ impl Server {
             );
         }
         connections.shutdown().await;
-        // It has little left to do, and what it has is worth a moment.
-        let _ = tokio::time::timeout(WIND_DOWN, scaling).await;
+        // They have little left to do, and what they have is worth a moment.
+        let _ = tokio::time::timeout(WIND_DOWN, join(scaling, watching)).await;
         Ok(())
     }
 }

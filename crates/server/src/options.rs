@@ -42,6 +42,8 @@ pub struct Options {
     pub settings_file: SettingsFile,
     /// What there is for pools of workers.
     pub scaling: Scaling,
+    /// Where it is kept which alerts fire, in the data folder; without it, it is forgotten with the process.
+    pub alerts_file: Option<PathBuf>,
     /// Where objects are kept; without it there are none.
     pub objects: Option<divvy_objects::Folder>,
     /// More addresses, answered behind the same guard.
@@ -70,6 +72,7 @@ impl Options {
             lease_ms: divvy_engine::Options::default().lease_ms,
             settings_file: SettingsFile::default(),
             scaling: Scaling::default(),
+            alerts_file: None,
             objects: None,
             mounted: Vec::new(),
             metrics: Arc::default(),

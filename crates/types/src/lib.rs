@@ -9,6 +9,7 @@
 //!
 //! **Invariant:** nothing here reads a clock, draws a random number, opens a file or starts a thread.
 
+pub mod alerts;
 pub mod alike;
 pub mod bounded;
 pub mod cut;

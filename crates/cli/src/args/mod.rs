@@ -3,6 +3,7 @@
 //! Decides form only. Daily verbs stand at the top level, everything else is `noun verb` with singular nouns.
 
 pub(crate) mod access;
+pub(crate) mod alerts;
 pub(crate) mod bulk;
 pub(crate) mod lab;
 pub(crate) mod local;
@@ -60,7 +61,11 @@ pub(crate) fn instead(noun: &str, word: &str) -> Option<&'static str> {
         ("task", "logs" | "log") => "divvy logs ID",
         ("task", "submit" | "add" | "create") => "divvy submit KIND",
         ("scale", "list" | "ls" | "show") => "divvy scale status",
-        ("queue" | "dead" | "task" | "worker" | "workflow" | "limit" | "schedule" | "scale", _) => {
+        (
+            "queue" | "dead" | "task" | "worker" | "workflow" | "limit" | "schedule" | "scale"
+            | "alert",
+            _,
+        ) => {
             return None;
         }
         (_, "ls" | "list" | "ps" | "jobs" | "tasks") => "divvy task list",

@@ -1,5 +1,6 @@
 //! What each command does, one file per verb or noun. This file only hands out.
 
+mod alert;
 mod bulk;
 mod cert;
 mod completions;

@@ -158,4 +158,19 @@ const END: &str = "\
 
 # A task whose worker went away so many times while it ran is a dead letter.
 #poison_after: 3
+
+# The rules about the health of the server, and who is told when one is broken.
+# All rules are on; `divvy alert list --all` shows them. Who is told: the log of
+# the server, webhooks (signed, see standardwebhooks.com) and programs, which
+# get JSON on their standard input. Try them out: divvy alert test. For example:
+#alerts:
+#  rules:
+# Broken at fires_at for for_sec seconds, over at resolves_at for calm_sec.
+#    oldest_wait: {fires_at: 300, resolves_at: 150, for_sec: 60, calm_sec: 60}
+#    queue_variance: {enabled: false}
+#  sinks:
+#    ops:
+#      webhook: {url: https://ops.example/hook, secret_env: ALERTS_SECRET}
+#    pager:
+#      command: {run: [./page-me.sh]}
 ";

@@ -156,6 +156,7 @@ fn the_guide_has_an_example_of_every_command() {
             "queue",
             "worker",
             "limit",
+            "alert",
             "dead",
             "schedule",
             "workflow",

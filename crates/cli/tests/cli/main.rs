@@ -24,4 +24,5 @@ mod tokens;
 mod video_answers;
 mod videos;
 mod videos_whole;
+mod watching;
 mod workflows;
