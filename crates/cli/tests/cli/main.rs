@@ -10,6 +10,7 @@ mod dead_letters;
 mod exit_codes;
 mod help;
 mod lab;
+mod monitoring;
 mod plans;
 mod programs;
 mod schedules;
