@@ -43,6 +43,7 @@ pub(crate) struct Plan {
     token: Option<String>,
     tls: Option<TlsFiles>,
     allowed_hosts: Vec<String>,
+    otlp: Option<String>,
     lease_ms: u64,
     grace_ms: u64,
     retention_days: u32,
@@ -79,6 +80,7 @@ impl Plan {
             token: settings.token.value.clone(),
             tls: tls_files(flags, settings)?,
             allowed_hosts: allowed_hosts.0.iter().map(ToString::to_string).collect(),
+            otlp: flags.otlp.clone().or_else(|| settings.otlp.value.clone()),
             lease_ms: lease.as_ms(),
             grace_ms: flags.grace.unwrap_or(settings.grace.value).as_ms(),
             retention_days,
@@ -94,6 +96,7 @@ impl Plan {
             tokens,
             tls: self.tls.clone(),
             allowed_hosts: self.allowed_hosts.clone(),
+            otlp: self.otlp.clone(),
             lease_ms: self.lease_ms,
             scaling: self.scaling.clone(),
             alerts_file: Some(self.data.join(ALERTS)),
@@ -320,6 +323,7 @@ fn edge_failure(error: divvy_server::Error) -> Failure {
     let code = match &error {
         divvy_server::Error::BadToken
         | divvy_server::Error::BadHost(_)
+        | divvy_server::Error::BadCollector(_)
         | divvy_server::Error::Tls { .. } => Code::Usage,
         _ => Code::Refused,
     };

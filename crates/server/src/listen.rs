@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use divvy_engine::Handle;
 use divvy_http::ApiError;
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, join};
+use futures_util::future::{BoxFuture, OptionFuture, join3};
 use http::StatusCode;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -42,6 +42,7 @@ use crate::quiet::Quiet;
 use crate::router;
 use crate::scale;
 use crate::tls::{Greeted, Tls};
+use crate::traces;
 
 /// Connections that the kernel keeps for us.
 const BACKLOG: u32 = 4_096;
@@ -191,6 +192,9 @@ impl Server {
         let app = self.app;
         let scaling = tokio::spawn(scale::run(app.clone(), shutdown.clone()));
         let watching = tokio::spawn(alerts::run(app.clone(), shutdown.clone()));
+        let spans =
+            self.options.otlp.clone().map(|url| traces::run(app.clone(), url, shutdown.clone()));
+        let traced = tokio::spawn(OptionFuture::from(spans));
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
         let room = Room::for_files(self.options.files.unwrap_or_else(files::raise));
@@ -246,7 +250,7 @@ impl Server {
         }
         connections.shutdown().await;
         // They have little left to do, and what they have is worth a moment.
-        let _ = tokio::time::timeout(WIND_DOWN, join(scaling, watching)).await;
+        let _ = tokio::time::timeout(WIND_DOWN, join3(scaling, watching, traced)).await;
         Ok(())
     }
 }

@@ -95,6 +95,8 @@ pub(crate) struct Serve {
     pub(crate) tls_cert: Option<PathBuf>,
     /// The PEM file of its private key, relative to this file. Default none.
     pub(crate) tls_key: Option<PathBuf>,
+    /// The collector of OpenTelemetry that traces are sent to, over OTLP/HTTP. Default none.
+    pub(crate) otlp: Option<String>,
     /// Silence of a worker for this long loses its tasks. Default `30s`.
     pub(crate) lease: Option<Span>,
     /// A worker whose connection broke keeps its tasks for this long, at most for the lease. Default `10s`.

@@ -39,6 +39,9 @@ const BEGINNING: &str = "\
 # change. Without them it speaks plain HTTP.
 #  tls_cert: server.pem
 #  tls_key: server-key.pem
+# A collector of OpenTelemetry that traces of workflows and tasks are sent to,
+# over OTLP/HTTP. Without it there are none.
+#  otlp: http://127.0.0.1:4318
 # Silence of a worker for this long loses its tasks.
 #  lease: 30s
 # A worker whose connection broke keeps its tasks for this long, at most for the lease.

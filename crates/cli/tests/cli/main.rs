@@ -22,6 +22,7 @@ mod store_tools;
 mod submitting;
 mod tasks_and_queues;
 mod tokens;
+mod traces;
 mod video_answers;
 mod videos;
 mod videos_whole;

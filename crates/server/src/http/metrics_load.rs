@@ -167,7 +167,8 @@ mod tests {
         let scene =
             Scene { workers: vec![load("a", 2), load("b", 1), load("a", 3)], ..Scene::default() };
         let mut registry = Registry::with_prefix(PREFIX);
-        registry.register_collector(Box::new(Moment { scene, ..Moment::default() }));
+        let alerts = vec![Alert { name: "no_worker".into(), ..Alert::default() }];
+        registry.register_collector(Box::new(Moment { scene, alerts, ..Moment::default() }));
         let text = written([&registry]);
         let length = "divvy_worker_queue_length{worker=\"a\"} 5.0\n";
         assert_eq!(text.matches(length).count(), 1, "{text}");
