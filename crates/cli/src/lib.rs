@@ -1,6 +1,6 @@
 //! The command line of divvy: arguments, settings, wiring. A binary is this with a list of workloads.
 //!
-//! Reading order: [`main`] (how it begins and ends), `args` (what can be typed), `config` (settings and their origin), `commands` (what each does),
+//! Reading order: [`main`] (how it begins and ends), `args` (what can be typed), `config` (settings and their origin), `commands` (what each does), `top` (a screen of its own),
 //! `workloads` (what others bring). What the reader sees and how a run ends is in
 //! `divvy-console`.
 //!
@@ -22,6 +22,7 @@ mod sample;
 mod secrets;
 mod service;
 mod supervise;
+mod top;
 mod values;
 mod watch;
 #[cfg(test)]

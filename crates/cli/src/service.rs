@@ -33,6 +33,8 @@ pub(crate) const TOKENS: &str = "tokens.json";
 const SCALE: &str = "scale.json";
 /// Where in the data folder the history of the charts is.
 const HISTORY: &str = "pulse.jsonl";
+/// Where in the data folder it is kept which alerts fire.
+const ALERTS: &str = "alerts.json";
 
 /// What a server needs to know.
 #[derive(Clone, Debug)]
@@ -44,6 +46,7 @@ pub(crate) struct Plan {
     token: Option<String>,
     tls: Option<TlsFiles>,
     allowed_hosts: Vec<String>,
+    otlp: Option<String>,
     lease_ms: u64,
     grace_ms: u64,
     retention_days: u32,
@@ -80,6 +83,7 @@ impl Plan {
             token: settings.token.value.clone(),
             tls: tls_files(flags, settings)?,
             allowed_hosts: allowed_hosts.0.iter().map(ToString::to_string).collect(),
+            otlp: flags.otlp.clone().or_else(|| settings.otlp.value.clone()),
             lease_ms: lease.as_ms(),
             grace_ms: flags.grace.unwrap_or(settings.grace.value).as_ms(),
             retention_days,
@@ -95,10 +99,12 @@ impl Plan {
             tokens,
             tls: self.tls.clone(),
             allowed_hosts: self.allowed_hosts.clone(),
+            otlp: self.otlp.clone(),
             lease_ms: self.lease_ms,
             scaling: self.scaling.clone(),
             history: Some(self.data.join(HISTORY)),
             lab: Some(laboratory::lab()),
+            alerts_file: Some(self.data.join(ALERTS)),
             ..divvy_server::Options::new(self.listen)
         }
     }
@@ -322,6 +328,7 @@ fn edge_failure(error: divvy_server::Error) -> Failure {
     let code = match &error {
         divvy_server::Error::BadToken
         | divvy_server::Error::BadHost(_)
+        | divvy_server::Error::BadCollector(_)
         | divvy_server::Error::Tls { .. } => Code::Usage,
         _ => Code::Refused,
     };

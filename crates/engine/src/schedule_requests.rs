@@ -120,6 +120,7 @@ impl Core {
             };
             if plan.missed {
                 tracing::warn!(schedule = %name, %upto, "ticks were missed and are not made up for");
+                self.schedules.missed(&name, self.now);
             }
             if plan.fire.iter().any(|tick| self.fire(&name, *tick).is_err()) {
                 // Something that its task names cannot be read: perhaps later.

@@ -69,6 +69,9 @@ pub(crate) struct Position {
     /// The last tick, if its task was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<RefusedTick>,
+    /// When ticks were last found to be missed and were not made up for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) missed: Option<Timestamp>,
 }
 
 /// A schedule as it is stored.
@@ -187,7 +190,7 @@ impl Schedules {
         schedule.paused = Some(paused.unwrap_or(false));
         schedule.zone = calendar.zone().name().into();
         let task = before.and_then(|entry| entry.position.task);
-        let position = Position { upto: now, task, refused: None };
+        let position = Position { upto: now, task, refused: None, missed: None };
         let (schedule, calendar) = (Arc::new(schedule), Arc::new(calendar));
         let timer = self.entries.get(name).and_then(|entry| entry.timer);
         let entry = Entry { schedule, calendar, set_at: now, position, timer };
@@ -247,6 +250,19 @@ impl Schedules {
         })
     }
 
+    /// Ticks were missed and are not made up for.
+    pub(crate) fn missed(&mut self, name: &Name, now: Timestamp) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.position.missed = Some(now);
+        }
+    }
+
+    /// Schedules that missed ticks since then.
+    pub fn all_missed(&self, since: Timestamp) -> impl Iterator<Item = &Name> {
+        let missed = move |entry: &Entry| entry.position.missed.is_some_and(|at| at >= since);
+        self.entries.iter().filter(move |(_, entry)| missed(entry)).map(|(name, _)| name)
+    }
+
     /// Looks at a schedule again at `until` at the earliest.
     pub(crate) fn put_off(&mut self, name: &Name, until: Timestamp) {
         self.arm(name, Some(until));
@@ -276,7 +292,8 @@ impl Schedules {
                 });
             match found {
                 Ok((Stored { set_at, schedule }, calendar)) => {
-                    let position = Position { upto: set_at, task: None, refused: None };
+                    let position =
+                        Position { upto: set_at, task: None, refused: None, missed: None };
                     let (schedule, calendar) = (Arc::new(schedule), Arc::new(calendar));
                     let entry = Entry { schedule, calendar, set_at, position, timer: None };
                     self.entries.insert(name.into(), entry);

@@ -179,6 +179,7 @@ impl Core {
             worker: None,
             workflow: spec.workflow.as_ref().map(|workflow| workflow.id),
             error: None,
+            token: None,
             progress: Some(progress.clone()),
         });
     }

@@ -28,6 +28,11 @@ impl Scheduler {
         loads.collect()
     }
 
+    /// Whether a worker is kept from a kind that it keeps failing.
+    pub fn has_benched(&self) -> bool {
+        self.learning.benches() > 0
+    }
+
     /// Ready tasks that no connected worker can run, most first, at most `most` sorts of them.
     pub fn stranded(&self, most: usize) -> Vec<Stranded> {
         // Where tasks failed makes no difference here.

@@ -162,6 +162,9 @@ impl Scheduler {
             waited_us,
         }));
         self.announce(now, &spec, TaskState::Leased, Some(name), None);
+        if let Some(Action::Announce(change)) = self.actions.back_mut() {
+            change.token = Some(token);
+        }
         true
     }
 

@@ -184,6 +184,7 @@ impl Scheduler {
             worker,
             workflow: spec.workflow.as_ref().map(|workflow| workflow.id),
             error,
+            token: None,
             progress: None,
         }));
     }

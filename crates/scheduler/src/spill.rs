@@ -222,6 +222,7 @@ impl Scheduler {
                 worker: None,
                 workflow: member.as_ref().map(|member| member.workflow),
                 error,
+                token: None,
                 progress: None,
             };
             if self.watched {

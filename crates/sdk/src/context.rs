@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use divvy_types::view::Upstream;
-use divvy_types::{Payload, TaskSpec, Timestamp, Token};
+use divvy_types::{Payload, TaskSpec, Timestamp, Token, trace};
 
 use crate::extract::Children;
 use crate::failure::Failure;
@@ -40,6 +40,12 @@ impl Context {
     /// The token of this attempt: greater than that of any earlier attempt of the task.
     pub fn token(&self) -> Token {
         self.inner.attempt.token
+    }
+
+    /// Where this attempt is in distributed tracing, as W3C trace context writes it: spans of a handler that take it for
+    /// their parent stand in the trace of its workflow.
+    pub fn traceparent(&self) -> String {
+        trace::Context::of_attempt(self.spec(), self.token()).to_string()
     }
 
     /// Which attempt this is, from 1.

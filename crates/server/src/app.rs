@@ -12,6 +12,7 @@ use http::StatusCode;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
+use crate::alerts::Watch;
 use crate::budget::Budget;
 use crate::http::events::Changes;
 use crate::http::metrics;
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicU64,
     /// The last samples of the load.
     pub(crate) samples: Samples,
+    /// What is known of alerts.
+    pub(crate) watch: Watch,
     /// Pools of workers.
     pub(crate) scale: Scale,
     /// The settings file that is followed.
@@ -90,6 +93,7 @@ impl App {
             budget: Budget::default(),
             connections: AtomicU64::new(0),
             samples: Samples::default(),
+            watch: Watch::new(options.alerts_file.clone()),
             scale: Scale::new(options.scaling.clone()),
             settings_file: options.settings_file.clone(),
             tokens: options.tokens.clone(),

@@ -2,7 +2,8 @@
 //! one port around a [`divvy_engine::Handle`].
 //!
 //! Reading order: [`Options`] and [`Server`] (how it is started), `router` (which address does what), `door` and `guard`
-//! (who may ask), `tokens` (what they show), `tls` (what the server shows), `alerts` (what is not well), `pulse` (what dashboards follow), [`lab`] (experiments from a page), `scale` (pools of workers), `http` (one file
+//! (who may ask), `tokens` (what they show), `tls` (what the server shows), `alerts` (what is not well), `pulse` (what
+//! dashboards follow), [`lab`] (experiments from a page), `scale` (pools of workers), `traces` (spans for collectors), `http` (one file
 //! per resource), `grpc` (one file per service).
 //!
 //! **Invariant:** nothing is decided here about tasks. A request is checked for form, handed to the engine, and
@@ -31,7 +32,9 @@ mod session;
 mod settings_file;
 mod tls;
 mod tokens;
+mod traces;
 
+pub use alerts::{AlertOptions, Command, RULES, Rule, RuleOptions, Sink, Webhook};
 pub use listen::{Port, Server, Unbound};
 pub use options::{Error, Options, TOKEN_LEN_MIN};
 pub use scale::{LocalOrder, LocalWorkers, Scaling};

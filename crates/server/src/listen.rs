@@ -16,7 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use divvy_engine::Handle;
 use divvy_http::ApiError;
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, OptionFuture, join4};
 use http::StatusCode;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -31,6 +31,7 @@ use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 use tower::Service as _;
 
+use crate::alerts;
 use crate::app::App;
 use crate::door::{Door, Room, SILENCE_MAX, Visit};
 use crate::files;
@@ -42,6 +43,7 @@ use crate::quiet::Quiet;
 use crate::router;
 use crate::scale;
 use crate::tls::{Greeted, Tls};
+use crate::traces;
 
 /// Connections that the kernel keeps for us.
 const BACKLOG: u32 = 4_096;
@@ -191,6 +193,10 @@ impl Server {
         let app = self.app;
         let scaling = tokio::spawn(scale::run(app.clone(), shutdown.clone()));
         let beating = tokio::spawn(pulse::run(app.clone(), shutdown.clone()));
+        let watching = tokio::spawn(alerts::run(app.clone(), shutdown.clone()));
+        let spans =
+            self.options.otlp.clone().map(|url| traces::run(app.clone(), url, shutdown.clone()));
+        let traced = tokio::spawn(OptionFuture::from(spans));
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
         let room = Room::for_files(self.options.files.unwrap_or_else(files::raise));
@@ -246,8 +252,8 @@ impl Server {
         }
         connections.shutdown().await;
         // They have little left to do, and what they have is worth a moment.
-        let _ = tokio::time::timeout(WIND_DOWN, scaling).await;
-        let _ = tokio::time::timeout(WIND_DOWN, beating).await;
+        let parts = join4(scaling, beating, watching, traced);
+        let _ = tokio::time::timeout(WIND_DOWN, parts).await;
         Ok(())
     }
 }

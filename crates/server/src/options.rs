@@ -47,6 +47,10 @@ pub struct Options {
     pub history: Option<PathBuf>,
     /// Experiments and plans that people may run from a page.
     pub lab: Option<Lab>,
+    /// Where it is kept which alerts fire, in the data folder; without it, it is forgotten with the process.
+    pub alerts_file: Option<PathBuf>,
+    /// The collector that spans of tasks are sent to, over OTLP/HTTP; without it there are none.
+    pub otlp: Option<String>,
     /// Where objects are kept; without it there are none.
     pub objects: Option<divvy_objects::Folder>,
     /// More addresses, answered behind the same guard.
@@ -77,6 +81,8 @@ impl Options {
             scaling: Scaling::default(),
             history: None,
             lab: None,
+            alerts_file: None,
+            otlp: None,
             objects: None,
             mounted: Vec::new(),
             metrics: Arc::default(),
@@ -109,11 +115,18 @@ impl Options {
                 || host.contains(['/', '@', ' '])
                 || !host.is_ascii()
         };
+        if let Some(url) = self.otlp.as_deref().filter(|url| !is_web_address(url)) {
+            return Err(Error::BadCollector(url.to_owned()));
+        }
         match self.allowed_hosts.iter().find(bad) {
             Some(host) => Err(Error::BadHost(host.clone())),
             None => Ok(()),
         }
     }
+}
+
+fn is_web_address(url: &str) -> bool {
+    divvy_client::reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }
 
 impl Default for Options {
@@ -170,6 +183,11 @@ pub enum Error {
         "allowed host `{0}` is not a host; give `name` or `name:port`, without a scheme or a path"
     )]
     BadHost(String),
+    /// A collector that is no address.
+    #[error(
+        "collector `{0}` is not an address; give that of OTLP over HTTP, such as http://127.0.0.1:4318"
+    )]
+    BadCollector(String),
     /// The folder of objects cannot be used.
     #[error("cannot keep objects: {0}")]
     Objects(#[from] divvy_objects::Error),

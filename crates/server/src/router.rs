@@ -88,6 +88,7 @@ fn codes() -> Vec<&'static str> {
         lab::RUN_GOES_ON,
         "no_objects",
         pools::NO_SAMPLES,
+        alerts::NO_SUCH_ALERT,
         "no_such_address",
         "no_such_queue",
         "no_such_record",
@@ -360,7 +361,22 @@ fn setting_routes() -> Vec<Route<App>> {
 fn server_routes() -> Vec<Route<App>> {
     vec![
         get("/api/v1/stats", stats::show).summary("The figures of the server"),
-        get("/api/v1/alerts", alerts::show).summary("Judge the health of the server"),
+        get("/api/v1/alerts", alerts::show)
+            .summary("Judge the health of the server")
+            .detail("Every rule and how it stands, the latest alerts that fired and resolved, and who is told."),
+        post("/api/v1/alerts/test", alerts::test)
+            .summary("Send a test to everybody who is told of alerts")
+            .detail("Each gets it by a durable task, as they get alerts.")
+            .answers([202]),
+        post("/api/v1/alerts/{name}/silence", alerts::silence)
+            .path::<Label<QUEUE_LEN_MAX>>()
+            .summary("Tell nobody of an alert for a while")
+            .detail("It still fires and resolves where people look. If it fires when the silence ends, others are told then.")
+            .refuses([404]),
+        delete("/api/v1/alerts/{name}/silence", alerts::unsilence)
+            .path::<Label<QUEUE_LEN_MAX>>()
+            .summary("Tell others of an alert again")
+            .refuses([404]),
         get("/api/v1/openapi.json", openapi::show).summary("This document").gives::<Value>(),
     ]
 }

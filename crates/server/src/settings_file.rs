@@ -4,6 +4,8 @@
 //! replaced, and the API is refused to change it. A section that the file does not have is the API's. A section that
 //! is taken out of the file keeps its last values, and is the API's from then on.
 //!
+//! What it says about alerts is not among the settings: see [`AlertOptions`].
+//!
 //! Does not read files. Whoever watches one calls [`SettingsFile::apply`] with what it says, or
 //! [`SettingsFile::failed`].
 
@@ -18,6 +20,8 @@ use divvy_types::settings::{
 };
 use divvy_types::{Name, Settings, Timestamp};
 use tokio::sync::Notify;
+
+use crate::alerts::AlertOptions;
 
 /// What a file says about scheduling, section by section.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,6 +40,8 @@ pub struct FileSections {
     pub pools: Option<BTreeMap<Name, Pool>>,
     /// How many lost workers make a task a dead letter.
     pub poison_after: Option<PoisonAfter>,
+    /// The rules about the health of the server, and who is told. Only a file says this.
+    pub alerts: Option<AlertOptions>,
 }
 
 impl FileSections {
@@ -49,6 +55,7 @@ impl FileSections {
             ("kinds", self.kinds.is_some()),
             ("pools", self.pools.is_some()),
             ("poison_after", self.poison_after.is_some()),
+            ("alerts", self.alerts.is_some()),
         ];
         sections.iter().filter(|(_, there)| *there).map(|(name, _)| *name).collect()
     }
@@ -106,6 +113,9 @@ impl SettingsFile {
         let state = self.clone();
         let applied = handle
             .change_settings(move |settings| {
+                if let Some(alerts) = &sections.alerts {
+                    alerts.check()?;
+                }
                 let was_sound = settings.check_names().is_ok();
                 sections.lay_over(settings);
                 settings.check()?;
@@ -145,6 +155,11 @@ impl SettingsFile {
     /// What was wrong with the file when it was read last.
     pub fn reload_error(&self) -> Option<String> {
         self.state().reload_error.clone()
+    }
+
+    /// What the file says about alerts.
+    pub(crate) fn alerts(&self) -> AlertOptions {
+        self.state().sections.alerts.clone().unwrap_or_default()
     }
 
     /// Refuses a change of a section that the file sets.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::alerts::{Alert, AlertChange, AlertSink, AlertState, Alerts, Severity};
 use crate::settings::{FairBy, Limit};
 use crate::view::{Attempt, Explanation, LimitView, LoadMetrics, Move, QueueView, TaskSummary};
 use crate::{Dependency, Name, Settings, Timestamp, WaitReason};
@@ -142,44 +143,6 @@ pub struct Rebalance {
     pub dry_run: bool,
     /// What is moved.
     pub moves: Vec<Move>,
-}
-
-/// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Work goes on, but not as well as it could.
-    Warning,
-    /// Some work cannot go on until someone acts.
-    Fault,
-}
-
-/// A rule about the health of a server, and whether it is broken now.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Alert {
-    /// Names the rule.
-    pub name: Name,
-    /// Whether it is broken.
-    pub firing: bool,
-    /// How bad that would be.
-    pub severity: Severity,
-    /// What is the case.
-    pub text: String,
-    /// What to do about it, while it is broken.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cure: Option<String>,
-}
-
-/// Every rule.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Alerts {
-    /// The time by the server's clock.
-    pub time: Timestamp,
-    /// The rules, in a fixed order.
-    pub alerts: Vec<Alert>,
 }
 
 /// A task and why it is where it is.

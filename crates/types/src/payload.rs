@@ -193,6 +193,16 @@ fn has_many_digits(data: &[u8]) -> bool {
     })
 }
 
+/// Bytes as text in base64.
+pub fn to_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// The bytes of a text in base64; nothing if it is none.
+pub fn from_base64(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Encoded {

@@ -437,6 +437,9 @@ pub struct TaskChange {
     /// What went wrong, if something did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<TaskError>,
+    /// The token of the attempt that begins, if one does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<Token>,
     /// How far it is, if that is all that changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,

@@ -3,6 +3,7 @@
 //! Decides form only. Daily verbs stand at the top level, everything else is `noun verb` with singular nouns.
 
 pub(crate) mod access;
+pub(crate) mod alerts;
 pub(crate) mod bulk;
 pub(crate) mod lab;
 pub(crate) mod local;
@@ -15,6 +16,7 @@ pub(crate) mod service;
 pub(crate) mod submit;
 pub(crate) mod tasks;
 pub(crate) mod terms;
+pub(crate) mod top;
 pub(crate) mod workflows;
 
 use std::ffi::OsString;
@@ -60,11 +62,15 @@ pub(crate) fn instead(noun: &str, word: &str) -> Option<&'static str> {
         ("task", "logs" | "log") => "divvy logs ID",
         ("task", "submit" | "add" | "create") => "divvy submit KIND",
         ("scale", "list" | "ls" | "show") => "divvy scale status",
-        ("queue" | "dead" | "task" | "worker" | "workflow" | "limit" | "schedule" | "scale", _) => {
+        (
+            "queue" | "dead" | "task" | "worker" | "workflow" | "limit" | "schedule" | "scale"
+            | "alert",
+            _,
+        ) => {
             return None;
         }
         (_, "ls" | "list" | "ps" | "jobs" | "tasks") => "divvy task list",
-        (_, "top" | "watch" | "monitor") => "divvy status --watch",
+        (_, "watch" | "monitor" | "dashboard") => "divvy top",
         (_, "version") => "divvy --version",
         (_, "start" | "server" | "run-server") => "divvy up",
         (_, "cancel" | "kill" | "stop") => "divvy task cancel ID; a server ends with Ctrl-C",
@@ -279,6 +285,12 @@ pub(crate) enum Command {
     /// Show the health of the server on one screen
     #[command(after_help = local::STATUS_EXAMPLES)]
     Status(local::Status),
+    /// Watch the server in a terminal, with keys to act
+    #[command(after_help = top::TOP_EXAMPLES)]
+    Top(top::Top),
+    /// Look at alerts, silence one, try out who is told
+    #[command(alias = "alerts", subcommand, after_help = alerts::ALERT_EXAMPLES)]
+    Alert(alerts::Alert),
     /// Follow changes of tasks as they happen
     #[command(after_help = tasks::EVENTS_EXAMPLES)]
     Events(tasks::Events),

@@ -94,6 +94,9 @@ pub(crate) struct ServerFlags {
     /// PEM file of the certificate's private key
     #[arg(long, value_name = "FILE", env = "DIVVY_TLS_KEY", hide_env_values = true)]
     pub(crate) tls_key: Option<PathBuf>,
+    /// Send traces to this collector, over OTLP/HTTP
+    #[arg(long, value_name = "URL", env = "DIVVY_OTLP", hide_env_values = true)]
+    pub(crate) otlp: Option<String>,
     /// Silence of a worker that loses its tasks [default: 30s]
     #[arg(long, value_name = "SPAN", env = "DIVVY_LEASE", hide_env_values = true)]
     pub(crate) lease: Option<Span>,

@@ -3,7 +3,7 @@
 
 use anyhow::Result;
 use divvy_types::Timestamp;
-use divvy_types::overview::{Alert, Alerts, Severity};
+use divvy_types::alerts::{Alert, Alerts, Severity};
 use serde_json::json;
 
 use super::Context;
@@ -24,11 +24,11 @@ pub(super) async fn run(context: &Context) -> Result<Code> {
     let before = words::now();
     let reply = api.get(&["alerts"], &[]).await?;
     let after = words::now();
-    let Alerts { time, alerts } = reply.parse()?;
+    let Alerts { time, alerts, .. } = reply.parse()?;
     let mut rules = vec![server(ready, api.server()), clock(before, time, after)];
     rules.extend(alerts);
     for rule in &rules {
-        let grade = match (rule.firing, rule.severity) {
+        let grade = match (rule.needs_attention(), rule.severity) {
             (false, _) => "ok",
             (true, Severity::Warning) => "WARN",
             (true, Severity::Fault) => "FAULT",
@@ -49,7 +49,7 @@ pub(super) async fn run(context: &Context) -> Result<Code> {
             output.data(format_args!("{:22}cure: {}", "", folded(cure, INDENT)))?;
         }
     }
-    let broken = rules.iter().filter(|rule| rule.firing).count();
+    let broken = rules.iter().filter(|rule| rule.needs_attention()).count();
     if broken == 0 {
         output.note("all is well");
     }
@@ -63,7 +63,8 @@ fn server(ready: bool, address: &str) -> Alert {
         let text = format!("{address} does not take work: it starts or stops");
         (text, Some("look at its log".to_owned()))
     };
-    Alert { name: "server".into(), firing: !ready, severity: Severity::Fault, text, cure }
+    let (name, severity) = ("server".into(), Severity::Fault);
+    Alert { name, firing: !ready, severity, text, cure, ..Alert::default() }
 }
 
 /// The server's time was taken between the two of ours.
@@ -76,7 +77,7 @@ fn clock(before: Timestamp, theirs: Timestamp, after: Timestamp) -> Alert {
     } else {
         ("the server's clock agrees with ours".to_owned(), None)
     };
-    Alert { name: "clock".into(), firing, severity: Severity::Warning, text, cure }
+    Alert { name: "clock".into(), firing, text, cure, ..Alert::default() }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What each command does, one file per verb or noun. This file only hands out.
 
+mod alert;
 mod bulk;
 mod cert;
 mod completions;
@@ -49,7 +50,7 @@ use crate::exit::Code;
 use crate::logging::LogFormat;
 use crate::output::Output;
 use crate::workloads::Workloads;
-use crate::{bench, logging, sample, secrets};
+use crate::{bench, logging, sample, secrets, top};
 pub(crate) use task::waits;
 
 /// What a command works with.
@@ -171,6 +172,7 @@ fn watches(verb: &Verb) -> bool {
     match &**command {
         Command::Status(args) => args.watch,
         Command::Logs(args) => args.follow,
+        Command::Top(args) => !args.once,
         Command::Events(_) => true,
         _ => false,
     }
@@ -203,6 +205,8 @@ fn only_asks(verb: &Verb) -> bool {
             | Command::Dead(_)
             | Command::Schedule(_)
             | Command::Status(_)
+            | Command::Alert(_)
+            | Command::Top(_)
             | Command::Events(_)
             | Command::Settings(_)
     )
@@ -267,6 +271,8 @@ async fn dispatch(command: Command, matches: &ArgMatches, context: Context) -> R
         Command::Dead(args) => dead::run(args, &context).await,
         Command::Schedule(args) => schedule::run(args, &context).await,
         Command::Status(args) => status::run(&args, &context).await,
+        Command::Top(args) => top::run(&args, &context).await,
+        Command::Alert(args) => alert::run(args, &context).await,
         Command::Events(args) => events::run(&args, &context).await,
         Command::Doctor(args) if args.live => doctor_live::run(&context).await,
         Command::Doctor(args) => doctor::run(&args, &context).await,

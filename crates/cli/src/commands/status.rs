@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::Result;
 use divvy::api::{Api, parse_rows};
 use divvy_autoscale::status::PoolStatus;
-use divvy_types::overview::{Alert, Alerts, QueueStatus, Severity};
+use divvy_types::alerts::{Alert, Alerts, Severity};
+use divvy_types::overview::QueueStatus;
 use divvy_types::view::WorkerView;
 use serde_json::{Value, json};
 
@@ -229,7 +230,8 @@ fn problems(ready: bool, alerts: &[Alert]) -> Vec<String> {
 }
 
 fn broken(alerts: &[Alert], severity: Severity) -> Vec<String> {
-    let broken = alerts.iter().filter(|alert| alert.firing && alert.severity == severity);
+    let broken =
+        alerts.iter().filter(|alert| alert.needs_attention() && alert.severity == severity);
     broken
         .map(|alert| match &alert.cure {
             Some(cure) => format!("{}; {cure}", alert.text),
@@ -254,12 +256,13 @@ mod tests {
 
     #[test]
     fn faults_are_problems_and_warnings_are_not() {
-        let alert = |name: &str, firing, severity| Alert {
+        let alert = |name: &str, pending, severity| Alert {
             name: name.to_owned().into(),
-            firing,
+            pending,
             severity,
             text: name.to_owned(),
             cure: Some("act".to_owned()),
+            ..Alert::default()
         };
         let alerts = [
             alert("disk", true, Severity::Fault),

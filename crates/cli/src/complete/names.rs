@@ -29,8 +29,13 @@ const DEAD: Listing = TASKS.only("state", "dead");
 
 /// Values of an argument that this binary knows by itself.
 pub(super) fn known(path: &[&str], argument: &str) -> Vec<(String, String)> {
-    if (path, argument) != (&["lab", "run"], "names") {
-        return Vec::new();
+    match (path, argument) {
+        (["alert", "silence"], "name") => {
+            let rules = divvy_server::RULES.iter();
+            return rules.map(|rule| (rule.name.to_owned(), rule.measures.to_owned())).collect();
+        }
+        (["lab", "run"], "names") => {}
+        _ => return Vec::new(),
     }
     let all = divvy_lab::all().iter().map(|experiment| (experiment.name, experiment.summary));
     let all = all.chain([("all", "every experiment")]);

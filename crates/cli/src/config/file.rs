@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use divvy_server::FileSections;
+use divvy_server::{AlertOptions, FileSections, Sink};
 use divvy_types::Name;
 use divvy_types::pools::Pool;
 use divvy_types::settings::{
@@ -59,14 +59,25 @@ pub(crate) struct ConfigFile {
     pub(crate) pools: Option<BTreeMap<Name, Pool>>,
     /// A task whose worker went away so many times is a dead letter. Default 3.
     pub(crate) poison_after: Option<PoisonAfter>,
+    /// The rules about the health of the server, and who is told when one is broken.
+    pub(crate) alerts: Option<AlertOptions>,
 }
 
 impl ConfigFile {
     /// What it says about scheduling.
     pub(crate) fn sections(self) -> FileSections {
-        let Self { load_balancing, ordering, limits, queues, kinds, pools, poison_after, .. } =
-            self;
-        FileSections { load_balancing, ordering, limits, queues, kinds, pools, poison_after }
+        let Self { load_balancing, ordering, limits, queues, kinds, pools, .. } = self;
+        let (poison_after, alerts) = (self.poison_after, self.alerts);
+        FileSections {
+            load_balancing,
+            ordering,
+            limits,
+            queues,
+            kinds,
+            pools,
+            poison_after,
+            alerts,
+        }
     }
 }
 
@@ -84,6 +95,8 @@ pub(crate) struct Serve {
     pub(crate) tls_cert: Option<PathBuf>,
     /// The PEM file of its private key, relative to this file. Default none.
     pub(crate) tls_key: Option<PathBuf>,
+    /// The collector of OpenTelemetry that traces are sent to, over OTLP/HTTP. Default none.
+    pub(crate) otlp: Option<String>,
     /// Silence of a worker for this long loses its tasks. Default `30s`.
     pub(crate) lease: Option<Span>,
     /// A worker whose connection broke keeps its tasks for this long, at most for the lease. Default `10s`.
@@ -182,6 +195,12 @@ pub(crate) fn read(sources: &Sources, workloads: &Workloads) -> Result<ConfigFil
         let path = sources.program_beside_file(Path::new(&program.words[0]));
         program.words[0] = path.to_string_lossy().into_owned();
     }
+    for sink in file.alerts.iter_mut().flat_map(|alerts| alerts.sinks.values_mut()) {
+        if let Sink::Command(command) = sink {
+            let path = sources.program_beside_file(Path::new(&command.run[0]));
+            command.run[0] = path.to_string_lossy().into_owned();
+        }
+    }
     Ok(file)
 }
 
@@ -212,7 +231,8 @@ fn check(file: &ConfigFile, sources: &Sources) -> Result<(), Failure> {
     let mut settings = divvy_types::Settings::default();
     file.clone().sections().lay_over(&mut settings);
     let place = |path: &str| sources.place(path).map(|place| format!("{place}: "));
-    settings.check().map_err(|error| {
+    let alerts = file.alerts.as_ref().map_or(Ok(()), AlertOptions::check);
+    settings.check().and(alerts).map_err(|error| {
         Failure::usage(format!("{}{error}", place(&error.path).unwrap_or_default()))
     })
 }
@@ -261,6 +281,14 @@ mod tests {
             ("queues:\n  mail:\n    weight: 0\n", 3, "queues.mail.weight is 0"),
             ("pools:\n  p:\n    min: 3\n    max: 2\n", 3, "pools.p.min is 3, more than max (2)"),
             ("pools:\n  p:\n    goal: fast\n", 3, "`fast` is not a goal"),
+            ("alerts:\n  rules:\n    clock: {for: 3}\n", 3, "unknown field `for`"),
+            (
+                "alerts:\n  rules:\n    oldest_weight: {}\n",
+                3,
+                "alerts.rules.oldest_weight is no rule",
+            ),
+            ("alerts:\n  sinks:\n    ops: {webhook: {url: ops}}\n", 3, "expected http://"),
+            ("alerts:\n  sinks:\n    ops: {command: {run: []}}\n", 3, "command.run is empty"),
             ("\npoison_after: 0\n", 2, "poison_after is 0, expected 1 to 1000"),
             ("a: b: c\n", 1, ""),
         ] {
@@ -325,7 +353,7 @@ mod tests {
             file.serve.listen.is_some() && file.serve.data.is_some() && file.serve.lease.is_some()
         );
         assert!(file.work.exec.as_ref().is_some_and(|programs| programs.0.len() == 1));
-        assert_eq!(file.clone().sections().names().len(), 7, "every section is in it");
+        assert_eq!(file.clone().sections().names().len(), 8, "every section is in it");
         assert_eq!(file.load_balancing, Some(LoadBalancing::default()), "the values are defaults");
         assert_eq!(file.ordering, Some(Ordering::default()));
         assert_eq!(file.poison_after, Some(PoisonAfter::default()));

@@ -39,6 +39,9 @@ const BEGINNING: &str = "\
 # change. Without them it speaks plain HTTP.
 #  tls_cert: server.pem
 #  tls_key: server-key.pem
+# A collector of OpenTelemetry that traces of workflows and tasks are sent to,
+# over OTLP/HTTP. Without it there are none.
+#  otlp: http://127.0.0.1:4318
 # Silence of a worker for this long loses its tasks.
 #  lease: 30s
 # A worker whose connection broke keeps its tasks for this long, at most for the lease.
@@ -158,4 +161,19 @@ const END: &str = "\
 
 # A task whose worker went away so many times while it ran is a dead letter.
 #poison_after: 3
+
+# The rules about the health of the server, and who is told when one is broken.
+# All rules are on; `divvy alert list --all` shows them. Who is told: the log of
+# the server, webhooks (signed, see standardwebhooks.com) and programs, which
+# get JSON on their standard input. Try them out: divvy alert test. For example:
+#alerts:
+#  rules:
+# Broken at fires_at for for_sec seconds, over at resolves_at for calm_sec.
+#    oldest_wait: {fires_at: 300, resolves_at: 150, for_sec: 60, calm_sec: 60}
+#    queue_variance: {enabled: false}
+#  sinks:
+#    ops:
+#      webhook: {url: https://ops.example/hook, secret_env: ALERTS_SECRET}
+#    pager:
+#      command: {run: [./page-me.sh]}
 ";

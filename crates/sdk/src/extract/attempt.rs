@@ -25,6 +25,8 @@ pub struct Attempt {
     pub deadline: Option<Timestamp>,
     /// The workflow that the task belongs to.
     pub workflow: Option<WorkflowId>,
+    /// Its place in distributed tracing, as W3C trace context writes it: the parent of spans that the handler makes.
+    pub traceparent: String,
 }
 
 impl Extract for Attempt {
@@ -39,6 +41,7 @@ impl Extract for Attempt {
             run_at: spec.run_at,
             deadline: spec.deadline,
             workflow: spec.workflow.as_ref().map(|workflow| workflow.id),
+            traceparent: context.traceparent(),
         })
     }
 }

@@ -1,6 +1,13 @@
 //! Each rule fires when it should, alone, and says what to do.
 
-use super::*;
+use divvy_autoscale::status::PoolStatus;
+use divvy_types::alerts::Severity;
+use divvy_types::overview::{Stranded, WorkerLoad};
+use divvy_types::view::{LimitView, LoadMetrics, QueueView};
+use divvy_types::{Timestamp, WaitReason};
+
+use super::options::AlertOptions;
+use super::rules::{RULES, Scene};
 
 fn worker(name: &str, queue_length: u32) -> WorkerLoad {
     let (slots, leased) = (1, queue_length + 1);
@@ -34,14 +41,30 @@ fn no_gpu() -> WaitReason {
     WaitReason::MissingCapability { missing: vec!["gpu>=2".into()], nearest: "w1".into() }
 }
 
-fn firing(scene: &Scene) -> Vec<Alert> {
-    judge(scene).into_iter().filter(|alert| alert.firing).collect()
+/// A rule that is broken, and what it says.
+#[derive(Debug, PartialEq)]
+struct Broken {
+    name: &'static str,
+    severity: Severity,
+    text: String,
+    cure: Option<String>,
+}
+
+fn broken(scene: &Scene) -> Vec<Broken> {
+    let options = AlertOptions::default();
+    let broken = RULES.iter().filter(|rule| options.bounds(rule).is_broken((rule.measure)(scene)));
+    broken
+        .map(|rule| {
+            let (text, cure) = (rule.say)(scene, true);
+            Broken { name: rule.name, severity: rule.severity, text, cure }
+        })
+        .collect()
 }
 
 #[test]
 fn a_calm_server_breaks_no_rule() {
-    assert_eq!(firing(&calm()), []);
-    assert_eq!(firing(&Scene::default()), [], "an empty one neither");
+    assert_eq!(broken(&calm()), []);
+    assert_eq!(broken(&Scene::default()), [], "an empty one neither");
 }
 
 fn busy(scene: &mut Scene, waiting: u64) {
@@ -104,13 +127,50 @@ const FAULTS: &[(Spoil, &str, &str, &str)] = &[
     ),
 ];
 
+fn queue(name: &str, oldest_sec: u64, paused: bool) -> QueueView {
+    QueueView {
+        name: name.into(),
+        paused,
+        blocked: 0,
+        scheduled: 0,
+        ready: 1,
+        leased: 0,
+        queued: 0,
+        oldest_ready_ms: Some(oldest_sec * 1_000),
+    }
+}
+
 /// Likewise, where work only could go better.
 const WARNINGS: &[(Spoil, &str, &str, &str)] = &[
+    (
+        |scene| scene.queues = vec![queue("bulk", 20, false), queue("mail", 300, false)],
+        "oldest_wait",
+        "in queue `mail`, has waited 300s",
+        "divvy task list --state ready --queue mail",
+    ),
+    (|scene| scene.disk_free = Some(2_000.4), "disk_low", "2000 MiB are free", "retention_days"),
+    (
+        |scene| (scene.commits.commits, scene.commits.commit_us) = (5, 1_500_000),
+        "store_slow",
+        "a commit took 300.0 ms",
+        "faster disk",
+    ),
+    (
+        |scene| scene.arrivals = vec![("w7".into(), 6), ("w8".into(), 1)],
+        "workers_flap",
+        "worker `w7` connected 6 times",
+        "log",
+    ),
+    (
+        |scene| scene.missed_ticks = vec!["nightly".into()],
+        "ticks_missed",
+        "schedule `nightly`",
+        "divvy schedule trigger nightly",
+    ),
     (|scene| busy(scene, 101), "all_workers_busy", "101 tasks wait", "more workers"),
     (
         |scene| {
-            scene.load.total_steals = 20;
-            scene.load.success_rate = 0.45;
+            (scene.steals.steals, scene.steals.stolen) = (20, 9);
         },
         "steal_efficiency",
         "only 45 % of 20 steals",
@@ -161,11 +221,11 @@ fn each_fault_breaks_its_own_rule_and_names_the_cure() {
         for (spoil, name, text, cure) in cases {
             let mut scene = calm();
             spoil(&mut scene);
-            let broken = firing(&scene);
-            assert_eq!(broken.len(), 1, "{name}: {broken:?}");
-            assert_eq!((broken[0].name.as_str(), broken[0].severity), (*name, severity));
-            assert!(broken[0].text.contains(text), "{name}: {}", broken[0].text);
-            assert!(broken[0].cure.as_ref().unwrap().contains(cure), "{name}: {broken:?}");
+            let found = broken(&scene);
+            assert_eq!(found.len(), 1, "{name}: {found:?}");
+            assert_eq!((found[0].name, found[0].severity), (*name, severity));
+            assert!(found[0].text.contains(text), "{name}: {}", found[0].text);
+            assert!(found[0].cure.as_ref().unwrap().contains(cure), "{name}: {found:?}");
         }
     }
 }
@@ -174,24 +234,40 @@ fn each_fault_breaks_its_own_rule_and_names_the_cure() {
 fn a_pool_whose_driver_fails_is_a_fault_and_workers_that_start_are_waited_for() {
     let mut scene = calm();
     scene.pools.drivers = vec![("pool `p` cannot be scaled: no quota".into(), "see to it".into())];
-    let broken = firing(&scene);
-    assert_eq!(broken.len(), 1, "{broken:?}");
-    assert_eq!((broken[0].name.as_str(), broken[0].severity), ("pools_differ", Severity::Fault));
-    assert!(broken[0].text.contains("no quota"), "{broken:?}");
+    let found = broken(&scene);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!((found[0].name, found[0].severity), ("pools_differ", Severity::Fault));
+    assert!(found[0].text.contains("no quota"), "{found:?}");
     let starting = PoolStatus { starting: 1, ..PoolStatus::default() };
     let mut scene =
         Scene { stranded: stranded(nobody()), pool_list: vec![starting], ..Scene::default() };
-    assert_eq!(firing(&scene), []);
+    assert_eq!(broken(&scene), []);
     scene.pool_list[0].problem = Some("no quota".into());
-    assert_eq!(firing(&scene).len(), 1, "nobody comes");
+    assert_eq!(broken(&scene).len(), 1, "nobody comes");
 }
 
 #[test]
 fn what_is_just_within_the_bounds_breaks_nothing() {
     let mut edge = calm();
-    busy(&mut edge, 100);
-    edge.load.total_steals = 19;
-    edge.load.success_rate = 0.0;
+    busy(&mut edge, 99);
+    edge.steals.steals = 19;
+    (edge.commits.commits, edge.commits.commit_us) = (4, 4_000_000);
     edge.newly_dead = 9;
-    assert_eq!(firing(&edge), []);
+    edge.disk_free = Some(2_049.0);
+    edge.queues = vec![queue("mail", 299, false), queue("rests", 9_999, true)];
+    edge.arrivals = vec![("w1".into(), 5)];
+    assert_eq!(broken(&edge), []);
+}
+
+#[test]
+fn the_guide_lists_every_rule_with_its_defaults() {
+    let guide = include_str!("../../../../docs/guides/monitoring.md");
+    for rule in RULES {
+        let severity = if rule.severity == Severity::Fault { "fault" } else { "warning" };
+        let row = format!(
+            "| `{}` | {severity} | {} | {} | {} | {} s | {} s |",
+            rule.name, rule.measures, rule.fires_at, rule.resolves_at, rule.for_sec, rule.calm_sec
+        );
+        assert!(guide.contains(&row), "docs/guides/monitoring.md lacks: {row}");
+    }
 }

@@ -136,6 +136,9 @@ impl Reader {
         tracing::debug!(%name, worker = worker.0, "worker connected");
         self.app.scale.note();
         self.app.pulse.note();
+        if let Ok(now) = self.app.handle.look(|core| core.now()).await {
+            self.app.watch.came(&name, now);
+        }
         let ended = self.read(worker).await;
         tracing::debug!(%name, worker = worker.0, ?ended, "worker gone");
         let goodbye = matches!(ended, Ok(Ended::Goodbye));

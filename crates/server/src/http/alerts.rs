@@ -1,59 +1,67 @@
-//! `GET /alerts`: every rule about the health of the server, and whether it is broken now.
+//! Alerts: every rule about the health of the server and how it stands, silences, and a test of those who are told.
 
 use axum::Json;
 use axum::extract::State;
-use divvy_engine::{Error, Snapshot};
-use divvy_http::ApiError;
-use divvy_types::Timestamp;
-use divvy_types::overview::Alerts;
+use divvy_http::{ApiError, JsonBody, PathText};
+use divvy_types::Name;
+use divvy_types::alerts::{AlertTest, Alerts, NewSilence, Silenced};
+use http::StatusCode;
 
-use crate::alerts::{DEAD_WITHIN_MS, Scene, judge};
+use crate::alerts::{self, Looked, RULES};
 use crate::app::App;
 
-/// Sorts of tasks that nobody can run which are told.
-const STRANDED_MAX: usize = 100;
+/// The code of a refusal because there is no such rule.
+pub(crate) const NO_SUCH_ALERT: &str = "no_such_alert";
+/// The longest silence: a month.
+const SILENCE_SEC_MAX: u64 = 31 * 86_400;
 
 /// All rules.
 pub(crate) async fn show(State(app): State<App>) -> Result<Json<Alerts>, ApiError> {
     let stats = app.handle.stats().await?;
-    let (time, scene) = scene(&app, stats).await?;
-    Ok(Json(Alerts { time, alerts: judge(&scene) }))
+    let Looked { alerts, .. } = alerts::look(&app, stats).await?;
+    Ok(Json(alerts))
 }
 
-/// What the rules look at.
-pub(crate) async fn scene(app: &App, stats: Snapshot) -> Result<(Timestamp, Scene), Error> {
-    let (now, mut scene) = app
-        .handle
-        .look(|core| {
-            let (scheduler, now) = (core.scheduler(), core.now());
-            let benched = core.workers().into_iter().flat_map(|worker| {
-                let name = worker.name;
-                worker.skills.into_iter().filter_map(move |skill| {
-                    let until = skill.benched_until.filter(|until| *until > now)?;
-                    Some((name.clone(), skill.kind, until))
-                })
-            });
-            let scene = Scene {
-                load: scheduler.load_metrics(),
-                workers: scheduler.worker_loads(),
-                benched: benched.collect(),
-                limits: scheduler.limit_views(now),
-                stranded: scheduler.stranded(STRANDED_MAX),
-                late: scheduler.deadlines_at_risk(now),
-                refused_ticks: core
-                    .schedules()
-                    .all_refused()
-                    .map(|(name, problem)| (name.clone(), problem.to_owned()))
-                    .collect(),
-                ..Scene::default()
-            };
-            (now, scene)
-        })
-        .await?;
-    let since = Timestamp(now.0.saturating_sub(DEAD_WITHIN_MS * 1_000));
-    scene.newly_dead = stats.dead.saturating_sub(app.samples.dead_before(since));
-    (scene.pools, scene.pool_list) = (app.scale.troubles(now), app.scale.list(now));
-    scene.reload_error = app.settings_file.reload_error();
-    scene.stats = stats;
-    Ok((now, scene))
+/// Tells nobody of an alert for a while.
+pub(crate) async fn silence(
+    State(app): State<App>,
+    PathText(name): PathText,
+    JsonBody(NewSilence { for_sec }): JsonBody<NewSilence>,
+) -> Result<Json<Silenced>, ApiError> {
+    let name = known(name)?;
+    if !(1..=SILENCE_SEC_MAX).contains(&for_sec) {
+        let problem = format!("is {for_sec}, expected 1 to {SILENCE_SEC_MAX}");
+        return Err(ApiError::field("for_sec", problem));
+    }
+    let now = app.handle.look(|core| core.now()).await?;
+    let until = now.plus_ms(for_sec * 1_000);
+    app.watch.silence(&name, Some(until));
+    Ok(Json(Silenced { name, silenced_until: Some(until) }))
+}
+
+/// Tells others of an alert again.
+pub(crate) async fn unsilence(
+    State(app): State<App>,
+    PathText(name): PathText,
+) -> Result<Json<Silenced>, ApiError> {
+    let name = known(name)?;
+    app.watch.silence(&name, None);
+    Ok(Json(Silenced { name, silenced_until: None }))
+}
+
+/// Sends a test to everybody who is told.
+pub(crate) async fn test(
+    State(app): State<App>,
+) -> Result<(StatusCode, Json<AlertTest>), ApiError> {
+    let now = app.handle.look(|core| core.now()).await?;
+    let sent = app.watch.test(&app.settings_file.alerts(), now);
+    Ok((StatusCode::ACCEPTED, Json(AlertTest { sent })))
+}
+
+fn known(name: String) -> Result<Name, ApiError> {
+    if RULES.iter().any(|rule| rule.name == name) {
+        return Ok(name.into());
+    }
+    let message = format!("there is no alert `{name}`; list them with: divvy alert list");
+    Err(ApiError::new(StatusCode::NOT_FOUND, NO_SUCH_ALERT, message))
 }

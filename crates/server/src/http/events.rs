@@ -209,6 +209,7 @@ mod tests {
             worker: None,
             workflow: Some(WorkflowId(3)),
             error: None,
+            token: None,
             progress: None,
         }
     }

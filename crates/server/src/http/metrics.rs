@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use divvy_engine::Snapshot;
 use divvy_http::ApiError;
 use divvy_types::TaskState;
+use divvy_types::alerts::Alert;
 use divvy_types::view::{QueueView, WorkerView};
 use http::header::CONTENT_TYPE;
 use prometheus_client::collector::Collector;
@@ -19,9 +20,9 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::alerts::Scene;
+use crate::alerts::{self, Looked, Scene};
 use crate::app::{App, VERSION};
-use crate::http::{alerts, metrics_load};
+use crate::http::metrics_load;
 
 /// What the name of every figure begins with.
 pub(crate) const PREFIX: &str = "divvy";
@@ -55,12 +56,13 @@ pub(crate) struct Moment {
     pub(crate) queues: Vec<QueueView>,
     pub(crate) workers: Vec<WorkerView>,
     pub(crate) scene: Scene,
+    pub(crate) alerts: Vec<Alert>,
 }
 
 impl Moment {
     async fn of(app: &App) -> Result<Self, ApiError> {
         let snapshot = app.handle.stats().await?;
-        let (_, scene) = alerts::scene(app, snapshot).await?;
+        let Looked { scene, alerts } = alerts::look(app, snapshot).await?;
         let mut queues = app.handle.queues().await?;
         queues.truncate(QUEUES_MAX);
         Ok(Self {
@@ -70,6 +72,7 @@ impl Moment {
             queues,
             workers: app.handle.workers().await?,
             scene,
+            alerts: alerts.alerts,
         })
     }
 }
@@ -83,7 +86,7 @@ impl Collector for Moment {
         page.gauge("connections", "Open connections to the server", self.connections as f64)?;
         tasks(&mut page, &self.scene.stats, &self.finals)?;
         by_queue(&mut page, &self.queues)?;
-        metrics_load::write(&mut page, &self.scene, &self.workers)
+        metrics_load::write(&mut page, &self.scene, &self.workers, &self.alerts)
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use divvy_autoscale::status::PoolStatus;
+use divvy_types::alerts::Alert;
 use divvy_types::overview::WorkerLoad;
 use divvy_types::view::{LimitView, LoadMetrics, WorkerView};
 
-use crate::alerts::{Scene, judge};
+use crate::alerts::Scene;
 use crate::http::metrics::Page;
 use crate::samples::{queue_variance, utilisation};
 
@@ -15,15 +16,24 @@ use crate::samples::{queue_variance, utilisation};
 const NAMES_MAX: usize = 1_000;
 
 /// Everything about load, limits and alerts.
-pub(crate) fn write(page: &mut Page<'_>, scene: &Scene, workers: &[WorkerView]) -> fmt::Result {
+pub(crate) fn write(
+    page: &mut Page<'_>,
+    scene: &Scene,
+    workers: &[WorkerView],
+    alerts: &[Alert],
+) -> fmt::Result {
     moves(page, &scene.load)?;
     by_worker(page, &scene.workers, workers)?;
     limits(page, &scene.limits)?;
     pools(page, &scene.pool_list)?;
-    let help = "1 while a rule about the health of the server is broken";
-    let mut family = page.gauges("alert", help)?;
-    for alert in judge(scene) {
+    let mut family = page.gauges("alert", "1 while an alert fires")?;
+    for alert in alerts {
         family.add(&[("name", &alert.name)], f64::from(u8::from(alert.firing)))?;
+    }
+    let help = "1 while a rule is broken, and not for long enough to fire";
+    let mut family = page.gauges("alert_pending", help)?;
+    for alert in alerts {
+        family.add(&[("name", &alert.name)], f64::from(u8::from(alert.pending)))?;
     }
     Ok(())
 }
@@ -157,7 +167,8 @@ mod tests {
         let scene =
             Scene { workers: vec![load("a", 2), load("b", 1), load("a", 3)], ..Scene::default() };
         let mut registry = Registry::with_prefix(PREFIX);
-        registry.register_collector(Box::new(Moment { scene, ..Moment::default() }));
+        let alerts = vec![Alert { name: "no_worker".into(), ..Alert::default() }];
+        registry.register_collector(Box::new(Moment { scene, alerts, ..Moment::default() }));
         let text = written([&registry]);
         let length = "divvy_worker_queue_length{worker=\"a\"} 5.0\n";
         assert_eq!(text.matches(length).count(), 1, "{text}");

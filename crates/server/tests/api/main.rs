@@ -1,6 +1,7 @@
 //! The server from outside: a real engine, a real listener on a free port, real HTTP and gRPC clients.
 #![allow(clippy::unwrap_used, reason = "a panic is the verdict of a test, in its helpers too")]
 
+mod alerts;
 mod bulk;
 mod crowding;
 mod document;

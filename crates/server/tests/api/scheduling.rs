@@ -138,7 +138,7 @@ async fn alerts_follow_what_is_wrong_and_are_figures_too() {
     assert_eq!(firing(&world).await, ["no_capable_worker"]);
     let text = world.get("/metrics").await.text;
     for line in [
-        "divvy_alert{name=\"no_capable_worker\"} 1.0",
+        "divvy_alert_pending{name=\"no_capable_worker\"} 1.0",
         "divvy_alert{name=\"no_worker\"} 0.0",
         "divvy_worker_queue_length{worker=\"w1\"} 0.0",
         "divvy_worker_success_rate{worker=\"w1\"} 1.0",
@@ -178,7 +178,10 @@ async fn a_task_is_explained_while_it_waits_runs_and_after_it_died() {
 
 async fn firing(world: &World) -> Vec<String> {
     let alerts = world.get("/api/v1/alerts").await.ok();
-    let broken =
-        alerts["alerts"].as_array().unwrap().iter().filter(|alert| alert["firing"] == true);
+    let broken = alerts["alerts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|alert| alert["firing"] == true || alert["pending"] == true);
     broken.map(|alert| alert["name"].as_str().unwrap().to_owned()).collect()
 }

@@ -2,6 +2,7 @@
 //!
 //! - A program runs without a shell, in a process group of its own, with a clean environment: `PATH`, `HOME`, `LANG`, `TZ`,
 //!   and `DIVVY_TASK_ID`, `DIVVY_ATTEMPT_TOKEN`, `DIVVY_ATTEMPT`, `DIVVY_KIND`, and `DIVVY_RUN_AT` if the task has such a time.
+//!   `TRACEPARENT` is the W3C trace context of the attempt, below which the program may hang spans of its own.
 //!   If the task has dependencies, `DIVVY_UPSTREAM` is the path of a JSON file with how they ended: a list of
 //!   `{"task", "kind", "state", "result", "spawned"}`.
 //! - `DIVVY_CHECKPOINT_FILE` is the path of a file that holds what an earlier attempt saved, and whose changes are saved for a
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 use divvy_pool::tiers::{ARGS_MAX, Output, Pipe, ProcessError, Program};
 use divvy_types::limits::RESULT_BYTES_MAX;
-use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict, Payload, need};
+use divvy_types::{AttemptOutcome, ErrorClass, FailureVerdict, Payload, need, trace};
 use nix::sys::signal::Signal;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -175,7 +176,11 @@ fn command(
         .variable("DIVVY_TASK_ID", attempt.task.id.to_string())
         .variable("DIVVY_ATTEMPT_TOKEN", attempt.token.0.to_string())
         .variable("DIVVY_ATTEMPT", attempt.attempt.to_string())
-        .variable("DIVVY_KIND", attempt.task.kind.as_str());
+        .variable("DIVVY_KIND", attempt.task.kind.as_str())
+        .variable(
+            "TRACEPARENT",
+            trace::Context::of_attempt(&attempt.task, attempt.token).to_string(),
+        );
     if let Some(run_at) = attempt.task.run_at {
         command = command.variable("DIVVY_RUN_AT", run_at.to_string());
     }

@@ -1,0 +1,108 @@
+//! The terminal: taken over as a whole, given back as it was, at the end, at an error and at a panic.
+//!
+//! Keys are read on a thread of their own, which looks now and then whether anyone still wants them.
+
+use std::io::{self, Stdout, stdout};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{
+    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
+use tokio::sync::mpsc;
+
+/// How long a read for keys waits before it looks whether it is still wanted.
+const POLL: Duration = Duration::from_millis(100);
+/// Keys that may wait.
+const KEYS_MAX: usize = 64;
+
+/// What came from the terminal.
+pub(super) enum Input {
+    Key(KeyEvent),
+    Resized,
+    /// It cannot be read any more.
+    Gone(String),
+}
+
+/// A terminal that is drawn on.
+pub(super) struct Terminal {
+    screen: ratatui::Terminal<CrosstermBackend<Stdout>>,
+    inputs: mpsc::Receiver<Input>,
+    done: Arc<AtomicBool>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Terminal {
+    /// Takes the terminal over.
+    pub(super) fn take() -> io::Result<Self> {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            give_back();
+            before(panic);
+        }));
+        let taken = enable_raw_mode()
+            .and_then(|()| execute!(stdout(), EnterAlternateScreen))
+            .and_then(|()| ratatui::Terminal::new(CrosstermBackend::new(stdout())));
+        let screen = taken.inspect_err(|_| give_back())?;
+        let (sender, inputs) = mpsc::channel(KEYS_MAX);
+        let done = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&done);
+        let reader = std::thread::Builder::new()
+            .name("keys".to_owned())
+            .spawn(move || read(&sender, &stop))
+            .inspect_err(|_| give_back())?;
+        Ok(Self { screen, inputs, done, reader: Some(reader) })
+    }
+
+    pub(super) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        self.screen.draw(picture).map(drop)
+    }
+
+    /// What comes next from the terminal. Nothing is lost if the wait is given up.
+    pub(super) async fn next(&mut self) -> Input {
+        let gone = || Input::Gone("it was closed".to_owned());
+        self.inputs.recv().await.unwrap_or_else(gone)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.done.store(true, Relaxed);
+        if let Some(reader) = self.reader.take() {
+            // A reader that panicked has nothing more to say.
+            let _ = reader.join();
+        }
+        give_back();
+    }
+}
+
+/// Gives the terminal back. Twice does no harm, and nothing can be done if it fails.
+fn give_back() {
+    let _ = execute!(stdout(), LeaveAlternateScreen, ratatui::crossterm::cursor::Show);
+    let _ = disable_raw_mode();
+}
+
+fn read(sender: &mpsc::Sender<Input>, done: &AtomicBool) {
+    while !done.load(Relaxed) {
+        let input = match event::poll(POLL) {
+            Ok(false) => continue,
+            Ok(true) => match event::read() {
+                Ok(Event::Key(key)) if key.kind != KeyEventKind::Release => Input::Key(key),
+                Ok(Event::Resize(..)) => Input::Resized,
+                Ok(_) => continue,
+                Err(error) => Input::Gone(error.to_string()),
+            },
+            Err(error) => Input::Gone(error.to_string()),
+        };
+        let gone = matches!(input, Input::Gone(_));
+        if sender.blocking_send(input).is_err() || gone {
+            return;
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Brings notices to their sinks, each by a durable task: a sink that is away is tried again for days, also over
+//! restarts, and people see in `divvy task list --queue divvy-alerts` what was delivered.
+//!
+//! The tasks run in this process and not with the workers: an alert that no worker is there must not wait for one, and
+//! the keys that sign stay with the server. While there is something to deliver, the courier is connected to the engine
+//! like a worker, with a queue of its own; what the rules and figures say of workers leaves it out.
+//!
+//! A store that takes no tasks is what some alerts are about: then the courier delivers without one.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use divvy_engine::{Error, GrantedTask, Outbox, ToWorker, WorkerReport};
+use divvy_types::alerts::AlertChange;
+use divvy_types::view::QueueView;
+use divvy_types::{
+    AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, RetryPolicy, TaskError,
+    TaskSpec, WorkerHello, WorkerKey,
+};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::memory::Notice;
+use super::sinks;
+use crate::app::App;
+
+/// The queue of deliveries.
+pub(crate) const QUEUE: &str = "divvy-alerts";
+/// Their kind.
+pub(super) const KIND: &str = "divvy.alert";
+/// What the courier is called where workers are listed.
+const NAME: &str = "divvy-alerts";
+/// Deliveries at once.
+const SLOTS: u32 = 4;
+/// Messages of the engine that may wait.
+const MESSAGES_MAX: usize = 64;
+/// How often a delivery is tried again: with waits from a second to an hour, for about two days.
+const RETRIES: RetryPolicy = RetryPolicy {
+    limit: 60,
+    base_ms: 1_000,
+    cap_ms: 3_600_000,
+    jitter_percent: 20,
+    rules: Vec::new(),
+};
+
+/// Whether the courier is on its way, and under which number.
+#[derive(Debug, Default)]
+pub(crate) struct Courier {
+    on_the_way: Mutex<Option<Option<u64>>>,
+}
+
+impl Courier {
+    /// The number of its connection to the engine.
+    pub(super) fn key(&self) -> Option<u64> {
+        self.on_the_way().flatten()
+    }
+
+    fn on_the_way(&self) -> Option<Option<u64>> {
+        *self.on_the_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, on_the_way: Option<Option<u64>>) {
+        *self.on_the_way.lock().unwrap_or_else(PoisonError::into_inner) = on_the_way;
+    }
+}
+
+/// What the task of a delivery says.
+#[derive(Serialize, Deserialize)]
+struct Delivery {
+    sink: Name,
+    alert: AlertChange,
+}
+
+/// Makes tasks of what is to be told, and sends the courier if some are to be delivered.
+pub(super) async fn tell(app: &App, queues: &[QueueView], shutdown: &CancellationToken) {
+    let mut waits = queues.iter().any(|queue| queue.name == QUEUE && queue.ready > 0);
+    while let Some(notice) = app.watch.first() {
+        match submit(app, &notice).await {
+            Ok(()) => waits = true,
+            Err(Error::DiskFull | Error::StoreUnavailable(_)) => {
+                let options = app.settings_file.alerts();
+                let told = match options.sinks.get(&notice.sink) {
+                    Some(sink) => {
+                        let id = notice.id.to_string();
+                        sinks::tell(sink, &id, &notice.change, now()).await
+                    }
+                    None => Ok(()),
+                };
+                if let Err(problem) = told {
+                    tracing::warn!(sink = %notice.sink, "cannot be told of an alert, tried again: {problem}");
+                    break;
+                }
+            }
+            Err(error @ (Error::Stopping | Error::Overloaded { .. })) => {
+                tracing::debug!(%error, "a notice waits");
+                break;
+            }
+            Err(error) => {
+                tracing::error!(sink = %notice.sink, %error, "a notice of an alert is refused as a task");
+            }
+        }
+        app.watch.cross_off(&notice);
+    }
+    if waits && app.watch.courier.on_the_way().is_none() {
+        app.watch.courier.set(Some(None));
+        let (app, shutdown) = (app.clone(), shutdown.clone());
+        tokio::spawn(async move {
+            if let Err(error) = deliver(&app, &shutdown).await {
+                tracing::debug!(%error, "the courier of alerts came back early");
+            }
+            app.watch.courier.set(None);
+        });
+    }
+}
+
+async fn submit(app: &App, notice: &Notice) -> Result<(), Error> {
+    let delivery = Delivery { sink: notice.sink.clone(), alert: notice.change.clone() };
+    let mut spec = TaskSpec::new(notice.id, Name::const_new(KIND));
+    spec.queue = Name::const_new(QUEUE);
+    spec.priority = divvy_types::spec::PRIORITY_MAX;
+    spec.payload = Payload::from_value(&delivery).expect("an alert is JSON");
+    spec.retry = RETRIES;
+    app.handle.submit(vec![spec]).await.map(drop)
+}
+
+/// Delivers until nothing is left to do at present.
+async fn deliver(app: &App, shutdown: &CancellationToken) -> Result<(), Error> {
+    let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
+    let worker = connect(app, outbox).await?;
+    app.watch.courier.set(Some(Some(worker.0)));
+    let ended = work(app, worker, messages, shutdown).await;
+    // While the server stops, what it holds is recorded as held, like that of any worker.
+    if !shutdown.is_cancelled() {
+        app.handle.disconnect(worker).await?;
+    }
+    ended
+}
+
+async fn connect(app: &App, outbox: Outbox) -> Result<WorkerKey, Error> {
+    let hello = WorkerHello {
+        name: Name::const_new(NAME),
+        queues: vec![Name::const_new(QUEUE)],
+        kinds: vec![Name::const_new(KIND)],
+        credit: SLOTS,
+        slots: SLOTS,
+        ..WorkerHello::default()
+    };
+    app.handle.connect(hello, outbox).await
+}
+
+async fn work(
+    app: &App,
+    worker: WorkerKey,
+    mut messages: mpsc::Receiver<ToWorker>,
+    shutdown: &CancellationToken,
+) -> Result<(), Error> {
+    let mut running = JoinSet::new();
+    let mut beats =
+        tokio::time::interval(Duration::from_millis((app.lease_ms / 4).clamp(250, 2_000)));
+    // The first tick is at once, and what was submitted may not have been granted by then.
+    beats.tick().await;
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return Ok(()),
+            message = messages.recv() => match message {
+                None => return Ok(()),
+                Some(ToWorker::Grants(tasks)) => {
+                    for task in tasks {
+                        running.spawn(attempt(app.clone(), task));
+                    }
+                }
+                // What is stopped or wanted back has begun and is short.
+                Some(_) => {}
+            },
+            Some(ended) = running.join_next() => {
+                if let Ok(report) = ended {
+                    app.handle.report(worker, vec![report]).await?;
+                }
+            }
+            _ = beats.tick() => {
+                app.handle.heartbeat(worker, Vec::new()).await?;
+                if running.is_empty() && !has_work(app).await? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+async fn has_work(app: &App) -> Result<bool, Error> {
+    let queues = app.handle.queues().await?;
+    Ok(queues.iter().any(|queue| queue.name == QUEUE && queue.ready + queue.leased > 0))
+}
+
+async fn attempt(app: App, task: GrantedTask) -> WorkerReport {
+    let options = app.settings_file.alerts();
+    let told = match task.spec.payload.parse::<Delivery>() {
+        Err(error) => Err((FailureVerdict::Dead, format!("payload is no delivery: {error}"))),
+        Ok(Delivery { sink, alert }) => match options.sinks.get(&sink) {
+            None => Err((FailureVerdict::Dead, format!("alerts.sinks has no `{sink}` any more"))),
+            Some(to) => {
+                let told = sinks::tell(to, &task.spec.id.to_string(), &alert, now()).await;
+                told.map_err(|problem| (FailureVerdict::Retry, problem))
+            }
+        },
+    };
+    let outcome = match told {
+        Ok(()) => AttemptOutcome::Finished { result: Payload::null(), spawned: Vec::new() },
+        Err((verdict, problem)) => AttemptOutcome::Failed(Failure {
+            verdict,
+            error: TaskError::new(ErrorClass::Failed, problem),
+        }),
+    };
+    WorkerReport { task: task.spec.id, token: task.token, outcome, log: None }
+}
+
+/// The time of the machine, by which receivers judge how old a signature is.
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
