@@ -1,0 +1,5 @@
+import { Page } from "../components/page";
+
+export function Limits() {
+  return <Page title="Limits">{null}</Page>;
+}

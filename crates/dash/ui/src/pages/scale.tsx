@@ -1,0 +1,5 @@
+import { Page } from "../components/page";
+
+export function Scale() {
+  return <Page title="Scale">{null}</Page>;
+}

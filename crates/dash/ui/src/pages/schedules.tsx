@@ -1,0 +1,5 @@
+import { Page } from "../components/page";
+
+export function Schedules() {
+  return <Page title="Schedules">{null}</Page>;
+}
