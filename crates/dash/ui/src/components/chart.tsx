@@ -115,6 +115,7 @@ function options(series: readonly Series[], write: (value: number) => string, wi
     width,
     height,
     legend: { show: false },
+    padding: [6, 6, 0, 0],
     cursor: { sync: { key: "divvy" }, points: { size: 6 }, drag: { x: false, y: false }, y: false },
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.08, 1e-3)] } },
     axes: [
