@@ -5,12 +5,15 @@ import { graphlib, layout } from "@dagrejs/dagre";
 import type { TaskState } from "./api.gen";
 import type { GraphNode, WorkflowGraph } from "./contract";
 import { millis } from "./format";
+import { layers } from "./layers";
 
 /** Siblings that are alike are drawn one by one up to so many. */
 export const ALIKE_MAX = 8;
 export const NODE = { width: 176, height: 46 };
+const GAP = { x: 46, y: 14 };
+const MARGIN = 12;
 /** With more nodes the layout takes the quicker way. */
-const THOROUGH_MAX = 250;
+const THOROUGH_MAX = 120;
 
 /** A task, or many that are alike. */
 export interface Drawn {
@@ -74,23 +77,19 @@ export function fold(graph: Pick<WorkflowGraph, "nodes" | "edges">, opened: Read
 
 /** Where everything stands, from left to right. It depends on what is drawn, not on how it stands. */
 export function placed(drawn: readonly Drawn[], links: readonly Link[]): Placed {
-  const graph = new graphlib.Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 14, ranksep: 46, marginx: 12, marginy: 12, ranker: drawn.length > THOROUGH_MAX ? "longest-path" : "network-simplex" });
-  graph.setDefaultEdgeLabel(() => ({}));
-  for (const { key } of drawn) graph.setNode(key, { ...NODE });
-  for (const { from, to } of links) graph.setEdge(from, to);
-  layout(graph);
-  const size = graph.graph();
-  const nodes = drawn.map((one) => {
-    const { x, y } = graph.node(one.key) as Point;
-    return { ...one, x: x - NODE.width / 2, y: y - NODE.height / 2 };
-  });
+  const { at, bends } = drawn.length > THOROUGH_MAX ? quick(drawn, links) : thorough(drawn, links);
+  const nodes = drawn.map((one) => ({ ...one, ...(at.get(one.key) ?? { x: 0, y: 0 }) }));
+  const path = (link: Link) => {
+    const [from, to] = [at.get(link.from), at.get(link.to)];
+    if (!from || !to) return "";
+    return curve([{ x: from.x + NODE.width, y: from.y + NODE.height / 2 }, ...bends(link), { x: to.x, y: to.y + NODE.height / 2 }]);
+  };
   return {
     nodes,
-    at: new Map(nodes.map(({ key, x, y }) => [key, { x, y }])),
-    links: links.map((link) => ({ ...link, path: curve(bends(graph, link)) })),
-    width: size.width ?? 0,
-    height: size.height ?? 0,
+    at,
+    links: links.map((link) => ({ ...link, path: path(link) })),
+    width: Math.max(0, ...nodes.map(({ x }) => x)) + NODE.width + MARGIN,
+    height: Math.max(0, ...nodes.map(({ y }) => y)) + NODE.height + MARGIN,
   };
 }
 
@@ -99,14 +98,36 @@ interface Point {
   y: number;
 }
 
-/** From the right side of one node to the left side of the other, around what is between. */
-function bends(graph: InstanceType<typeof graphlib.Graph>, { from, to }: Link): Point[] {
-  const [a, b] = [graph.node(from) as Point, graph.node(to) as Point];
-  const between = ((graph.edge(from, to) as { points?: Point[] }).points ?? []).slice(1, -1);
-  // Points right beside an end only make a kink.
-  const free = between.filter(({ x }) => x > a.x + NODE.width / 2 + 8 && x < b.x - NODE.width / 2 - 8);
-  const isFar = b.x - a.x > NODE.width * 2;
-  return [{ x: a.x + NODE.width / 2, y: a.y }, ...(isFar ? free : []), { x: b.x - NODE.width / 2, y: b.y }];
+/** The upper left corners, and what a line goes around. */
+interface Layout {
+  at: Map<string, Point>;
+  bends: (link: Link) => Point[];
+}
+
+function thorough(drawn: readonly Drawn[], links: readonly Link[]): Layout {
+  const graph = new graphlib.Graph();
+  graph.setGraph({ rankdir: "LR", nodesep: GAP.y, ranksep: GAP.x, marginx: MARGIN, marginy: MARGIN });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const { key } of drawn) graph.setNode(key, { ...NODE });
+  for (const { from, to } of links) graph.setEdge(from, to);
+  layout(graph);
+  const middle = (key: string) => graph.node(key) as Point;
+  return {
+    at: new Map(drawn.map(({ key }) => [key, { x: middle(key).x - NODE.width / 2, y: middle(key).y - NODE.height / 2 }])),
+    bends({ from, to }) {
+      const [left, right] = [middle(from).x + NODE.width / 2, middle(to).x - NODE.width / 2];
+      // Between neighbours a line needs no bend.
+      if (right - left < NODE.width) return [];
+      const points = (graph.edge(from, to) as { points?: Point[] }).points ?? [];
+      return points.slice(1, -1).filter(({ x }) => x > left + 8 && x < right - 8);
+    },
+  };
+}
+
+function quick(drawn: readonly Drawn[], links: readonly Link[]): Layout {
+  const cells = layers(drawn.map(({ key }) => key), links);
+  const at = new Map([...cells].map(([key, { column, row }]) => [key, { x: MARGIN + column * (NODE.width + GAP.x * 2), y: MARGIN + row * (NODE.height + GAP.y) }]));
+  return { at, bends: () => [] };
 }
 
 /** A soft line through the points. */

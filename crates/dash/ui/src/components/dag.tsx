@@ -1,5 +1,6 @@
 // A workflow as a drawing from left to right. It can be scrolled, dragged and zoomed; only what can be seen is in the page,
 // so that a thousand tasks scroll as smoothly as ten. The list of the same tasks is its twin.
+import type { VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import type { WorkflowGraph } from "../contract";
@@ -18,9 +19,9 @@ interface DagProps {
 }
 
 /** What is drawn around the visible part. */
-const MARGIN = 300;
+const MARGIN = 400;
 /** The visible part is looked at in steps of so many pixels. */
-const GRAIN = 200;
+const GRAIN = 400;
 const ZOOMS = [0.35, 0.5, 0.7, 0.85, 1, 1.25];
 
 export function Dag({ graph, critical, follows, now }: DagProps) {
@@ -32,6 +33,7 @@ export function Dag({ graph, critical, follows, now }: DagProps) {
   const shape = useMemo(() => drawn.map(({ key }) => key).join() + links.map(({ from, to }) => `${from}>${to}`).join(), [drawn, links]);
   // What moves is how tasks stand; where they stand changes only when tasks come.
   const where = useMemo(() => placed(drawn, links), [shape]);
+  const cache = useMemo(() => new Cache(), [where]);
   const fresh = useMemo(() => new Map(drawn.map((one) => [one.key, one])), [drawn]);
   useFollow(place, where, fresh, follows, zoom);
   useDrag(place);
@@ -63,26 +65,52 @@ export function Dag({ graph, critical, follows, now }: DagProps) {
       </div>
       <div ref={place} class="dag-place" role="region" aria-label="Drawing of the workflow" tabIndex={0}>
         <svg width={where.width * zoom} height={where.height * zoom} viewBox={`0 0 ${where.width} ${where.height}`} role="group" aria-label={plural(drawn.length, "node")}>
-          {where.links.map((link) => {
-            const [from, to] = [where.at.get(link.from), where.at.get(link.to)];
-            if (!from || !to || !isSeen(from.x, Math.min(from.y, to.y), to.x - from.x + NODE.width, Math.abs(from.y - to.y) + NODE.height)) return null;
-            const look = [isCritical(link.from) && isCritical(link.to) ? "is-critical" : "", link.isOptional ? "is-optional" : "", link.isSpawned ? "is-spawned" : ""].join(" ").trim();
-            return <path key={`${link.from}>${link.to}`} class={`dag-link ${look}`} d={link.path} />;
-          })}
+          {Object.entries(lines(where, isSeen, isCritical)).map(([look, path]) => (
+            <path key={look} class={`dag-link ${look}`} d={path} />
+          ))}
           {where.nodes.map(({ key, x, y }) => {
             const one = fresh.get(key);
             if (!one || !isSeen(x, y, NODE.width, NODE.height)) return null;
-            const props = { x, y, isCritical: isCritical(key), now };
-            return one.isFolded ? (
-              <Folded key={key} {...props} name={one.name} members={one.members} open={() => setOpened(new Set([...opened, key]))} />
-            ) : (
-              <One key={key} {...props} node={one.members[0]!} />
-            );
+            const drawing = () => {
+              const props = { x, y, isCritical: isCritical(key), now };
+              if (!one.isFolded) return <One key={key} {...props} node={one.members[0]!} />;
+              return <Folded key={key} {...props} name={one.name} members={one.members} open={() => setOpened(new Set([...opened, key]))} />;
+            };
+            return cache.of(key, one.isFolded ? one.members : one.members[0], isCritical(key), x, y, drawing);
           })}
         </svg>
       </div>
     </div>
   );
+}
+
+/** All visible lines of one look are one path: a few large ones are drawn much faster than many small ones. */
+function lines(where: Placed, isSeen: (x: number, y: number, width: number, height: number) => boolean, isCritical: (key: string) => boolean): Record<string, string> {
+  const paths: Record<string, string> = {};
+  for (const link of where.links) {
+    const [from, to] = [where.at.get(link.from), where.at.get(link.to)];
+    if (!from || !to || !isSeen(from.x, Math.min(from.y, to.y), to.x - from.x + NODE.width, Math.abs(from.y - to.y) + NODE.height)) continue;
+    const look = [link.isOptional ? "is-optional" : "", link.isSpawned ? "is-spawned" : "", isCritical(link.from) && isCritical(link.to) ? "is-critical" : ""].join(" ").trim();
+    paths[look] = (paths[look] ?? "") + link.path;
+  }
+  // What decides the time lies above the rest.
+  return Object.fromEntries(Object.entries(paths).sort(([a], [b]) => Number(a.includes("critical")) - Number(b.includes("critical"))));
+}
+
+/** Drawings of tasks that stand as they stood: while one scrolls, nothing about them is worked out again. */
+class Cache {
+  private readonly kept = new Map<string, { node: unknown; mark: string; drawing: VNode }>();
+
+  of(key: string, node: unknown, isCritical: boolean, x: number, y: number, drawing: () => VNode): VNode {
+    const mark = `${isCritical} ${x} ${y}`;
+    const known = this.kept.get(key);
+    // What runs shows how long, so it is drawn anew.
+    const isRunning = Array.isArray(node) || (node as Node).state === "leased";
+    if (known && known.node === node && known.mark === mark && !isRunning) return known.drawing;
+    const made = drawing();
+    this.kept.set(key, { node, mark, drawing: made });
+    return made;
+  }
 }
 
 interface NodeProps {
