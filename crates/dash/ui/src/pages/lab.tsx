@@ -1,0 +1,5 @@
+import { Page } from "../components/page";
+
+export function Lab() {
+  return <Page title="Lab">{null}</Page>;
+}

@@ -1,0 +1,5 @@
+import { Page } from "../components/page";
+
+export function Overview() {
+  return <Page title="Overview">{null}</Page>;
+}

@@ -1,0 +1,5 @@
+import { Page } from "../components/page";
+
+export function Plan() {
+  return <Page title="Plan">{null}</Page>;
+}

@@ -1,0 +1,5 @@
+import { Page } from "../components/page";
+
+export function TaskPage() {
+  return <Page title="Task">{null}</Page>;
+}

@@ -1,0 +1,5 @@
+import { Page } from "../components/page";
+
+export function Workflows() {
+  return <Page title="Workflows">{null}</Page>;
+}
