@@ -9,12 +9,12 @@ import { Page } from "../components/page";
 import { count, percent, plural } from "../format";
 import { useLoad } from "../load";
 import { may } from "../me";
-import { place, setQuery, type PageProps } from "../router";
+import { place, setQuery } from "../router";
 import { Act } from "./dead/act";
 import { Letters } from "./dead/letters";
 import { all, groupKey, ofGroup, type Act as Action } from "./dead/selection";
 
-export function DeadPage(_: PageProps) {
+export function Dead() {
   const after = place.value.query.get("after") ?? undefined;
   const groups = useLoad(`dead ${after}`, (signal) => ask("GET /dead", { query: { after }, signal }), 5);
   const [open, setOpen] = useState<string | null>(null);

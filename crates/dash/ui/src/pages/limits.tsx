@@ -12,14 +12,13 @@ import { Table, type Column } from "../components/table";
 import { ago, count, plural } from "../format";
 import { useLoad } from "../load";
 import { may } from "../me";
-import type { PageProps } from "../router";
 import { say } from "../toast";
 import { commandOf, draftOf, EMPTY, limitOf, meaning, type Draft } from "./limits/form";
 
 /** Keys of one limit that are listed. */
 const LEVELS_MAX = 12;
 
-export function LimitsPage(_: PageProps) {
+export function Limits() {
   const limits = useLoad("limits", (signal) => ask("GET /limits", { signal }), 2);
   const settings = useLoad("settings", (signal) => ask("GET /settings", { signal }));
   const [edited, setEdited] = useState<{ draft: Draft; isNew: boolean; waiting: number } | null>(null);
@@ -80,7 +79,7 @@ function LimitCard({ limit, edit, remove: gone }: { limit: LimitStatus; edit?: (
       </div>
       <dl class="figures">
         <Figure name="running" value={count(limit.running)} />
-        <Figure name="waiting" value={count(limit.waiting)} tone={limit.waiting > 0 ? "warn-ink" : undefined} />
+        <Figure name="waiting" value={count(limit.waiting)} tone={limit.waiting > 0 ? "warn-text" : undefined} />
         <Figure name="keys" value={count(limit.keys)} />
       </dl>
       <ul class="rules">
@@ -115,7 +114,7 @@ function rules({ limit }: LimitStatus): string[] {
 const LEVELS: ReadonlyArray<Column<LimitView>> = [
   { name: "Key", cell: (level) => (level.key === "*" ? <i>all keys</i> : (level.key ?? <i>no key</i>)) },
   { name: "Running", cell: (level) => <Gauge value={level.running} of={level.concurrency ?? null} /> },
-  { name: "Waiting", isRight: true, cell: (level) => <span class={level.waiting > 0 ? "warn-ink" : undefined}>{count(level.waiting)}</span> },
+  { name: "Waiting", isRight: true, cell: (level) => <span class={level.waiting > 0 ? "warn-text" : undefined}>{count(level.waiting)}</span> },
   { name: "Starts left", isRight: true, cell: (level) => (level.next_at ? `next ${ago(level.next_at)}` : count(level.tokens)) },
 ];
 

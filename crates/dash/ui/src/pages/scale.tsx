@@ -7,16 +7,16 @@ import { Stat } from "../components/figures";
 import { Empty, ErrorPanel, Loading } from "../components/notices";
 import { Page } from "../components/page";
 import { Table, type Column } from "../components/table";
-import { ago, count, moment, plural } from "../format";
+import { ago, count, millis, moment, plural, span } from "../format";
 import { useLoad, type Loaded } from "../load";
 import { may } from "../me";
-import { place, setQuery, type PageProps } from "../router";
+import { place, setQuery } from "../router";
 import { BOUNDS, goalWords, hold, letDecide, rest } from "./scale/acts";
 import { LoadChart, WorkerChart } from "./scale/charts";
 import { Costs, money } from "./scale/costs";
 import { Trial } from "./scale/trial";
 
-export function ScalePage(_: PageProps) {
+export function Scale() {
   const pools = useLoad("pools", (signal) => ask("GET /pools", { signal }), 2);
   const list = pools.data?.items ?? [];
   const chosen = place.value.query.get("pool");
@@ -87,21 +87,23 @@ function Pool({ pool }: { pool: PoolStatus }) {
   const wanted = Object.values(pool.wanted ?? {}).reduce((sum, one) => sum + one, 0);
   const isEmpty = past.error !== null && past.data === null;
   return (
-    <>
+    <div class="scale">
       {pool.problem && <p class="banner bad">{pool.problem}</p>}
       <div class="stats">
         <Stat name="Workers wanted" value={count(wanted)} note={`${count(pool.min)} to ${count(pool.max)}`} />
         <Stat name="Running" value={count(pool.running)} note={pool.starting > 0 ? `${count(pool.starting)} starting` : pool.draining > 0 ? `${count(pool.draining)} leaving` : "as wanted"} href="/workers" tone={pool.running < wanted ? "warn" : undefined} />
         <Stat name="Tasks waiting" value={count(pool.tasks_waiting)} note={`${plural(pool.tasks_running, "task")} running`} href="/tasks?state=ready" />
-        <Stat name="Cost per hour" value={money(pool.costs.per_hour)} note={`${money(pool.costs.total)} since ${ago(pool.costs.since)}`} />
+        <Stat name="Cost per hour" value={money(pool.costs.per_hour)} note={`${money(pool.costs.total)} in ${span(Date.now() - millis(pool.costs.since))}`} />
       </div>
-      <div class="columns wide-left">
-        <LoadChart past={past.data} forecast={explained.data?.explanation?.forecast ?? null} isLoading={!past.data && !past.error} isEmpty={isEmpty} />
-        <Why pool={pool} explained={explained} />
-      </div>
-      <div class="columns wide-left">
-        <WorkerChart past={past.data} pool={pool} isLoading={!past.data && !past.error} />
-        <Costs costs={pool.costs} />
+      <div class="columns">
+        <div class="stack-cards">
+          <LoadChart past={past.data} forecast={explained.data?.explanation?.forecast ?? null} isLoading={!past.data && !past.error} isEmpty={isEmpty} />
+          <WorkerChart past={past.data} pool={pool} isLoading={!past.data && !past.error} />
+        </div>
+        <div class="stack-cards">
+          <Costs costs={pool.costs} />
+          <Why pool={pool} explained={explained} />
+        </div>
       </div>
       <Decisions changes={changes} />
       <section class="card">
@@ -114,7 +116,7 @@ function Pool({ pool }: { pool: PoolStatus }) {
         <p class="note">Another policy, other bounds or another goal, over the work that this pool has seen. It changes nothing.</p>
         {isTrial && <Trial pool={pool} now={past.data} />}
       </section>
-    </>
+    </div>
   );
 }
 
@@ -149,14 +151,14 @@ const CHANGES: ReadonlyArray<Column<Change>> = [
   {
     name: "Change",
     cell: (change) => (
-      <span class={change.to > change.from ? "good-ink" : "muted"}>
+      <span class={change.to > change.from ? "good-text" : "muted"}>
         {change.to > change.from ? "+" : "−"}
         {count(Math.abs(change.to - change.from))}
       </span>
     ),
   },
   { name: "Workers", cell: (change) => `${count(change.from)} → ${count(change.to)}` },
-  { name: "Why", class: "wrap", cell: (change) => change.reason },
+  { name: "Why", class: "wraps", cell: (change) => change.reason },
 ];
 
 /** Decisions that are listed. */

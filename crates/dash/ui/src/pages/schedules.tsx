@@ -11,12 +11,11 @@ import { Table, type Column } from "../components/table";
 import { ago, shortId } from "../format";
 import { useLoad } from "../load";
 import { may } from "../me";
-import type { PageProps } from "../router";
 import { say } from "../toast";
 import { Editor } from "./schedules/editor";
 import { localTick } from "./schedules/ticks";
 
-export function SchedulesPage(_: PageProps) {
+export function Schedules() {
   const schedules = useLoad("schedules", (signal) => ask("GET /schedules", { signal }), 5);
   const [edited, setEdited] = useState<ScheduleView | "new" | null>(null);
   const list = schedules.data?.items ?? [];
@@ -37,7 +36,11 @@ export function SchedulesPage(_: PageProps) {
           commands={["divvy schedule set nightly --cron '0 3 * * *' --zone Europe/Berlin --kind noop", "divvy schedule set beat --every 90s --kind noop", "divvy schedule preview '0 18 L * *'"]}
         />
       )}
-      {list.length > 0 && <Table label="Schedules" rows={list} rowKey={(one) => one.name} columns={columns} />}
+      {list.length > 0 && (
+        <section class="card flush">
+          <Table label="Schedules" rows={list} rowKey={(one) => one.name} columns={columns} />
+        </section>
+      )}
       {edited && <Editor before={edited === "new" ? null : edited} close={() => setEdited(null)} done={schedules.reload} />}
     </Page>
   );
@@ -58,7 +61,7 @@ const COLUMNS: ReadonlyArray<Column<ScheduleView>> = [
   },
   {
     name: "Next",
-    cell: (one) => (one.next[0] ? <Next at={one.next[0].at} local={one.next[0].local} zone={one.schedule.zone} /> : "–"),
+    cell: (one) => (one.next[0] ? <Next at={one.next[0].at} local={one.next[0].local} /> : "–"),
     sort: (one) => one.next[0]?.at,
   },
   {
@@ -67,10 +70,11 @@ const COLUMNS: ReadonlyArray<Column<ScheduleView>> = [
     cell: (one) => (
       <>
         {one.schedule.task.kind} <span class="note">in {one.schedule.task.queue ?? "default"}</span>
+        <br />
+        <span class="note">{one.last_task ? <a href={`/tasks/${one.last_task}`}>the last one</a> : "none yet"}</span>
       </>
     ),
   },
-  { name: "Last", isWide: true, cell: (one) => (one.last_task ? <a href={`/tasks/${one.last_task}`}>{shortId(one.last_task)}</a> : <span class="note">not yet</span>) },
 ];
 
 function State({ schedule }: { schedule: ScheduleView }) {
@@ -85,13 +89,13 @@ function State({ schedule }: { schedule: ScheduleView }) {
   return schedule.next.length > 0 ? <span class="chip good">active</span> : <span class="chip">over</span>;
 }
 
-function Next({ at, local, zone }: { at: string; local: string; zone: string }) {
+function Next({ at, local }: { at: string; local: string }) {
   return (
     <>
       {ago(at)}
       <br />
       <span class="note">
-        {localTick(local)} {zone}
+        {localTick(local)}
       </span>
     </>
   );
@@ -103,18 +107,18 @@ function acts(edit: (schedule: ScheduleView) => void, done: () => void): Column<
     class: "acts",
     cell: (one) => (
       <>
-        <button type="button" class="button small" onClick={() => edit(one)}>
-          Edit…<span class="unseen"> {one.name}</span>
+        <button type="button" class="button small quiet" onClick={() => edit(one)}>
+          Edit<span class="unseen"> {one.name}</span>
         </button>
-        <button type="button" class="button small" onClick={() => trigger(one, done)}>
-          Run now…<span class="unseen"> {one.name}</span>
+        <button type="button" class="button small quiet" onClick={() => trigger(one, done)}>
+          Run now<span class="unseen"> {one.name}</span>
         </button>
-        <button type="button" class="button small" onClick={() => rest(one, done)}>
-          {one.schedule.paused ? "Resume…" : "Pause…"}
+        <button type="button" class="button small quiet" onClick={() => rest(one, done)}>
+          {one.schedule.paused ? "Resume" : "Pause"}
           <span class="unseen"> {one.name}</span>
         </button>
-        <button type="button" class="button small" onClick={() => remove(one, done)}>
-          Remove…<span class="unseen"> {one.name}</span>
+        <button type="button" class="button small quiet" onClick={() => remove(one, done)}>
+          Remove<span class="unseen"> {one.name}</span>
         </button>
       </>
     ),

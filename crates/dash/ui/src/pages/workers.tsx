@@ -12,7 +12,6 @@ import { count, percent, plural, span } from "../format";
 import { beat, useEvents } from "../live";
 import { useLoad } from "../load";
 import { may } from "../me";
-import type { PageProps } from "../router";
 import { say } from "../toast";
 import { inUse, Lane, Standing, tierName, type Held } from "./workers/lane";
 import { Arrows, StealList, type Steal } from "./workers/steals";
@@ -24,7 +23,7 @@ const STEALS_MAX = 30;
 /** Moves of a rebalance that are listed before it. */
 const MOVES_MAX = 8;
 
-export function WorkersPage(_: PageProps) {
+export function Workers() {
   const workers = useLoad("workers", (signal) => ask("GET /workers", { signal }), 2);
   const held = useLoad("held", (signal) => ask("GET /tasks", { query: { state: ["leased"], limit: HELD_MAX }, signal }), 2);
   const load = useLoad("load", (signal) => ask("GET /load", { signal }), 5);
@@ -37,11 +36,11 @@ export function WorkersPage(_: PageProps) {
   const priority = settings.data?.settings.load_balancing.priority;
   const protectedFrom = priority?.preserve_high_priority ? priority.high_priority_threshold : null;
   return (
-    <Page title="Workers" about={load.data && list.length > 0 ? summary(list, load.data) : undefined} actions={<Actions isTable={isTable} setTable={setTable} count={list.length} />}>
+    <Page title="Workers" about={list.length > 0 ? summary(list) : undefined} actions={<Actions isTable={isTable} setTable={setTable} count={list.length} />}>
       {workers.error && <ErrorPanel error={workers.error} retry={workers.reload} />}
       {!workers.data && !workers.error && <Loading height={240} />}
       {workers.data && list.length === 0 && <NoWorker />}
-      {list.length > 0 && (isTable ? <AsTable workers={list} /> : <Lanes workers={list} held={held.data?.items ?? []} steals={steals} protectedFrom={protectedFrom} />)}
+      {list.length > 0 && (isTable ? <section class="card flush"><AsTable workers={list} /></section> : <Lanes workers={list} held={held.data?.items ?? []} steals={steals} protectedFrom={protectedFrom} />)}
       {list.length > 0 && <Moves load={load.data} steals={steals} protectedFrom={protectedFrom} />}
     </Page>
   );
@@ -103,7 +102,7 @@ function Lanes({ workers, held, steals, protectedFrom }: LanesProps) {
 
 function Moves({ load, steals, protectedFrom }: { load: LoadView | null; steals: Steal[]; protectedFrom: number | null }) {
   return (
-    <div class="columns">
+    <div class="columns moves">
       <section class="card">
         <h2>Tasks that moved</h2>
         <StealList steals={steals} now={Date.now()} />
@@ -111,8 +110,7 @@ function Moves({ load, steals, protectedFrom }: { load: LoadView | null; steals:
       <section class="card">
         <h2>How the load is spread</h2>
         {load && (
-          <dl class="pairs">
-            <Pair name="Slots in use" value={percent(load.utilisation)} />
+          <dl class="facts">
             <Pair name="Wait before a start" value={span(load.avg_task_wait_time * 1000)} note="mean since the server started" />
             <Pair name="Tasks asked back" value={count(load.total_steals)} note={load.total_steals > 0 ? `${percent(load.success_rate)} had not begun` : "none yet"} />
             <Pair name="Tasks that moved" value={count(load.tasks_migrated)} note={`in ${plural(load.rebalance_cycles, "look")} of the scheduler`} />
@@ -128,7 +126,7 @@ function Moves({ load, steals, protectedFrom }: { load: LoadView | null; steals:
 
 function Legend({ protectedFrom }: { protectedFrom: number | null }) {
   return (
-    <div class="legend">
+    <div class="lane-legend">
       <span>
         <i class="cell running" /> slot that runs a task
       </span>
@@ -161,19 +159,19 @@ function Legend({ protectedFrom }: { protectedFrom: number | null }) {
 
 function Pair({ name, value, note }: { name: string; value: string; note?: string }) {
   return (
-    <div>
+    <>
       <dt>{name}</dt>
       <dd>
         {value} {note && <span class="note">{note}</span>}
       </dd>
-    </div>
+    </>
   );
 }
 
 const COLUMNS: ReadonlyArray<Column<WorkerView>> = [
   { name: "Worker", cell: (worker) => <b>{worker.name}</b>, sort: (worker) => worker.name },
   { name: "State", cell: (worker) => <Standing worker={worker} /> },
-  { name: "Tiers", isWide: true, cell: (worker) => (worker.tiers ?? []).map((tier) => `${tierName(tier)}: ${tier.leased - tier.queue_length}/${tier.slots}`).join(" · ") },
+  { name: "Tiers", isWide: true, cell: (worker) => (worker.tiers ?? []).map((tier) => `${tierName(tier, worker)}: ${tier.leased - tier.queue_length}/${tier.slots}`).join(" · ") },
   { name: "In use", isRight: true, cell: (worker) => percent(inUse(worker)), sort: inUse },
   { name: "Waiting", isRight: true, cell: (worker) => count(worker.queue_length ?? 0), sort: (worker) => worker.queue_length ?? 0 },
   { name: "Done", isRight: true, cell: (worker) => count(worker.finished), sort: (worker) => worker.finished },
@@ -198,11 +196,12 @@ function heldBy(worker: WorkerView, held: TaskSummary[]): Held {
   return { running: own.filter((task) => !task.wait), waiting: own.filter((task) => task.wait) };
 }
 
-function summary(workers: WorkerView[], load: LoadView): string {
+function summary(workers: WorkerView[]): string {
   const slots = workers.reduce((sum, worker) => sum + (worker.slots ?? 0), 0);
   const waiting = workers.reduce((sum, worker) => sum + (worker.queue_length ?? 0), 0);
+  const busy = workers.reduce((sum, worker) => sum + inUse(worker) * (worker.slots ?? 0), 0);
   const waits = waiting === 0 ? "nothing waits at a worker" : `${plural(waiting, "task waits", "tasks wait")} at a worker`;
-  return `${plural(workers.length, "worker")} with ${plural(slots, "slot")}, ${percent(load.utilisation)} in use; ${waits}.`;
+  return `${plural(workers.length, "worker")} with ${plural(slots, "slot")}, ${percent(slots === 0 ? 0 : busy / slots)} in use; ${waits}.`;
 }
 
 function drain(worker: WorkerView): void {

@@ -48,7 +48,7 @@ export function Letters({ group, act }: { group: DeadGroup; act: (act: Act) => v
 
 const COLUMNS: ReadonlyArray<Column<TaskSummary>> = [
   { name: "Task", cell: (task) => <a href={`/tasks/${task.id}`}>{shortId(task.id)}</a> },
-  { name: "Error", class: "wrap", cell: (task) => task.error?.message ?? "–" },
+  { name: "Error", class: "wraps", cell: (task) => task.error?.message ?? "–" },
   { name: "Queue", isWide: true, cell: (task) => task.queue },
   { name: "Attempts", isRight: true, cell: (task) => task.attempts },
   { name: "Worker", isWide: true, cell: (task) => task.worker ?? "–" },

@@ -1,4 +1,5 @@
 // What an experiment or a plan found: verdicts first, then charts, tables and what it ran with.
+import { Fragment } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
 import type { Report as Data, ReportCell, ReportTable } from "../../contract-lab";
@@ -26,12 +27,12 @@ export function Report({ report }: { report: Data }) {
       {report.parameters.length > 0 && (
         <details>
           <summary>What it ran with</summary>
-          <dl class="pairs">
+          <dl class="facts">
             {report.parameters.map(({ name, value }) => (
-              <div key={name}>
+              <Fragment key={name}>
                 <dt>{name}</dt>
                 <dd>{cell(value)}</dd>
-              </div>
+              </Fragment>
             ))}
           </dl>
         </details>
@@ -58,7 +59,7 @@ function Verdicts({ report }: { report: Data }) {
   return (
     <section>
       <h3>Targets</h3>
-      <div class="scroll" role="region" aria-label="Targets" tabIndex={0}>
+      <div class="table-wrap" role="region" aria-label="Targets" tabIndex={0}>
         <table class="table">
           <thead>
             <tr>
@@ -89,13 +90,13 @@ function Verdicts({ report }: { report: Data }) {
 function Figures({ table }: { table: ReportTable }) {
   return (
     <section>
-      <h3>{table.title}</h3>
-      <div class="scroll" role="region" aria-label={table.title} tabIndex={0}>
+      <h3>{table.caption}</h3>
+      <div class="table-wrap" role="region" aria-label={table.caption} tabIndex={0}>
         <table class="table">
           <thead>
             <tr>
               {table.columns.map((column, at) => (
-                <th key={at} scope="col">
+                <th key={at} scope="col" class={column.kind === "text" ? undefined : "right"}>
                   {column.name}
                   {column.unit && <span class="note"> {column.unit}</span>}
                 </th>
@@ -106,8 +107,8 @@ function Figures({ table }: { table: ReportTable }) {
             {table.rows.map((row, at) => (
               <tr key={at}>
                 {row.map((value, place) => (
-                  <td key={place} class={typeof value === "number" ? "number" : undefined}>
-                    {cell(value, table.columns[place]?.precision)}
+                  <td key={place} class={typeof value === "number" ? "right" : "wraps"}>
+                    {cell(value, precision(table, place))}
                   </td>
                 ))}
               </tr>
@@ -115,7 +116,6 @@ function Figures({ table }: { table: ReportTable }) {
           </tbody>
         </table>
       </div>
-      {table.note && <p class="note">{table.note}</p>}
     </section>
   );
 }
@@ -133,6 +133,12 @@ function Drawing({ svg }: { svg: string }) {
     frame.current?.replaceChildren(document.importNode(read, true));
   }, [svg]);
   return <div ref={frame} class="drawing" />;
+}
+
+/** Decimals of a column of numbers. */
+function precision(table: ReportTable, place: number): number | undefined {
+  const kind = table.columns[place]?.kind;
+  return typeof kind === "object" ? kind.number.precision : undefined;
 }
 
 function cell(value: ReportCell, precision?: number): string {

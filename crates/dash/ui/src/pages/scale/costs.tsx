@@ -1,7 +1,7 @@
 // What a pool costs, beside what other fleets would have cost over the same work.
 import type { Costs as Data } from "../../api.gen";
 import { Meter } from "../../components/figures";
-import { ago, percent } from "../../format";
+import { millis, percent, span } from "../../format";
 
 /** An amount of money; the unit is that of the prices in the settings. */
 export function money(value: number): string {
@@ -27,7 +27,7 @@ export function Costs({ costs }: { costs: Data }) {
             <Bar name="A fixed fleet at the maximum" value={costs.fixed_total} most={most} tone="muted" />
           </dl>
           <p class="note">
-            Since {ago(costs.since)}
+            In {span(Date.now() - millis(costs.since))}
             {saved > 0.005 && `; ${percent(saved)} less than the fixed fleet`}
             {costs.energy_kwh !== null && costs.energy_kwh !== undefined && `; ${costs.energy_kwh.toFixed(2)} kWh`}.
           </p>

@@ -31,9 +31,9 @@ export function Lane({ worker, held, protectedFrom, mayAct, onDrain, onPause }: 
   return (
     <article class="lane" data-worker={worker.name} aria-label={`Worker ${worker.name}`}>
       <div class="lane-who">
-        <h3>
+        <h2>
           <a href={`/tasks?worker=${encodeURIComponent(worker.name)}`}>{worker.name}</a>
-        </h3>
+        </h2>
         <Standing worker={worker} />
         <p class="note" title={moment(worker.connected_at)}>
           connected {ago(worker.connected_at)}
@@ -41,7 +41,7 @@ export function Lane({ worker, held, protectedFrom, mayAct, onDrain, onPause }: 
       </div>
       <div class="lane-work">
         {(worker.tiers ?? []).map((tier, at) => (
-          <Tier key={at} tier={tier} running={held.running.filter((task) => tier.kinds.includes(task.kind))} />
+          <Tier key={at} tier={tier} name={tierName(tier, worker)} running={held.running.filter((task) => tier.kinds.includes(task.kind))} />
         ))}
         <LocalQueue worker={worker} waiting={held.waiting} protectedFrom={protectedFrom} />
       </div>
@@ -98,21 +98,23 @@ export function Standing({ worker }: { worker: WorkerView }) {
   );
 }
 
-/** What a tier is called: by its kinds, the most telling thing that is known of it. */
-export function tierName(tier: TierView): string {
-  const more = tier.kinds.length - KINDS_MAX;
-  const first = tier.kinds.slice(0, KINDS_MAX).join(", ");
+/** What a tier is called: by its kinds, those first that the worker ran most. */
+export function tierName(tier: TierView, worker: WorkerView): string {
+  const attempts = (kind: string) => worker.skills?.find((skill) => skill.kind === kind)?.attempts ?? 0;
+  const kinds = [...tier.kinds].sort((a, b) => attempts(b) - attempts(a));
+  const more = kinds.length - KINDS_MAX;
+  const first = kinds.slice(0, KINDS_MAX).join(", ");
   return more > 0 ? `${first} +${more}` : first;
 }
 
-function Tier({ tier, running }: { tier: TierView; running: TaskSummary[] }) {
+function Tier({ tier, name, running }: { tier: TierView; name: string; running: TaskSummary[] }) {
   const busy = Math.min(tier.slots, Math.max(0, tier.leased - tier.queue_length));
   const cells = Math.min(tier.slots, CELLS_MAX);
-  const label = `${tierName(tier)}: ${busy} of ${plural(tier.slots, "slot")} busy`;
+  const label = `${name}: ${busy} of ${plural(tier.slots, "slot")} busy`;
   return (
     <div class="tier" role="group" aria-label={label}>
       <span class="tier-name" title={tier.kinds.join(", ")}>
-        {tierName(tier)}
+        {name}
       </span>
       <span class="cells">
         {Array.from({ length: cells }, (_, at) => (
@@ -172,7 +174,7 @@ function LocalQueue({ worker, waiting, protectedFrom }: { worker: WorkerView; wa
 function Bench({ skill }: { skill: SkillView }) {
   return (
     <p class="note">
-      <span class="chip warn">kept from {skill.kind}</span> until it may try again, {ago(skill.benched_until)}
+      <span class="chip warn">kept from {skill.kind}</span> tries again {ago(skill.benched_until)}
     </p>
   );
 }
@@ -202,7 +204,7 @@ function Fact({ name, value, title, isBad }: { name: string; value: string; titl
   return (
     <div title={title}>
       <dt>{name}</dt>
-      <dd class={isBad ? "bad-ink" : undefined}>{value}</dd>
+      <dd class={isBad ? "bad-text" : undefined}>{value}</dd>
     </div>
   );
 }
