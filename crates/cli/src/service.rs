@@ -12,6 +12,7 @@ use divvy_objects::Folder;
 use divvy_server::{FileSections, Port, Scaling, Server, SettingsFile, TlsFiles, Tokens, Unbound};
 use divvy_store::SqliteStore;
 use divvy_workload::ServerContext;
+use divvy_workload::http::Frame;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -221,12 +222,14 @@ async fn bind(
 ) -> Result<Server> {
     let folder = options.objects.clone();
     let mut server = Unbound::new(options, handle).map_err(edge_failure)?;
+    let has_session = plan.token.is_some() || !server.options.tokens.is_empty();
+    server.options.frame = Frame::new(has_session);
     let theirs = ServerContext {
         client: Client::in_process(server.service()),
         objects: Objects::in_folder(folder.context("the server has no objects")?),
         data: plan.data.clone(),
         sources: context.settings.sources.clone(),
-        has_token: plan.token.is_some() || !server.options.tokens.is_empty(),
+        frame: server.options.frame.clone(),
         shutdown: shutdown.clone(),
     };
     let (mut background, mut metrics) = (Vec::new(), Registry::default());

@@ -86,7 +86,7 @@ impl Workload for CrawlWorkload {
             let agent = CrawlSettings::read(&context.sources)?.user_agent.value;
             let crawls = Crawls::open(context.client.clone(), &context.data, agent)?;
             let figures = Figures::default();
-            let site = Site::new(crawls.clone(), context.shutdown.clone(), context.has_token);
+            let site = Site::new(crawls.clone(), context.shutdown.clone(), context.frame.clone());
             let keeping = crawls.keep(figures.clone(), context.shutdown.clone());
             Ok(ServerPart {
                 routes: site.routes(),

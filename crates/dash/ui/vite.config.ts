@@ -9,7 +9,7 @@ const PAGES = ["", "tasks", "queues", "workflows", "workers", "limits", "schedul
 /** Answers pages while developing, with a bar in the place where the server puts its own. */
 function pages(): Plugin {
   const links = PAGES.map((page) => `<a class="top-link" href="/${page}">${page || "overview"}</a>`).join("");
-  const bar = `<header class="top"><div class="top-inner"><a class="brand" href="/">divvy</a><nav class="top-links" aria-label="Main">${links}</nav></div></header>`;
+  const bar = `<header class="top"><div class="top-inner"><a class="brand" href="/">divvy</a><nav class="top-links" aria-label="Main">${links}</nav><div class="top-end"><button class="top-link" id="theme" type="button" hidden></button></div></div></header>`;
   return {
     name: "pages",
     apply: "serve",
@@ -18,11 +18,11 @@ function pages(): Plugin {
         const path = (request.url ?? "/").split("?")[0] ?? "/";
         if (!PAGES.includes(path.split("/")[1] ?? "") || path.includes(".")) return next();
         const html = (await readFile("public/index.html", "utf8"))
+          .replace("{{head}}", '<link rel="stylesheet" href="/assets/base.css"><script src="/assets/theme.js"></script>')
           .replace("{{frame}}", bar)
           .replace("{{title}}", "divvy")
-          .replace('<link rel="stylesheet" href="/assets/dash.css">', "")
-          .replace("/assets/theme.js", "/theme.js")
-          .replace("/assets/dash.js", "/src/main.tsx");
+          .replace('<link rel="stylesheet" href="/dash/assets/dash.css">', "")
+          .replace("/dash/assets/dash.js", "/src/main.tsx");
         response.setHeader("content-type", "text/html");
         response.end(await server.transformIndexHtml(path, html));
       });
@@ -34,7 +34,7 @@ export default defineConfig({
   appType: "custom",
   plugins: [pages()],
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
-  server: { proxy: { "/api": server, "/videos": server, "/crawls": server, "/flows": server, "/metrics": server } },
+  server: { proxy: { "/api": server, "/assets": server, "/videos": server, "/crawls": server, "/flows": server, "/metrics": server } },
   build: {
     outDir: "../dist",
     emptyOutDir: true,

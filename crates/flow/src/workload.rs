@@ -91,7 +91,7 @@ impl Workload for FlowWorkload {
         Box::pin(async {
             let jobs = Jobs::open(context.client.clone(), &context.data)?;
             let figures = Figures::default();
-            let site = Site::new(jobs.clone(), context.shutdown.clone(), context.has_token);
+            let site = Site::new(jobs.clone(), context.shutdown.clone(), context.frame.clone());
             let keeping = jobs.keep(figures.clone(), context.shutdown.clone());
             Ok(ServerPart {
                 routes: site.routes(),

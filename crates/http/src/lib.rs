@@ -21,6 +21,8 @@ mod ring;
 mod routes;
 
 pub mod events;
+pub mod feed;
+pub mod frame;
 pub mod pages;
 pub mod range;
 
@@ -29,6 +31,8 @@ pub use divvy_types::{Scope, Scopes};
 pub use body::{BodyRoom, JsonBody, JsonBytes, NoFields, apart, form, parse};
 pub use document::Document;
 pub use error::{ApiError, no_such_address};
+pub use feed::Feeds;
+pub use frame::Frame;
 pub use operation::{Described, Gives, Operation, Takes};
 pub use parameters::{Parameters, rows};
 pub use path::{PathText, path_texts};

@@ -15,17 +15,6 @@ pub const SCRIPT: &str = "text/javascript; charset=utf-8";
 /// The type of a style sheet.
 pub const STYLE: &str = "text/css; charset=utf-8";
 
-/// What all pages look like, and the script that all share: among the [`Assets`] of whoever has pages, so that they are
-/// served beside its own files.
-pub const BASE_STYLE: Asset =
-    Asset { name: "base.css", content_type: STYLE, bytes: include_bytes!("look/base.css") };
-/// See [`BASE_STYLE`].
-pub const BASE_SCRIPT: Asset =
-    Asset { name: "base.js", content_type: SCRIPT, bytes: include_bytes!("look/base.js") };
-
-/// How a person ends a session; the server answers.
-const SIGN_OUT: &str = r#"<form method="post" action="/sign-out"><button class="top-link" type="submit">Sign out</button></form>"#;
-
 /// A file in the folder `assets` beside the source that names it, with its type.
 #[macro_export]
 macro_rules! asset {
@@ -95,14 +84,6 @@ pub fn page(status: StatusCode, policy: String, text: String) -> Response {
     (status, headers, text).into_response()
 }
 
-/// A template with its title, and with a way to end the session if there is one, in the places for them.
-pub fn filled(template: &str, title: &str, has_session: bool) -> String {
-    // What a title says is put in last, so that nothing in it is taken for a place.
-    template
-        .replace("{{session}}", if has_session { SIGN_OUT } else { "" })
-        .replace("{{title}}", &escape(title))
-}
-
 /// Text as it may stand in HTML.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -141,13 +122,6 @@ mod tests {
         headers.insert(IF_NONE_MATCH, "\"other\"".parse().unwrap());
         assert_eq!(ASSETS.answer("a.js", &headers).unwrap().status(), StatusCode::OK);
         assert_eq!(ASSETS.answer("b.js", &headers).unwrap_err().code(), "no_such_file");
-    }
-
-    #[test]
-    fn a_title_is_text_and_takes_no_other_place() {
-        let template = "<title>{{title}}</title>{{session}}";
-        assert_eq!(filled(template, "<{{session}}", false), "<title>&lt;{{session}}</title>");
-        assert!(filled(template, "a", true).contains("action=\"/sign-out\""));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use divvy_engine::Handle;
-use divvy_http::ApiError;
+use divvy_http::{ApiError, Frame};
 use http::StatusCode;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::Budget;
 use crate::http::events::Changes;
 use crate::http::metrics;
+use crate::http::page::PAGES;
 use crate::objects::Stored;
 use crate::options::Options;
 use crate::samples::Samples;
@@ -65,7 +66,7 @@ pub(crate) struct Shared {
 struct Bound {
     address: SocketAddr,
     has_tls: bool,
-    pages: Vec<(&'static str, &'static str)>,
+    frame: Frame,
     metrics: Arc<Registry>,
 }
 
@@ -93,10 +94,11 @@ impl App {
 
     /// The server has its port.
     pub(crate) fn bind(&self, address: SocketAddr, options: &Options) {
-        let (pages, metrics) = (options.pages.clone(), Arc::clone(&options.metrics));
+        options.frame.lead_to(PAGES.to_vec(), options.pages.clone());
+        let (frame, metrics) = (options.frame.clone(), Arc::clone(&options.metrics));
         // A server is bound once.
         let has_tls = options.tls.is_some();
-        let _ = self.bound.set(Bound { address, has_tls, pages, metrics });
+        let _ = self.bound.set(Bound { address, has_tls, frame, metrics });
     }
 
     /// Figures for monitors that are kept while the server runs: the engine's, then the extension's.
@@ -114,9 +116,9 @@ impl App {
         if self.bound.get().is_some_and(|bound| bound.has_tls) { "https" } else { "http" }
     }
 
-    /// Titles and paths of the pages that the extension offers.
-    pub(crate) fn pages(&self) -> &[(&'static str, &'static str)] {
-        self.bound.get().map_or(&[], |bound| &bound.pages)
+    /// The frame of all pages.
+    pub(crate) fn frame(&self) -> Frame {
+        self.bound.get().map(|bound| bound.frame.clone()).unwrap_or_default()
     }
 
     /// The objects of this server.

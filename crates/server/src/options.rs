@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use divvy_http::frame::{Frame, Link};
 use divvy_types::limits::WORKFLOW_NAME_LEN_MAX as HOST_LEN_MAX;
 use prometheus_client::registry::Registry;
 
@@ -47,8 +48,10 @@ pub struct Options {
     pub mounted: Vec<divvy_http::Mounted>,
     /// Their figures for monitors, told beside the server's own.
     pub metrics: Arc<Registry>,
-    /// What they have for people: titles and paths, as they stand in HTML. The server's own page links to them.
-    pub pages: Vec<(&'static str, &'static str)>,
+    /// What they have for people: titles and paths, as they stand in HTML. The bar at the top of every page leads to them.
+    pub pages: Vec<Link>,
+    /// The frame of all pages. Its bar leads to the pages of the server and to these.
+    pub frame: Frame,
 }
 
 impl Options {
@@ -71,6 +74,7 @@ impl Options {
             mounted: Vec::new(),
             metrics: Arc::default(),
             pages: Vec::new(),
+            frame: Frame::default(),
         }
     }
 

@@ -131,6 +131,12 @@ fn pages() -> Vec<Route<App>> {
             .summary("The icon of the pages")
             .open()
             .gives_media("image/svg+xml"),
+        get("/assets/{name}", page::asset)
+            .summary("A script or style of all pages")
+            .open()
+            .answers([200, 304])
+            .gives_media("*/*")
+            .refuses([404]),
         get("/sign-in", sign_in::show)
             .summary("A form for the token, for people")
             .open()

@@ -152,7 +152,7 @@ impl Workload for VideoWorkload {
             let library = Library::new(context.client.clone(), context.objects.clone());
             let site = Site::new(library.clone(), context.shutdown.clone());
             Ok(ServerPart {
-                routes: site.with_sign_out(context.has_token).routes(),
+                routes: site.with_frame(context.frame.clone()).routes(),
                 pages: Site::PAGES.to_vec(),
                 background: vec![Box::pin(library.sweep_daily(context.shutdown.clone()))],
                 metrics: None,

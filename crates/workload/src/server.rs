@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use divvy::Client;
 use divvy::objects::Objects;
 use divvy_http::Mounted;
+use divvy_http::frame::{Frame, Link};
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -23,8 +24,8 @@ pub struct ServerContext {
     pub data: PathBuf,
     /// Where settings come from.
     pub sources: Sources,
-    /// Whether callers need a token, so that people have a session that they can end.
-    pub has_token: bool,
+    /// The frame of all pages of the server; those of the workload stand in it.
+    pub frame: Frame,
     /// Cancelled when the server stops; streams and work in the background end then.
     pub shutdown: CancellationToken,
 }
@@ -34,8 +35,8 @@ pub struct ServerContext {
 pub struct ServerPart {
     /// Its addresses.
     pub routes: Mounted,
-    /// Titles and paths of its pages for people, as they stand in HTML. The server's own page links to them.
-    pub pages: Vec<(&'static str, &'static str)>,
+    /// Titles and paths of its pages for people, as they stand in HTML. The bar at the top of every page leads to them.
+    pub pages: Vec<Link>,
     /// Work in the background. It ends by itself when the server stops.
     pub background: Vec<BoxFuture<'static, ()>>,
     /// Registers what it measures, told beside the server's own figures.

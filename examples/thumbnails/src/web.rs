@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use divvy::Client;
 use divvy::objects::{BlobId, Objects};
-use divvy_workload::http::{ApiError, JsonBody, PathText, Routes, Scope, get, pages, post};
+use divvy_workload::http::{ApiError, Frame, JsonBody, PathText, Routes, Scope, get, pages, post};
 use divvy_workload::{ServerContext, ServerPart};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
@@ -22,11 +22,26 @@ const NO_THUMBNAIL: &str = "no_such_thumbnail";
 /// The code of a refusal: the objects or the server cannot be reached.
 const BROKEN: &str = "thumbnails_broken";
 
+/// The page, with the frame of all pages in its places, and a place for the thumbnails.
+const PAGE: &str = r#"<!doctype html>
+<html lang="en">
+<head>
+{{head}}
+<title>{{title}} · divvy</title>
+</head>
+<body>
+{{frame}}
+<main class="page"><h1>{{title}}</h1>{{figures}}</main>
+</body>
+</html>
+"#;
+
 /// What the handlers share.
 #[derive(Clone, Debug)]
 pub(crate) struct Gallery {
     client: Client,
     objects: Objects,
+    frame: Frame,
     width: u32,
     added: Counter,
 }
@@ -63,6 +78,7 @@ impl Gallery {
         Ok(Self {
             client: context.client.clone(),
             objects: context.objects.clone(),
+            frame: context.frame.clone(),
             width: Settings::read(&context.sources)?.width.value,
             added: Counter::default(),
         })
@@ -130,8 +146,9 @@ async fn page(State(gallery): State<Gallery>) -> Result<Response, ApiError> {
             "<figure><img src=\"{image}\" alt=\"\"><figcaption>{name}</figcaption></figure>"
         ));
     }
-    let text = format!("<!doctype html><title>Thumbnails</title><h1>Thumbnails</h1>{figures}");
-    let policy = "default-src 'none'; img-src 'self'; frame-ancestors 'none'".to_owned();
+    let page = gallery.frame.filled(PAGE, "/thumbnails", "Thumbnails");
+    let text = page.replace("{{figures}}", &figures);
+    let policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'".to_owned();
     Ok(pages::page(StatusCode::OK, policy, text))
 }
 

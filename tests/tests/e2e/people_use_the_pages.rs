@@ -303,7 +303,7 @@ async fn whoever_signs_in_finds_all_pages_and_the_way_out() -> Result<()> {
     page.until("document.querySelector('h1')?.textContent === 'The server is up'").await?;
     page.click("nav a[href='/videos']").await?;
     page.until("document.querySelector('#grid') && location.pathname === '/videos'").await?;
-    page.click("nav button").await?;
+    page.click("header form button").await?;
     page.until("document.querySelector('#token')").await?;
     page.open(&library).await?;
     page.until("document.querySelector('#token') && !document.querySelector('#grid')").await?;

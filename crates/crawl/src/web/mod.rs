@@ -11,13 +11,11 @@ mod pages;
 
 use std::sync::Arc;
 
-use divvy_http::{Mounted, Route, Routes, Scope, delete, get, post};
-use tokio::sync::Semaphore;
+use divvy_http::{Feeds, Frame, Mounted, Route, Routes, Scope, delete, get, post};
 use tokio_util::sync::CancellationToken;
 
 use crate::crawls::Crawls;
 use crate::crawls::view::CrawlView;
-use events::Feeds;
 
 pub(crate) use events::Scene;
 pub(crate) use files::OutputFile;
@@ -31,11 +29,9 @@ const WATCHERS_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     crawls: Crawls,
-    feeds: Arc<Feeds>,
-    watchers: Arc<Semaphore>,
+    feeds: Arc<Feeds<Scene>>,
     shutdown: CancellationToken,
-    /// Whether people have a session that they can end.
-    has_sign_out: bool,
+    frame: Frame,
 }
 
 impl Site {
@@ -43,9 +39,8 @@ impl Site {
     pub(crate) const PAGES: [(&'static str, &'static str); 1] = [("Crawls", "/crawls")];
 
     /// The site of these crawls. Event streams end when `shutdown` is cancelled.
-    pub(crate) fn new(crawls: Crawls, shutdown: CancellationToken, has_sign_out: bool) -> Self {
-        let watchers = Arc::new(Semaphore::new(WATCHERS_MAX));
-        Self { crawls, feeds: Arc::default(), watchers, shutdown, has_sign_out }
+    pub(crate) fn new(crawls: Crawls, shutdown: CancellationToken, frame: Frame) -> Self {
+        Self { crawls, feeds: Arc::new(Feeds::new(WATCHERS_MAX)), shutdown, frame }
     }
 
     /// All addresses.

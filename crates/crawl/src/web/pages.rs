@@ -3,7 +3,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use divvy_http::pages::{self, Assets, BASE_SCRIPT, BASE_STYLE, SCRIPT, STYLE};
+use divvy_http::pages::{self, Assets, SCRIPT, STYLE};
 use divvy_http::{ApiError, PathText, asset};
 use http::{HeaderMap, StatusCode};
 
@@ -19,13 +19,10 @@ const CRAWL: &str = include_str!("assets/crawl.html");
 
 /// What the pages are made of.
 static ASSETS: Assets = Assets::new(&[
-    BASE_SCRIPT,
-    BASE_STYLE,
     asset!("common.js", SCRIPT),
     asset!("crawl.js", SCRIPT),
     asset!("crawls.js", SCRIPT),
     asset!("style.css", STYLE),
-    asset!("icon.svg", "image/svg+xml"),
 ]);
 
 /// `GET /crawls`.
@@ -59,7 +56,7 @@ pub(super) async fn asset(
 }
 
 fn page(site: &Site, template: &str, title: &str) -> Response {
-    let text = pages::filled(template, title, site.has_sign_out);
+    let text = site.frame.filled(template, "/crawls", title);
     pages::page(StatusCode::OK, POLICY.to_owned(), text)
 }
 

@@ -11,13 +11,11 @@ mod pages;
 
 use std::sync::Arc;
 
-use divvy_http::{Mounted, Route, Routes, Scope, delete, get, post};
-use tokio::sync::Semaphore;
+use divvy_http::{Feeds, Frame, Mounted, Route, Routes, Scope, delete, get, post};
 use tokio_util::sync::CancellationToken;
 
 use crate::jobs::Jobs;
 use crate::jobs::view::JobView;
-use events::Feeds;
 
 pub(crate) use api::Explained;
 
@@ -30,11 +28,9 @@ const WATCHERS_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     jobs: Jobs,
-    feeds: Arc<Feeds>,
-    watchers: Arc<Semaphore>,
+    feeds: Arc<Feeds<JobView>>,
     shutdown: CancellationToken,
-    /// Whether people have a session that they can end.
-    has_sign_out: bool,
+    frame: Frame,
 }
 
 impl Site {
@@ -42,9 +38,8 @@ impl Site {
     pub(crate) const PAGES: [(&'static str, &'static str); 1] = [("Flows", "/flows")];
 
     /// The site of these jobs. Event streams end when `shutdown` is cancelled.
-    pub(crate) fn new(jobs: Jobs, shutdown: CancellationToken, has_sign_out: bool) -> Self {
-        let watchers = Arc::new(Semaphore::new(WATCHERS_MAX));
-        Self { jobs, feeds: Arc::default(), watchers, shutdown, has_sign_out }
+    pub(crate) fn new(jobs: Jobs, shutdown: CancellationToken, frame: Frame) -> Self {
+        Self { jobs, feeds: Arc::new(Feeds::new(WATCHERS_MAX)), shutdown, frame }
     }
 
     /// All addresses.

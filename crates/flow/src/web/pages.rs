@@ -4,7 +4,7 @@
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use divvy_http::pages::{self, Assets, BASE_SCRIPT, BASE_STYLE, SCRIPT, STYLE};
+use divvy_http::pages::{self, Assets, SCRIPT, STYLE};
 use divvy_http::{ApiError, PathText, asset};
 
 use super::Site;
@@ -19,13 +19,10 @@ const JOB: &str = include_str!("assets/flow.html");
 
 /// What the pages are made of.
 static ASSETS: Assets = Assets::new(&[
-    BASE_SCRIPT,
-    BASE_STYLE,
     asset!("common.js", SCRIPT),
     asset!("flow.js", SCRIPT),
     asset!("flows.js", SCRIPT),
     asset!("style.css", STYLE),
-    asset!("icon.svg", "image/svg+xml"),
 ]);
 
 /// `GET /flows`.
@@ -59,7 +56,7 @@ pub(super) async fn asset(
 }
 
 fn page(site: &Site, template: &str, title: &str) -> Response {
-    let text = pages::filled(template, title, site.has_sign_out);
+    let text = site.frame.filled(template, "/flows", title);
     pages::page(StatusCode::OK, POLICY.to_owned(), text)
 }
 

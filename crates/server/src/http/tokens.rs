@@ -61,6 +61,7 @@ pub(crate) async fn create(
     }
     let made = on_thread(&app, move |tokens| tokens.create(&name, scopes, expires_at)).await?;
     tracing::info!(name = %made.view.name, scopes = %made.view.scopes, "a token was made");
+    app.frame().set_session(rules.wants_token());
     let created = CreatedToken { token: made.view, secret: made.secret };
     Ok((StatusCode::CREATED, Json(created)))
 }
@@ -79,6 +80,7 @@ pub(crate) async fn revoke(
     }
     let revoked = on_thread(&app, move |tokens| tokens.revoke(&name)).await?;
     tracing::info!(name = %revoked.name, "a token was revoked");
+    app.frame().set_session(rules.wants_token());
     Ok(Json(revoked))
 }
 

@@ -4,14 +4,17 @@
 //! most once a second. What other videos take is not told; how long the rest takes because of them is worked out anew
 //! each minute. A feed ends with the video, or when nobody watches any more.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use axum::response::Response;
 use divvy::api::Frames;
+use divvy_http::ApiError;
+use divvy_http::feed::{self, Place, Shown};
 use futures_util::FutureExt as _;
 use tokio::sync::{broadcast, watch};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::library::{Library, LibraryError, VideoId, VideoView};
@@ -26,9 +29,9 @@ const BELL_REST: Duration = Duration::from_secs(2);
 const DEAF: Duration = Duration::from_secs(5);
 
 /// The feeds of all videos that are watched.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Feeds {
-    open: Mutex<HashMap<VideoId, Weak<Feed>>>,
+    videos: feed::Feeds<VideoView>,
     bell: Mutex<Weak<Bell>>,
 }
 
@@ -46,40 +49,29 @@ impl Bell {
     }
 }
 
-/// One video as all who watch it see it; who holds it keeps it going.
-#[derive(Debug)]
-pub(super) struct Feed {
-    seen: watch::Receiver<Arc<VideoView>>,
-    _work: AbortOnDropHandle<()>,
-}
-
-impl Feed {
-    /// What is seen now, and how it changes. The sender goes when the video is final or gone.
-    pub(super) fn watch(&self) -> watch::Receiver<Arc<VideoView>> {
-        self.seen.clone()
-    }
-}
-
 impl Feeds {
-    /// The feed of a video, which was just seen like this.
-    pub(super) fn of(&self, library: &Library, seen: VideoView) -> Arc<Feed> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|_, feed| feed.strong_count() > 0);
-        let id = seen.video.id.clone();
-        let going = open.get(&id).and_then(Weak::upgrade);
-        // One whose video has ended tells nothing of a video that is made again.
-        if let Some(feed) = going.filter(|feed| feed.seen.has_changed().is_ok()) {
-            return feed;
-        }
-        let (sender, receiver) = watch::channel(Arc::new(seen));
-        let work = tokio::spawn(follow(library.clone(), sender));
-        let feed = Arc::new(Feed { seen: receiver, _work: AbortOnDropHandle::new(work) });
-        open.insert(id, Arc::downgrade(&feed));
-        feed
+    /// No feeds, and at most so many watchers.
+    pub(super) fn new(watchers_max: usize) -> Self {
+        Self { videos: feed::Feeds::new(watchers_max), bell: Mutex::default() }
     }
-}
 
-impl Feeds {
+    /// A place for one more watcher.
+    pub(super) fn place(&self, instead: &str) -> Result<Place, ApiError> {
+        self.videos.place(instead)
+    }
+
+    /// Answers with a video, which was just seen like this, and how it changes.
+    pub(super) fn answer(
+        &self,
+        place: Place,
+        library: &Library,
+        seen: VideoView,
+        shutdown: CancellationToken,
+    ) -> Response {
+        let (id, library) = (seen.video.id.0.clone(), library.clone());
+        self.videos.answer(place, &id, seen, shutdown, |shown| follow(library, shown))
+    }
+
     /// The bell of the library.
     pub(super) fn bell(&self, library: &Library) -> Arc<Bell> {
         let mut bell = self.bell.lock().unwrap_or_else(PoisonError::into_inner);
@@ -116,7 +108,7 @@ async fn ring(library: Library, bell: watch::Sender<u64>) {
 }
 
 /// Shows a video until it is final or gone.
-async fn follow(library: Library, shown: watch::Sender<Arc<VideoView>>) {
+async fn follow(library: Library, shown: Shown<VideoView>) {
     let mut last = shown.borrow().clone();
     // Listens before it looks, so that what happens after the look is heard.
     let workflow = Some(last.video.workflow.clone());
@@ -211,8 +203,9 @@ mod tests {
         theatre.stage.hold_encodes();
         let source = theatre.upload(b"watched").await;
         let video = library.add(new_video(source, Recipe::default())).await.unwrap().video;
-        let feeds = Feeds::default();
-        let feed = feeds.of(library, library.view(&video.id).await.unwrap());
+        let feeds = feed::Feeds::new(1);
+        let seen = library.view(&video.id).await.unwrap();
+        let feed = feeds.of("watched", seen, |shown| follow(library.clone(), shown));
         let mut seen = feed.watch();
         let mut until = async |fits: fn(&VideoView) -> bool| {
             // The next look by the clock would come later.

@@ -13,8 +13,7 @@ mod videos;
 
 use std::sync::Arc;
 
-use divvy_http::{Mounted, Route, Routes, Scope, delete, get, post};
-use tokio::sync::Semaphore;
+use divvy_http::{Frame, Mounted, Route, Routes, Scope, delete, get, post};
 use tokio_util::sync::CancellationToken;
 
 use crate::library::{Added, Library};
@@ -32,10 +31,8 @@ pub struct Site {
     library: Library,
     manifests: Arc<Manifests>,
     feeds: Arc<Feeds>,
-    watchers: Arc<Semaphore>,
     shutdown: CancellationToken,
-    /// Whether people have a session that they can end.
-    has_sign_out: bool,
+    frame: Frame,
 }
 
 impl Site {
@@ -47,17 +44,16 @@ impl Site {
         Self {
             library,
             manifests: Arc::default(),
-            feeds: Arc::default(),
-            watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
+            feeds: Arc::new(Feeds::new(WATCHERS_MAX)),
             shutdown,
-            has_sign_out: false,
+            frame: Frame::default(),
         }
     }
 
-    /// The same, whose pages offer to sign out if so told, which is right for a server with a token.
+    /// The same, with the frame of the server's pages.
     #[must_use]
-    pub fn with_sign_out(self, has_sign_out: bool) -> Self {
-        Self { has_sign_out, ..self }
+    pub fn with_frame(self, frame: Frame) -> Self {
+        Self { frame, ..self }
     }
 
     /// All addresses, for `divvy_server::Options::mounted`.

@@ -3,7 +3,7 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use divvy_http::pages::{self, Assets, BASE_SCRIPT, BASE_STYLE, SCRIPT, STYLE};
+use divvy_http::pages::{self, Assets, SCRIPT, STYLE};
 use divvy_http::{ApiError, PathText, asset};
 use http::{HeaderMap, StatusCode};
 
@@ -23,8 +23,6 @@ const PLAYER: &str = include_str!("assets/player.html");
 
 /// What the pages are made of.
 static ASSETS: Assets = Assets::new(&[
-    BASE_SCRIPT,
-    BASE_STYLE,
     asset!("common.js", SCRIPT),
     asset!("controls.js", SCRIPT),
     asset!("library.js", SCRIPT),
@@ -35,7 +33,6 @@ static ASSETS: Assets = Assets::new(&[
     asset!("hls.min.js", SCRIPT),
     asset!("hls.LICENSE.txt", "text/plain; charset=utf-8"),
     asset!("style.css", STYLE),
-    asset!("icon.svg", "image/svg+xml"),
 ]);
 
 /// `GET /videos`.
@@ -69,7 +66,7 @@ pub(super) async fn asset(
 }
 
 fn page(site: &Site, template: &str, title: &str) -> Response {
-    let text = pages::filled(template, title, site.has_sign_out);
+    let text = site.frame.filled(template, "/videos", title);
     pages::page(StatusCode::OK, POLICY.to_owned(), text)
 }
 

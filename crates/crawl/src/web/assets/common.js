@@ -1,7 +1,7 @@
 // What both pages share beyond what all pages do: states, numbers and rows of bars.
 
-import { element } from "./base.js";
-export { ago, api, bytes, element, post, say, span } from "./base.js";
+import { element } from "/assets/base.js";
+export { ago, api, bytes, element, post, say, span } from "/assets/base.js";
 
 export const find = (id) => document.getElementById(id);
 

@@ -158,11 +158,12 @@ function useTheme(): string {
   useEffect(() => {
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const change = () => setTheme(now());
+    const observer = new MutationObserver(change);
+    observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
     dark.addEventListener("change", change);
-    document.addEventListener("divvy-theme", change);
     return () => {
+      observer.disconnect();
       dark.removeEventListener("change", change);
-      document.removeEventListener("divvy-theme", change);
     };
   }, []);
   return theme;

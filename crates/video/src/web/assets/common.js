@@ -1,7 +1,7 @@
 // What both pages share beyond what all pages do: states, languages, and how what is left is told.
 
-import * as base from "./base.js";
-export { api, bytes, element, post, say, span } from "./base.js";
+import * as base from "/assets/base.js";
+export { api, bytes, element, post, say, span } from "/assets/base.js";
 
 const { element } = base;
 
