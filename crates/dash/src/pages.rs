@@ -33,16 +33,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const PAGE: &str = include_str!("../dist/index.html");
 
 static ASSETS: Assets = Assets::new(&[
-    Asset {
-        name: "dash.js",
-        content_type: SCRIPT,
-        bytes: include_bytes!("../dist/dash.js"),
-    },
-    Asset {
-        name: "dash.css",
-        content_type: STYLE,
-        bytes: include_bytes!("../dist/dash.css"),
-    },
+    Asset { name: "dash.js", content_type: SCRIPT, bytes: include_bytes!("../dist/dash.js") },
+    Asset { name: "dash.css", content_type: STYLE, bytes: include_bytes!("../dist/dash.css") },
 ]);
 
 /// All addresses of the dashboard, in this frame.
@@ -103,7 +95,8 @@ mod tests {
     #[test]
     fn every_page_of_the_bar_is_served() {
         let mounted = routes(Frame::new(false));
-        let served: Vec<_> = mounted.operations().iter().map(|operation| operation.path()).collect();
+        let served: Vec<_> =
+            mounted.operations().iter().map(|operation| operation.path()).collect();
         for path in PAGES.iter().map(|(_, path)| *path).chain(DETAILS) {
             assert!(served.contains(&path), "{path}");
         }

@@ -13,8 +13,9 @@ import { ago, amount, clock, millis, moment, plural, span } from "../format";
 import { useEvents } from "../live";
 import { useLoad } from "../load";
 import { may } from "../me";
+import { sentence } from "../sentence";
 import { say } from "../toast";
-import { commandsIn, sentence, silence, unsilence, withoutCommand } from "./alerts/acts";
+import { commandsIn, silence, unsilence, withoutCommand } from "./alerts/acts";
 
 /** Changes that are listed. */
 const HISTORY_MAX = 50;

@@ -11,6 +11,7 @@ import type { Experiment } from "../contract-lab";
 import { useLoad } from "../load";
 import { may } from "../me";
 import { place, setQuery } from "../router";
+import { sentence } from "../sentence";
 import { complain } from "../toast";
 import { Run, useRun } from "./report/run";
 
@@ -64,10 +65,10 @@ function Chosen({ experiment }: { experiment: Experiment }) {
           <h2>{experiment.name}</h2>
           <span class="chip">{experiment.timing === "simulated" ? "simulated time: the same seed, the same result" : "measured on this machine"}</span>
         </div>
-        <p>{experiment.summary}.</p>
+        <p>{sentence(experiment.summary)}</p>
         {may("admin") ? (
           <form class="lab-form" onSubmit={(event) => (event.preventDefault(), void start())}>
-            <Field label="Seed" value={seed} change={setSeed} type="number" hint="where all chance comes from" />
+            <Field label="Seed" value={seed} change={setSeed} type="number" hint="the same, the same run" />
             <label class="check">
               <input type="checkbox" checked={isQuick} onChange={(event) => setQuick(event.currentTarget.checked)} /> A rough answer in seconds
             </label>

@@ -37,7 +37,7 @@ export function Plan() {
       <div class="stack-cards">
         <form class="card plan" onSubmit={(event) => (event.preventDefault(), void start())}>
           <label for="plan-text">What comes, what is wanted, what workers cost</label>
-          <textarea id="plan-text" class="input mono" rows={22} spellcheck={false} value={text} onInput={(event) => write(event.currentTarget.value)} />
+          <textarea id="plan-text" class="input mono" rows={30} spellcheck={false} value={text} onInput={(event) => write(event.currentTarget.value)} />
           <div class="plan-acts">
             <Command text="divvy plan plan.yaml" />
             <button type="button" class="button" disabled={text === EXAMPLE} onClick={() => write(EXAMPLE)}>

@@ -99,13 +99,13 @@ function Pool({ pool }: { pool: PoolStatus }) {
         <div class="stack-cards">
           <LoadChart past={past.data} forecast={explained.data?.explanation?.forecast ?? null} isLoading={!past.data && !past.error} isEmpty={isEmpty} />
           <WorkerChart past={past.data} pool={pool} isLoading={!past.data && !past.error} />
+          <Decisions changes={changes} />
         </div>
         <div class="stack-cards">
           <Costs costs={pool.costs} />
           <Why pool={pool} explained={explained} />
         </div>
       </div>
-      <Decisions changes={changes} />
       <section class="card">
         <div class="card-head">
           <h2>What if</h2>

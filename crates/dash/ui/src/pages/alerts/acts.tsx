@@ -5,6 +5,7 @@ import { ask } from "../../api";
 import type { Alert } from "../../api.gen";
 import { confirm } from "../../components/confirm";
 import { clock } from "../../format";
+import { sentence } from "../../sentence";
 import { say } from "../../toast";
 
 const SPANS: ReadonlyArray<readonly [seconds: number, flag: string, name: string]> = [
@@ -65,12 +66,6 @@ export function unsilence(rule: Alert, done: () => void): void {
       done();
     },
   });
-}
-
-/** A text of the API as a sentence. */
-export function sentence(text: string): string {
-  const whole = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?:]$/.test(whole) ? whole : `${whole}.`;
 }
 
 /** A cure without the command at its end, which stands below it. */
