@@ -48,7 +48,9 @@ declare module "./api.gen" {
   interface Answers {
     "GET /lab": { items: Experiment[] };
     "POST /lab/{name}": LabRun;
+    "GET /lab/runs": { items: LabRun[] };
     "GET /lab/runs/{id}": LabRun;
+    "DELETE /lab/runs/{id}": LabRun;
     "POST /plan": LabRun;
   }
   interface Bodies {

@@ -46,7 +46,7 @@ function Chosen({ experiment }: { experiment: Experiment }) {
   const [seed, setSeed] = useState("1");
   const [isQuick, setQuick] = useState(true);
   const [isBusy, setBusy] = useState(false);
-  const { run, error } = useRun(place.value.query.get("run"));
+  const { run, error } = useRun(experiment.name, place.value.query.get("run"));
   const isRunning = isBusy || run?.state === "running";
   const start = async () => {
     setBusy(true);

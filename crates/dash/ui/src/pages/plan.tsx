@@ -16,7 +16,7 @@ const KEY = "divvy-plan";
 export function Plan() {
   const [text, setText] = useState(() => kept() ?? EXAMPLE);
   const [isBusy, setBusy] = useState(false);
-  const { run, error } = useRun(place.value.query.get("run"));
+  const { run, error } = useRun("plan", place.value.query.get("run"));
   const isRunning = isBusy || run?.state === "running";
   const write = (next: string) => {
     setText(next);

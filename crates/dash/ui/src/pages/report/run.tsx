@@ -4,13 +4,27 @@ import { useEffect, useState } from "preact/hooks";
 import { ask } from "../../api";
 import type { LabRun } from "../../contract-lab";
 import { ErrorPanel } from "../../components/notices";
+import { may } from "../../me";
+import { complain } from "../../toast";
 import { Report } from "./report";
 
 /** How often a run is asked how far it is. */
 const LOOK_MS = 400;
 
-/** Follows a run until it has ended; nothing without an id. */
-export function useRun(id: string | null): { run: LabRun | null; error: Error | null } {
+/** Follows a run until it has ended. Without an id it is the last one of this name, if there is one. */
+export function useRun(name: string, asked: string | null): { run: LabRun | null; error: Error | null } {
+  const [last, setLast] = useState<string | null>(null);
+  useEffect(() => {
+    if (asked !== null) return;
+    void ask("GET /lab/runs").then(
+      ({ items }) => setLast(items.find((run) => run.name === name)?.id ?? null),
+      () => setLast(null),
+    );
+  }, [name, asked]);
+  return useRunOf(asked ?? last);
+}
+
+function useRunOf(id: string | null): { run: LabRun | null; error: Error | null } {
   const [shown, setShown] = useState<{ run: LabRun | null; error: Error | null }>({ run: null, error: null });
   useEffect(() => {
     setShown({ run: null, error: null });
@@ -54,11 +68,26 @@ function Progress({ run }: { run: LabRun }) {
   const share = run.total ? (run.done ?? 0) / run.total : 0;
   return (
     <section class="card" aria-live="polite">
-      <h2>{run.name} runs</h2>
+      <div class="card-head">
+        <h2>{run.name} runs</h2>
+        {may("admin") && (
+          <button type="button" class="button small right-end" onClick={() => void stop(run)}>
+            Stop
+          </button>
+        )}
+      </div>
       <div class="bar" role="progressbar" aria-label={`${run.name} runs`} aria-valuemin={0} aria-valuemax={100} aria-valuenow={Math.round(share * 100)}>
         <div style={{ width: `${share * 100}%` }} />
       </div>
       <p class="note">{run.what ?? "It begins."}</p>
     </section>
   );
+}
+
+async function stop(run: LabRun): Promise<void> {
+  try {
+    await ask("DELETE /lab/runs/{id}", { path: { id: run.id } });
+  } catch (error) {
+    complain(error);
+  }
 }
