@@ -1,5 +1,5 @@
 // What the API answers and the generated types do not have yet.
-import type { Alert, TaskState } from "./api.gen";
+import type { Alert, TaskState, WorkflowCounts, WorkflowRole, WorkflowState } from "./api.gen";
 
 export interface Me {
   scopes: string[];
@@ -13,48 +13,66 @@ export interface Overview {
   running: number;
   slots: number;
   done_per_min: number;
-  failed_share: number | null;
+  failed_share: number;
   dead: number;
   workers: number;
   workers_wanted: number | null;
   cost_per_hour: number | null;
   alerts: Alert[];
-  states: Partial<Record<TaskState, number>>;
+  states: Record<string, number>;
 }
 
-export type SeriesName =
-  | "done" | "failed" | "retried" | "submitted"
-  | "wait_p50_ms" | "wait_p95_ms" | "wait_p99_ms"
-  | "waiting" | "running" | "workers";
+export interface Series {
+  done: Array<number | null>;
+  failed: Array<number | null>;
+  retried: Array<number | null>;
+  submitted: Array<number | null>;
+  wait_p50_ms: Array<number | null>;
+  wait_p95_ms: Array<number | null>;
+  wait_p99_ms: Array<number | null>;
+  waiting: Array<number | null>;
+  running: Array<number | null>;
+  workers: Array<number | null>;
+}
 
 export interface History {
   step_ms: number;
   from: string;
-  series: Record<SeriesName, Array<number | null>>;
+  series: Series;
 }
 
 export interface GraphNode {
   id: string;
   name: string;
   kind: string;
+  role: WorkflowRole;
   state: TaskState;
   group: string | null;
+  submitted: string;
   started: string | null;
   ended: string | null;
-  attempt: number;
+  attempt: number | null;
   wait_reason: string | null;
+  error: string | null;
+  worker: string | null;
 }
 
 export interface GraphEdge {
   from: string;
   to: string;
   optional: boolean;
+  spawned: boolean;
 }
 
-export interface Graph {
+export interface WorkflowGraph {
+  id: string;
+  name: string;
+  state: WorkflowState;
+  started: string;
+  ended: string | null;
   nodes: GraphNode[];
   edges: GraphEdge[];
-  groups: Array<{ name: string; total: number; by_state: Partial<Record<TaskState, number>> }>;
+  groups: Array<{ name: string; total: number; by_state: WorkflowCounts }>;
   truncated: boolean;
 }
 
@@ -64,7 +82,10 @@ declare module "./api.gen" {
     "GET /pulse": string;
     "GET /overview": Overview;
     "GET /history": History;
-    "GET /workflows/{id}/graph": Graph;
+    "GET /workflows/{id}/graph": WorkflowGraph;
+  }
+  interface BulkRequest {
+    priority?: number | null;
   }
   interface Queries {
     "GET /history": { from?: string; to?: string; points?: number; queue?: string };

@@ -20,7 +20,7 @@ export function amount(value: number | null | undefined): string {
 export function percent(share: number | null | undefined): string {
   if (share === null || share === undefined) return "–";
   const value = share * 100;
-  return `${value === 0 || value >= 10 ? Math.round(value) : trimmed(value)} %`;
+  return `${value === 0 || value >= 10 ? Math.round(value) : Number(value.toFixed(value >= 1 ? 1 : 2))} %`;
 }
 
 /** A span of time. */
@@ -43,7 +43,9 @@ export function ago(time: string | number | null | undefined, now = Date.now()):
   if (time === null || time === undefined) return "–";
   const ms = now - millis(time);
   if (Math.abs(ms) < 1000) return "now";
-  return ms > 0 ? `${span(coarse(ms))} ago` : `in ${span(coarse(-ms))}`;
+  const size = Math.abs(ms);
+  const text = size < 60_000 ? `${Math.floor(size / 1000)} s` : span(coarse(size));
+  return ms > 0 ? `${text} ago` : `in ${text}`;
 }
 
 /** The time of day; with the day if it is another one. */
@@ -90,7 +92,6 @@ function trimmed(value: number): string {
 
 /** From a minute on, seconds do not matter. */
 function coarse(ms: number): number {
-  if (ms < 60_000) return Math.floor(ms / 1000) * 1000;
   return ms < 3_600_000 ? Math.floor(ms / 60_000) * 60_000 : ms;
 }
 

@@ -1,6 +1,6 @@
 // The series of the last minutes or hours: loaded once, and from then on continued by the pulse without asking again.
 import { ask } from "./api";
-import type { History, SeriesName } from "./contract";
+import type { History, Series } from "./contract";
 import { millis } from "./format";
 import { useLoad, type Loaded } from "./load";
 
@@ -35,13 +35,7 @@ export function times(history: History | null): number[] {
   return history.series.done.map((_value, at) => from + at * history.step_ms);
 }
 
-/** Events of each step as a rate per minute. */
-export function perMinute(history: History | null, name: SeriesName): Array<number | null> {
-  if (!history) return [];
-  const steps = 60_000 / history.step_ms;
-  return history.series[name].map((value) => (value === null ? null : value * steps));
-}
-
-export function series(history: History | null, name: SeriesName): Array<number | null> {
+/** One of its series. */
+export function series(history: History | null, name: keyof Series): Array<number | null> {
   return history?.series[name] ?? [];
 }

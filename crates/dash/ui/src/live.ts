@@ -42,8 +42,8 @@ export function begin(): void {
     {},
     {
       said({ name, data }) {
-        if (name === "pulse" || name === "message") {
-          overview.value = data as Overview;
+        if (name === "pulse") {
+          overview.value = (data as { overview: Overview }).overview;
           beat.value += 1;
         } else if (name === "lagged") {
           gaps.value += 1;

@@ -71,7 +71,7 @@ export function Stack({ slices, max, label }: { slices: readonly Slice[]; max?: 
 }
 
 /** Tasks by state as slices of a stack. */
-export function stateSlices(counts: Partial<Record<TaskState, number>>): Slice[] {
+export function stateSlices(counts: { [state: string]: number | undefined }): Slice[] {
   return STATES.map((state) => ({ name: stateWord(state), value: counts[state] ?? 0, tone: `state-${state}` }));
 }
 

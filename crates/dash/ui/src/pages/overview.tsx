@@ -7,9 +7,10 @@ import { Stack, Stat, stateSlices } from "../components/figures";
 import { Empty, ErrorPanel, Loading } from "../components/notices";
 import { Page } from "../components/page";
 import { StateIcon, STATES, stateWord } from "../components/state";
+import { Words } from "../components/words";
 import type { Overview as Numbers } from "../contract";
 import { amount, count, percent, span } from "../format";
-import { perMinute, series, times, useHistory, WINDOWS } from "../history";
+import { series, times, useHistory, WINDOWS } from "../history";
 import { overview } from "../live";
 import { useLoad } from "../load";
 import { place, setQuery } from "../router";
@@ -29,7 +30,7 @@ export function Overview() {
   const total = Object.values(now.states).reduce((sum, value) => sum + (value ?? 0), 0);
   return (
     <Shell>
-      <Tiles now={now} done={perMinute(history.data, "done")} />
+      <Tiles now={now} done={series(history.data, "done")} />
       {total === 0 ? (
         <Empty
           title="Nothing has been submitted yet"
@@ -112,9 +113,9 @@ function Charts({ history }: { history: import("../contract").History | null }) 
         isLoading={!history}
         write={amount}
         series={[
-          { name: "done", values: perMinute(history, "done"), colour: "--state-done", isArea: true },
-          { name: "failed", values: perMinute(history, "failed"), colour: "--state-dead" },
-          { name: "retried", values: perMinute(history, "retried"), colour: "--state-blocked", isDashed: true },
+          { name: "done", values: series(history, "done"), colour: "--state-done", isArea: true },
+          { name: "failed", values: series(history, "failed"), colour: "--state-dead" },
+          { name: "retried", values: series(history, "retried"), colour: "--state-blocked", isDashed: true },
         ]}
       />
       <Chart
@@ -167,8 +168,12 @@ function Attention({ alerts }: { alerts: Alert[] }) {
           {alerts.map((alert) => (
             <li key={alert.name} class={alert.severity === "fault" ? "is-fault" : undefined}>
               <span>
-                {alert.text}
-                {alert.cure && <span class="note">{alert.cure}</span>}
+                <Words text={alert.text} />
+                {alert.cure && (
+                  <span class="note">
+                    <Words text={alert.cure} />
+                  </span>
+                )}
               </span>
             </li>
           ))}
