@@ -129,11 +129,20 @@ function Past({ changes }: { changes: AlertChange[] }) {
 
 function Rules({ rules, done }: { rules: Alert[]; done: () => void }) {
   const columns: Array<Column<Alert>> = [
-    { name: "Rule", cell: (rule) => spoken(rule.name) },
+    {
+      name: "Rule",
+      class: "wraps",
+      cell: (rule) => (
+        <>
+          {spoken(rule.name)}
+          <br />
+          <span class="note">{rule.text}</span>
+        </>
+      ),
+    },
     { name: "State", cell: (rule) => <span class={rule.firing ? (rule.severity === "fault" ? "chip bad" : "chip warn") : rule.pending ? "chip warn" : "chip good"}>{rule.firing ? "fires" : rule.pending ? "pending" : "holds"}</span> },
     { name: "Value", isRight: true, isWide: true, cell: (rule) => (rule.value === undefined ? "–" : amount(rule.value)) },
     { name: "Fires at", isRight: true, isWide: true, cell: (rule) => (rule.fires_at === undefined ? "–" : amount(rule.fires_at)) },
-    { name: "What is the case", class: "wraps", cell: (rule) => rule.text },
   ];
   const silent: Column<Alert> = {
     name: "Told",

@@ -47,10 +47,20 @@ export function Schedules() {
 }
 
 const COLUMNS: ReadonlyArray<Column<ScheduleView>> = [
-  { name: "Name", cell: (one) => <b>{one.name}</b>, sort: (one) => one.name },
-  { name: "State", cell: (one) => <State schedule={one} /> },
+  {
+    name: "Name",
+    sort: (one) => one.name,
+    cell: (one) => (
+      <>
+        <b>{one.name}</b>
+        <br />
+        <State schedule={one} />
+      </>
+    ),
+  },
   {
     name: "When",
+    class: "wraps",
     cell: (one) => (
       <>
         {one.words}
