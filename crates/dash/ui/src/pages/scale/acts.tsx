@@ -28,7 +28,7 @@ export function goalWords(goal: unknown): string {
 /** Asks for a number, and holds it. */
 export function hold(pool: PoolStatus, done: () => void): void {
   const wanted = signal(Math.max(pool.min, Math.min(pool.max, pool.running)));
-  const ask_ = () =>
+  const question = () =>
     confirm({
       title: `Hold a number of workers in ${pool.name}`,
       text: (
@@ -45,7 +45,7 @@ export function hold(pool: PoolStatus, done: () => void): void {
             value={wanted.value}
             onChange={(event) => {
               wanted.value = Number(event.currentTarget.value);
-              ask_();
+              question();
             }}
           />
           <p class="note">The pool stays at this number, whatever comes, until you let it decide again.</p>
@@ -59,7 +59,7 @@ export function hold(pool: PoolStatus, done: () => void): void {
         done();
       },
     });
-  ask_();
+  question();
 }
 
 export function letDecide(pool: PoolStatus, done: () => void): void {
