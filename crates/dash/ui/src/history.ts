@@ -15,14 +15,15 @@ export const WINDOWS: ReadonlyArray<readonly [name: string, ms: number]> = [
 /** Points of a chart; more are not seen. */
 const POINTS = 240;
 
-/** The history of the last `ms`, of the server or of one queue. It is asked for again as often as a new point can be seen. */
-export function useHistory(ms: number, queue?: string): Loaded<History> {
-  const seconds = Math.max(2, Math.round(ms / POINTS / 1000));
+/** The history of the last `ms`, of the server or of one queue. It is asked for again as often as a new point can be seen,
+ * so fewer points cost less. */
+export function useHistory(ms: number, queue?: string, points = POINTS): Loaded<History> {
+  const seconds = Math.max(2, Math.round(ms / points / 1000));
   return useLoad(
-    `history ${ms} ${queue ?? ""}`,
+    `history ${ms} ${points} ${queue ?? ""}`,
     (signal) => {
       const from = new Date(Date.now() - ms).toISOString();
-      return ask("GET /history", { query: { from, points: POINTS, ...(queue ? { queue } : {}) }, signal });
+      return ask("GET /history", { query: { from, points, ...(queue ? { queue } : {}) }, signal });
     },
     seconds,
   );

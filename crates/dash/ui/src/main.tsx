@@ -41,8 +41,12 @@ class Guard extends Component<{ children: ComponentChildren }, { error: Error | 
 function markCurrent(): void {
   const first = `/${place.value.path.split("/")[1]}`;
   for (const link of document.querySelectorAll(".top nav a.top-link")) {
-    if (link.getAttribute("href") === first) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    if (link.getAttribute("href") !== first) link.removeAttribute("aria-current");
+    else {
+      link.setAttribute("aria-current", "page");
+      // Where the bar is narrower than its links, the current one is among those that are seen.
+      link.parentElement?.scrollTo({ left: (link as HTMLElement).offsetLeft - link.parentElement.clientWidth / 2 });
+    }
   }
 }
 

@@ -115,11 +115,12 @@ function options(series: readonly Series[], write: (value: number) => string, wi
     width,
     height,
     legend: { show: false },
+    padding: [6, 6, 0, 0],
     cursor: { sync: { key: "divvy" }, points: { size: 6 }, drag: { x: false, y: false }, y: false },
     scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.08, 1e-3)] } },
     axes: [
-      { ...axis, grid: { show: false }, size: 26, space: 90, values: (_plot, values) => values.map((value) => clock(value * 1000).slice(-8).replace(/:00$/, "")) },
-      { ...axis, grid, size: 56, space: 34, values: (_plot, values) => values.map(write) },
+      { ...axis, grid: { show: false }, size: 22, gap: 6, space: 90, values: (_plot, values) => values.map((value) => clock(value * 1000).slice(-8).replace(/:00$/, "")) },
+      { ...axis, grid, size: (_plot, values) => width11(values ?? []), space: 34, values: (_plot, values) => values.map(write) },
     ],
     series: [
       {},
@@ -135,6 +136,11 @@ function options(series: readonly Series[], write: (value: number) => string, wi
     bands: series.flatMap((one) => (one.bandTo ? [{ series: [at(one.name), at(one.bandTo)] as uPlot.Band.Bounds, fill: faded(colour(one.colour), 0.14) }] : [])),
     hooks: { setCursor: [(plot) => point(plot.cursor.idx ?? null)] },
   };
+}
+
+/** Room for the longest label, in letters of 11 pixels. */
+function width11(labels: readonly string[]): number {
+  return Math.max(30, ...labels.map(({ length }) => length * 6 + 16));
 }
 
 /** A colour as the canvas takes it: the browser resolves what depends on the theme. */

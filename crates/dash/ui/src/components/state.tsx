@@ -41,6 +41,15 @@ export function StateIcon({ state }: { state: TaskState }) {
   );
 }
 
+/** The same inside another drawing. */
+export function StateShape({ state, x, y }: { state: TaskState; x: number; y: number }) {
+  return (
+    <g class="state-icon" transform={`translate(${x} ${y})`} aria-hidden="true">
+      <path d={SHAPES[state] ?? SHAPES.ready} class={state === "leased" ? "is-filled" : undefined} />
+    </g>
+  );
+}
+
 /** Shape and word. `queued`: it has a worker, and waits there for a slot. */
 export function StateBadge({ state, queued = false }: { state: TaskState; queued?: boolean }) {
   return (

@@ -177,13 +177,17 @@ function steps(task: TaskDetail, why: TaskExplanation | null): Step[] {
     list.push({ at: placed ? millis(placed.at) : null, title: <>{task.wait ? "At" : "Runs on"} {workerLink(task.worker)}</>, text: placed && <PlacedText placement={placed} />, tone: "leased", isNow: true });
   } else if (OPEN.includes(task.state)) {
     const at = task.wait && "until" in task.wait && typeof task.wait.until === "string" ? millis(task.wait.until) : null;
-    list.push({ at, title: stateWord(task.state), text: task.wait_text ? <Words text={task.wait_text} /> : undefined, tone: task.state, isNow: true });
+    list.push({ at, title: sentence(stateWord(task.state)), text: task.wait_text ? <Words text={task.wait_text} /> : undefined, tone: task.state, isNow: true });
   } else if (task.ended_at && task.state !== "done") {
     list.push({ at: millis(task.ended_at), title: task.state === "dead" ? "Dead letter" : "Cancelled", text: task.state === "cancelled" ? task.error?.message : `after ${plural(task.attempts, "attempt")}`, tone: task.state });
   } else if (task.ended_at && !task.history.some(({ error }) => !error)) {
     list.push({ at: millis(task.ended_at), title: <>Done on {workerLink(task.worker)}</>, tone: "done" });
   }
   return list;
+}
+
+function sentence(word: string): string {
+  return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
 function attemptStep(attempt: Attempt, at: number, task: TaskDetail): Step {

@@ -1,5 +1,5 @@
 // Tasks. Every filter is in the URL and is applied by the server; pages go on from the last row, however many there are.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { ask } from "../api";
 import type { ErrorClass, Select, TaskState, TaskSummary } from "../api.gen";
@@ -30,8 +30,8 @@ const FIELDS: readonly Field[] = [
   { name: "class", about: "the sort of the last error", values: ["failed", "timeout", "crashed", "worker_lost", "cancelled"] satisfies ErrorClass[] },
   { name: "workflow", about: "of this workflow, by its id" },
   { name: "workflow_name", about: "of workflows with this name" },
-  { name: "since", about: "submitted at this time or later (2026-11-17T09:00:00Z)" },
-  { name: "until", about: "submitted before this time" },
+  { name: "since", about: "submitted so long ago at most (2h), or since a time (2026-01-31T09:00:00Z)", values: ["15m", "1h", "24h", "7d"] },
+  { name: "until", about: "submitted longer ago than this, or before a time" },
 ];
 
 export function Tasks() {
@@ -39,16 +39,22 @@ export function Tasks() {
   const filters: Filters = {};
   for (const { name } of FIELDS) if (query.has(name)) filters[name] = query.getAll(name);
   const after = query.get("after") ?? undefined;
-  const select = asSelect(filters);
-  const key = JSON.stringify([select, after]);
+  const key = JSON.stringify([filters, after]);
+  // A span back from now stays the same moment while the list is looked at.
+  const select = useMemo(() => asSelect(filters), [key]);
   const [chosen, setChosen] = useState<Set<string>>(new Set());
   useEffect(() => setChosen(new Set()), [key]);
   // Later pages are looked at, not watched.
   const tasks = useLoad(key, (signal) => ask("GET /tasks", { query: { ...select, after, limit: ROWS } as never, signal }), after ? 0 : 2);
   const known = useLoad("queues", (signal) => ask("GET /queues", { signal }));
-  const fields = FIELDS.map((field) => (field.name === "queue" ? { ...field, values: (known.data?.items ?? []).map(({ name }) => name) } : field));
-  const change = (next: Filters) => setQuery({ ...Object.fromEntries(FIELDS.map(({ name }) => [name, next[name] ?? null])), after: null }, { replace: false });
   const rows = tasks.data?.items ?? [];
+  const offers: Record<string, Array<string | null | undefined>> = {
+    queue: (known.data?.items ?? []).map(({ name }) => name),
+    kind: rows.map(({ kind }) => kind),
+    worker: rows.map(({ worker }) => worker),
+  };
+  const fields = FIELDS.map((field) => (offers[field.name] ? { ...field, values: [...new Set(offers[field.name])].filter((value) => typeof value === "string") } : field));
+  const change = (next: Filters) => setQuery({ ...Object.fromEntries(FIELDS.map(({ name }) => [name, next[name] ?? null])), after: null }, { replace: false });
   return (
     <Page title="Tasks" actions={may("admin") && <Actions select={select} chosen={chosen} rows={rows} done={() => (setChosen(new Set()), tasks.reload())} />}>
       <div class="toolbar">
@@ -70,8 +76,17 @@ export function Tasks() {
 
 function asSelect(filters: Filters): Select {
   const select: Record<string, unknown> = {};
-  for (const [name, values] of Object.entries(filters)) select[name] = name === "state" ? values : values[0];
+  for (const [name, values] of Object.entries(filters)) {
+    select[name] = name === "state" ? values : name === "since" || name === "until" ? asTime(values[0] ?? "") : values[0];
+  }
   return select as Select;
+}
+
+/** `2h` is two hours ago; anything else is a time. */
+function asTime(text: string): string {
+  const units: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+  const [, number, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
+  return number && unit ? new Date(Date.now() - Number(number) * (units[unit] ?? 0)).toISOString() : text;
 }
 
 function StateTabs({ chosen, isOnly, change }: { chosen: string[]; isOnly: boolean; change: (states: TaskState[]) => void }) {
