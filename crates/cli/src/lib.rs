@@ -14,6 +14,7 @@ mod commands;
 mod complete;
 mod config;
 mod entry;
+mod laboratory;
 mod logging;
 mod plan;
 mod reload;

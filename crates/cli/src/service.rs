@@ -21,6 +21,7 @@ use crate::args::service::ServerFlags;
 use crate::commands::Context;
 use crate::config::Settings;
 use crate::exit::{Code, Failure};
+use crate::laboratory;
 use crate::output::words;
 use crate::reload::Follower;
 
@@ -30,6 +31,8 @@ pub(crate) const OBJECTS: &str = "objects";
 pub(crate) const TOKENS: &str = "tokens.json";
 /// Where in the data folder what pools of workers learnt is.
 const SCALE: &str = "scale.json";
+/// Where in the data folder the history of the charts is.
+const HISTORY: &str = "pulse.jsonl";
 
 /// What a server needs to know.
 #[derive(Clone, Debug)]
@@ -94,6 +97,8 @@ impl Plan {
             allowed_hosts: self.allowed_hosts.clone(),
             lease_ms: self.lease_ms,
             scaling: self.scaling.clone(),
+            history: Some(self.data.join(HISTORY)),
+            lab: Some(laboratory::lab()),
             ..divvy_server::Options::new(self.listen)
         }
     }

@@ -40,6 +40,8 @@ pub enum BulkAction {
     Retry,
     /// Give it up: a dead letter becomes cancelled.
     Drop,
+    /// Give it another priority, while it waits.
+    Reprioritise,
 }
 
 impl BulkAction {
@@ -51,6 +53,7 @@ impl BulkAction {
             }
             Self::Retry => &[TaskState::Dead, TaskState::Cancelled, TaskState::Scheduled],
             Self::Drop => &[TaskState::Dead],
+            Self::Reprioritise => &[TaskState::Blocked, TaskState::Scheduled, TaskState::Ready],
         }
     }
 
@@ -72,6 +75,8 @@ pub struct Bulk {
     pub select: Select,
     /// Why, for a cancel.
     pub reason: Name,
+    /// Which priority, for a reprioritise.
+    pub priority: u8,
     /// Only count.
     pub dry_run: bool,
     /// At most so many tasks; not more than [`BULK_TASKS_MAX`].
@@ -160,6 +165,7 @@ impl Handle {
                 BulkAction::Cancel => self.cancel(id, bulk.reason.clone()).await,
                 BulkAction::Retry => self.retry(id).await,
                 BulkAction::Drop => self.drop_dead(id).await,
+                BulkAction::Reprioritise => self.reprioritise(id, bulk.priority).await,
             };
             (id, end)
         });

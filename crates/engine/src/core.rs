@@ -151,6 +151,7 @@ impl Core {
             }
             Request::Retry { id, reply } => self.retry(id, reply),
             Request::Replay { id, replay, reply } => self.replay(id, *replay, reply),
+            Request::Reprioritise { id, priority, reply } => self.reprioritise(id, priority, reply),
             Request::DropDead { id, reply } => self.drop_dead(id, reply),
             Request::PauseQueue { queue, paused, reply } => {
                 self.feed(Input::QueuePaused { queue, paused });
@@ -315,6 +316,8 @@ impl Core {
             Action::AnswerReport { worker, seq, token, answer, ran_us } => {
                 if let Some(ran_us) = ran_us {
                     self.stats.count_run(ran_us);
+                    let began = self.now.0.saturating_sub(ran_us);
+                    self.live.finished(seq, Timestamp(began));
                 }
                 let task =
                     self.reporting.expect("the scheduler answers a report while it handles it");

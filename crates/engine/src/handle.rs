@@ -9,6 +9,7 @@ use std::time::Duration;
 use divvy_scheduler::admit;
 use divvy_types::fact::Replay;
 use divvy_types::limits::PAYLOAD_BYTES_MAX;
+use divvy_types::spec::check_priority;
 use divvy_types::view::{LoadMetrics, Move, QueueView, TaskChange, WorkerView};
 use divvy_types::{
     Name, Payload, Settings, SpecError, Submitted, TaskId, TaskSpec, TaskState, Token, WorkerHello,
@@ -153,6 +154,12 @@ impl Handle {
         self.ask(|reply| Request::Replay { id, replay, reply }).await
     }
 
+    /// Gives a task that waits another priority.
+    pub async fn reprioritise(&self, id: TaskId, priority: u8) -> Result<TaskState, Error> {
+        check_priority(priority)?;
+        self.ask(|reply| Request::Reprioritise { id, priority, reply }).await
+    }
+
     /// Gives a dead letter up.
     pub async fn drop_dead(&self, id: TaskId) -> Result<TaskState, Error> {
         self.ask(|reply| Request::DropDead { id, reply }).await
@@ -204,6 +211,12 @@ impl Handle {
     pub async fn stats(&self) -> Result<Snapshot, Error> {
         let stats = Arc::clone(&self.stats);
         self.look(move |core| stats.snapshot(core)).await
+    }
+
+    /// A number that changes whenever something was recorded or given to a worker: who saw it before and sees it again
+    /// need not ask the loop what is new.
+    pub fn activity(&self) -> u64 {
+        self.stats.activity()
     }
 
     /// Makes the engine's counters and histograms readable for monitors.

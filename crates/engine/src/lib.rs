@@ -3,7 +3,7 @@
 //! Reading order: [`request`] (what can be asked), [`core`] (request → machines → facts and effects;
 //! `task_requests`, `worker_requests`, `schedule_requests`, `locate`, `unique`, `settings` and `recover` are its
 //! parts), [`group`] (what is committed together), `writer` (commit, then let the effects out), [`runner`] (the
-//! loop), [`handle`] (the way in), [`query`] (reads; `list` and `workflow_query` are its parts), [`bulk`] (many tasks by filter), [`schedules`] (tasks that
+//! loop), [`handle`] (the way in), [`query`] (reads; `list`, `workflow_query` and `workflow_graph` are its parts), [`bulk`] (many tasks by filter), [`schedules`] (tasks that
 //! come by themselves).
 //!
 //! **Invariant:** an effect (a reply, a grant, an answer) leaves the process only after every fact recorded before
@@ -36,6 +36,7 @@ mod task_requests;
 mod unique;
 mod verdicts;
 mod worker_requests;
+mod workflow_graph;
 mod workflow_query;
 mod workflows;
 mod writer;

@@ -1,16 +1,22 @@
-//! What running attempts say of themselves: progress and fresh log text. Soft: gone with a restart.
+//! What running attempts say of themselves, progress and fresh log text, and when the latest that finished their tasks
+//! began. Soft: gone with a restart.
 
 use std::collections::BTreeMap;
 
 use divvy_types::cut::tail;
 use divvy_types::limits::LOG_BYTES_MAX;
 use divvy_types::view::Progress;
-use divvy_types::{Seq, Token};
+use divvy_types::{Seq, Timestamp, Token};
+
+/// Attempts that are over and whose beginnings are remembered: a task makes place for the one that came so many later.
+const BEGINNINGS_MAX: usize = 1 << 16;
 
 /// News of running attempts.
 #[derive(Default)]
 pub struct Live {
     attempts: BTreeMap<Seq, News>,
+    /// By the last digits of the task's number; empty before the first.
+    beginnings: Vec<(Seq, Timestamp)>,
 }
 
 /// News of one attempt.
@@ -45,15 +51,44 @@ impl Live {
         }
     }
 
+    /// An attempt finished its task.
+    pub(crate) fn finished(&mut self, seq: Seq, began: Timestamp) {
+        if self.beginnings.is_empty() {
+            self.beginnings = vec![Default::default(); BEGINNINGS_MAX];
+        }
+        self.beginnings[place(seq)] = (seq, began);
+    }
+
+    /// When the attempt began that finished a task, if that is remembered.
+    pub fn began(&self, seq: Seq) -> Option<Timestamp> {
+        let (known, began) = *self.beginnings.get(place(seq))?;
+        (known == seq).then_some(began)
+    }
+
     /// What is known of the running attempt of a task.
     pub fn of(&self, seq: Seq) -> Option<&News> {
         self.attempts.get(&seq)
     }
 }
 
+fn place(seq: Seq) -> usize {
+    seq.0 as usize % BEGINNINGS_MAX
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_beginning_of_a_finished_task_is_remembered_for_a_while() {
+        let mut live = Live::default();
+        assert_eq!(live.began(Seq(5)), None);
+        live.finished(Seq(5), Timestamp(70));
+        assert_eq!((live.began(Seq(5)), live.began(Seq(6))), (Some(Timestamp(70)), None));
+        let later = Seq(5 + BEGINNINGS_MAX as u64);
+        live.finished(later, Timestamp(90));
+        assert_eq!((live.began(Seq(5)), live.began(later)), (None, Some(Timestamp(90))));
+    }
 
     #[test]
     fn a_log_keeps_its_end_and_a_new_attempt_starts_afresh() {

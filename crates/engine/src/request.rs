@@ -153,6 +153,15 @@ pub enum Request {
         /// Where it is then.
         reply: Reply<TaskState>,
     },
+    /// Give a task that waits another priority.
+    Reprioritise {
+        /// The task.
+        id: TaskId,
+        /// Its priority.
+        priority: u8,
+        /// Where it is.
+        reply: Reply<TaskState>,
+    },
     /// Give a dead letter up.
     DropDead {
         /// Which.

@@ -118,6 +118,17 @@ pub fn check(name: &str, schedule: &Schedule) -> Result<Calendar, SpecError> {
     Ok(calendar)
 }
 
+/// What people would see of a schedule if it was set now, and not paused.
+///
+/// # Errors
+/// If it makes no sense.
+pub fn preview(now: Timestamp, name: &Name, schedule: Schedule) -> Result<ScheduleView, SpecError> {
+    let calendar = check(name, &schedule)?;
+    let mut alone = Schedules::default();
+    alone.set(now, name, Schedule { paused: Some(false), ..schedule }, calendar);
+    Ok(alone.entries[name].view(name, now))
+}
+
 /// The id of a tick's task: the same for the same tick, always.
 pub fn tick_id(name: &str, tick: Timestamp) -> TaskId {
     TaskId::from_key(&format!("divvy/schedule\0{name}\0{}", tick.0))

@@ -199,6 +199,20 @@ impl Stats {
         self.commit_us_max.fetch_max(micros, Relaxed);
     }
 
+    /// A number that changes with everything that is counted.
+    pub(crate) fn activity(&self) -> u64 {
+        [
+            &self.submitted,
+            &self.finished,
+            &self.failed_attempts,
+            &self.cancelled,
+            &self.granted,
+            &self.facts,
+        ]
+        .iter()
+        .fold(self.groups.load(Relaxed), |sum, counter| sum.wrapping_add(counter.get()))
+    }
+
     pub(crate) fn set_disk_full(&self, full: bool) {
         self.disk_full.store(full, Relaxed);
     }

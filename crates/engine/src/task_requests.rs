@@ -209,6 +209,39 @@ impl Core {
         Ok(())
     }
 
+    pub(crate) fn reprioritise(
+        &mut self,
+        id: TaskId,
+        priority: u8,
+        reply: Reply<TaskState>,
+    ) -> Result<(), Error> {
+        const WAITING: &str = "only a task that waits can have another priority";
+        const FAR: &str = "it waits in the store, behind more ready tasks than fit into memory; its priority can be changed when it is nearer";
+        match self.locate(id)? {
+            Located::Departing => {
+                self.deferred.push(Request::Reprioritise { id, priority, reply });
+            }
+            Located::Open(seq) => match self.scheduler.state(seq) {
+                Some(state @ (TaskState::Blocked | TaskState::Scheduled | TaskState::Ready)) => {
+                    self.feed(Input::PriorityChanged { seq, priority });
+                    self.park(reply, Ok(state));
+                }
+                state => {
+                    self.park(reply, Err(conflict(id, state.unwrap_or(TaskState::Done), WAITING)));
+                }
+            },
+            Located::Stored(record) => {
+                let end = record.outcome.map(|end| end.state);
+                let problem = if end.is_some() { WAITING } else { FAR };
+                self.park(reply, Err(conflict(id, end.unwrap_or(TaskState::Ready), problem)));
+            }
+            Located::Unknown => {
+                self.park(reply, Err(Error::NotFound(id.to_string())));
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn drop_dead(&mut self, id: TaskId, reply: Reply<TaskState>) -> Result<(), Error> {
         match self.locate(id)? {
             Located::Departing => self.deferred.push(Request::DropDead { id, reply }),

@@ -352,7 +352,7 @@ fn workflows_ending(
 }
 
 /// Where a task is that the store shows open.
-fn state_of(core: &Core, (id, seq): (TaskId, Seq)) -> TaskState {
+pub(crate) fn state_of(core: &Core, (id, seq): (TaskId, Seq)) -> TaskState {
     if core.is_departing(id) {
         // Its end is being written: until that can be read, it is what it was.
         return TaskState::Leased;

@@ -131,6 +131,14 @@ impl<S> Route<S> {
         self
     }
 
+    /// The same, whose answer is a stream of server-sent events with JSON of a `T`.
+    #[must_use]
+    pub fn gives_events<T: JsonSchema>(mut self) -> Self {
+        self.operation.content =
+            Some(Content { media: "text/event-stream", schema: schema_of::<T> });
+        self
+    }
+
     /// The same, whose texts in the path have the form of a `T`.
     #[must_use]
     pub fn path<T: JsonSchema>(mut self) -> Self {

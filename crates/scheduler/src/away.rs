@@ -77,7 +77,8 @@ impl Scheduler {
         true
     }
 
-    fn is_away(&self, key: WorkerKey) -> bool {
+    /// Whether the connection of a worker broke, and it may come back.
+    pub fn is_away(&self, key: WorkerKey) -> bool {
         self.workers.tiers_of(key).any(|index| self.workers.get(index).away_until.is_some())
     }
 

@@ -187,6 +187,7 @@ impl Scheduler {
         next: Next,
         counted: bool,
     ) {
+        self.tally_of(row).retried += 1;
         let worker = self.end_lease(row);
         if counted && error.class != ErrorClass::Cancelled {
             self.failed_on(row, &worker);
@@ -221,6 +222,7 @@ impl Scheduler {
     }
 
     fn die(&mut self, now: Timestamp, row: Row, error: TaskError, log: Option<Name>) {
+        self.tally_of(row).failed += 1;
         let worker = self.end_lease(row);
         let task = self.remove(row);
         let (seq, token) = (task.seq, task.token);

@@ -86,6 +86,7 @@ impl Scheduler {
     ) {
         let holder = self.tasks[row].worker;
         self.workers.get_mut(holder).finished += 1;
+        self.tally_of(row).done += 1;
         let ran_us = self.learn(now, row, Seen::Worked);
         let worker = self.end_lease(row);
         let task = self.remove(row);

@@ -125,6 +125,13 @@ pub enum Input {
         /// The task.
         seq: Seq,
     },
+    /// A task that waits shall have another priority.
+    PriorityChanged {
+        /// The task.
+        seq: Seq,
+        /// Its priority.
+        priority: u8,
+    },
     /// A dead or cancelled task is put back: recorded as `Fact::Replayed`. Its attempts start anew. The task comes
     /// with its new payload, if it has one.
     TaskReplayed(RecoveredTask, Replay),

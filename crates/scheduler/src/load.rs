@@ -16,8 +16,8 @@ impl Scheduler {
         worker: u32,
         by: PlacedBy,
     ) -> u64 {
-        let (seq, ready_at) = (self.tasks[row].seq, self.tasks[row].ready_at);
-        let waited_us = now.0.saturating_sub(ready_at.0);
+        let seq = self.tasks[row].seq;
+        let waited_us = self.tally_wait(now, row);
         self.recalls.waited_us += u128::from(waited_us);
         self.recalls.waits += 1;
         self.recall_granted(seq, worker);

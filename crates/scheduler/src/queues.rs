@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use divvy_types::settings::{FairBy, QueueSettings};
 use divvy_types::{Name, TaskState};
 
+use crate::tally::Tally;
 use crate::view::Counts;
 
 /// What one start costs its queue, before it is divided by the weight.
@@ -16,6 +17,8 @@ pub(crate) struct Queue {
     pub(crate) name: Name,
     pub(crate) paused: bool,
     pub(crate) counts: Counts,
+    /// What was done in it.
+    pub(crate) tally: Box<Tally>,
     /// Classes that belong to it.
     pub(crate) classes: u32,
     /// How far it has got with its share.
@@ -53,6 +56,7 @@ impl Queues {
             name: name.clone(),
             paused: false,
             counts: Counts::default(),
+            tally: Box::default(),
             classes: 0,
             tag: self.virtual_time,
             weight: own.and_then(|own| own.weight).unwrap_or(1),

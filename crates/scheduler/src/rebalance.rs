@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 
 use divvy_types::limits::CREDIT_MAX;
+use divvy_types::pulse::StolenBy;
 use divvy_types::view::Move;
 use divvy_types::{Timestamp, Token};
 
@@ -55,7 +56,7 @@ impl Scheduler {
         let moves = self.plan(now);
         self.recalls.cycles += u64::from(!moves.is_empty());
         for Planned { loot, from, to } in moves {
-            self.recall(now, loot, from, to);
+            self.recall(now, loot, (from, to), StolenBy::Push);
         }
     }
 

@@ -26,6 +26,7 @@ use crate::spill::Spill;
 use crate::steal::Recalls;
 use crate::streams::Streams;
 use crate::table::{Awaits, Edge, Row, Task, Tasks};
+use crate::tally::Waits;
 use crate::timers::{Timer, Timers};
 use crate::workers::{Order, Workers};
 use crate::workflows::Flow;
@@ -78,6 +79,8 @@ pub struct Scheduler {
     pub(crate) ready_tasks: usize,
     pub(crate) ready_bytes: usize,
     pub(crate) grants: u64,
+    /// How long tasks waited since the start.
+    pub(crate) waits: Waits,
     /// Tasks that became ready since the start.
     pub(crate) arrivals: u64,
     /// Tasks that were put back to wait for their dependencies.
@@ -134,6 +137,7 @@ impl Scheduler {
             ready_tasks: 0,
             ready_bytes: 0,
             grants: 0,
+            waits: Waits::default(),
             arrivals: 0,
             lives: 0,
             recovering: true,
@@ -287,6 +291,7 @@ impl Machine for Scheduler {
             Input::WorkerLeft { worker } => self.worker_left(now, worker),
             Input::CancelRequested { seq, reason } => self.cancel_requested(now, seq, reason),
             Input::RunNowRequested { seq } => self.run_now_requested(now, seq),
+            Input::PriorityChanged { seq, priority } => self.priority_changed(now, seq, priority),
             Input::TaskReplayed(task, replay) => self.task_replayed(now, task, replay),
             Input::TasksResumed { spawners, tasks } => self.tasks_resumed(now, spawners, tasks),
             Input::SettingsChanged(settings) => self.settings_changed(now, *settings),

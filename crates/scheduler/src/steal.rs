@@ -10,9 +10,10 @@
 //!
 //! No task can be lost or doubled here: until it is given back it stays leased under its token, and then it is ready.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use divvy_types::{Seq, TaskState, Timestamp, Token, WorkerKey};
+use divvy_types::pulse::StolenBy;
+use divvy_types::{Name, Seq, TaskState, Timestamp, Token, WorkerKey};
 
 use crate::table::{Row, Task, band_of};
 use crate::workers::{Note, TierKey};
@@ -20,6 +21,8 @@ use crate::{Action, Scheduler};
 
 /// Recalls that are open, or whose task waits for its thief.
 const RECALLS_MAX: usize = 10_000;
+/// Moves that are remembered for whoever shows them.
+const STOLEN_MAX: usize = 1_000;
 /// Beyond this many, what is over is dropped before one is added.
 const RECALLS_TIDY: usize = 256;
 /// How many busy workers a thief looks at.
@@ -45,6 +48,8 @@ pub(crate) struct Recalls {
     pub(crate) given_back: u64,
     pub(crate) refused: u64,
     pub(crate) migrated: u64,
+    /// The latest of these.
+    stolen: VecDeque<Stolen>,
     pub(crate) cycles: u64,
     /// When the load is looked at next.
     pub(crate) look_at: Option<Timestamp>,
@@ -55,11 +60,25 @@ pub(crate) struct Recalls {
     pub(crate) waits: u64,
 }
 
+/// A task went from one worker to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stolen {
+    /// Which one it is, counted from 1.
+    pub number: u64,
+    /// Who had it.
+    pub from: Name,
+    /// Who has it now.
+    pub to: Name,
+    /// Who wanted it.
+    pub by: StolenBy,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Recall {
     token: Token,
     from: TierKey,
     to: TierKey,
+    by: StolenBy,
     /// When it was given back.
     given_back: Option<Timestamp>,
 }
@@ -96,7 +115,7 @@ impl Scheduler {
         }
         if let Some((victim, loot)) = found {
             for loot in loot {
-                self.recall(now, loot, victim, thief);
+                self.recall(now, loot, (victim, thief), StolenBy::Pull);
             }
         }
     }
@@ -204,7 +223,13 @@ impl Scheduler {
     }
 
     /// Asks a worker to give a task back for another one.
-    pub(crate) fn recall(&mut self, now: Timestamp, loot: Loot, victim: u32, thief: u32) {
+    pub(crate) fn recall(
+        &mut self,
+        now: Timestamp,
+        loot: Loot,
+        (victim, thief): (u32, u32),
+        by: StolenBy,
+    ) {
         if self.recalls.open.len() >= RECALLS_TIDY {
             self.tidy_recalls(now);
         }
@@ -217,7 +242,7 @@ impl Scheduler {
         let worker = self.workers.get_mut(victim);
         worker.recalled += 1;
         let (from, token) = (worker.key, loot.token);
-        self.recalls.open.insert(seq, Recall { token, from, to, given_back: None });
+        self.recalls.open.insert(seq, Recall { token, from, to, by, given_back: None });
         self.recalls.asked += 1;
         let begun_too = loot.begun;
         self.actions.push_back(Action::Recall { worker: from.worker, seq, task, token, begun_too });
@@ -301,8 +326,27 @@ impl Scheduler {
             self.recalls.open.remove(&seq);
             if self.workers.get(worker).key != recall.from {
                 self.recalls.migrated += 1;
+                self.note_stolen(recall, worker);
             }
         }
+    }
+
+    /// Remembers who has the task of whom now.
+    fn note_stolen(&mut self, recall: Recall, to: u32) {
+        // Who gave it may have gone since.
+        let Some(from) = self.workers.index_of(recall.from) else { return };
+        let (from, to) = (self.workers.get(from).name.clone(), self.workers.get(to).name.clone());
+        let stolen = &mut self.recalls.stolen;
+        if stolen.len() == STOLEN_MAX {
+            stolen.pop_front();
+        }
+        stolen.push_back(Stolen { number: self.recalls.migrated, from, to, by: recall.by });
+    }
+
+    /// The latest moves of tasks from worker to worker that have a greater number, oldest first.
+    pub fn stolen_after(&self, number: u64) -> impl Iterator<Item = &Stolen> {
+        let newer = self.recalls.stolen.iter().rev().take_while(move |one| one.number > number);
+        newer.collect::<Vec<_>>().into_iter().rev()
     }
 
     /// The worker for which a ready task was asked back a moment ago.

@@ -85,6 +85,7 @@ impl Scheduler {
         let spilled = (ready && spawned_by.is_none() && self.must_spill(class, &spec, now))
             .then(|| Lane::of(&spec));
         self.record(Fact::Submitted { seq, at: now, spec: spec.clone(), spawned_by, spilled });
+        self.tally_of_class(class).submitted += 1;
         if let Standing::Failed(cause) = standing {
             return self.bury(now, seq, &spec, spawned_by, cause, batch);
         }

@@ -254,6 +254,12 @@ impl Scheduler {
         }
     }
 
+    /// A task that became ready had been so before.
+    pub(crate) fn traffic_not_new(&mut self, class: u32) {
+        self.classes.get_mut(class).traffic.arrived -= 1;
+        self.arrivals -= 1;
+    }
+
     /// A task counts for another class from now on.
     pub(crate) fn traffic_changed_class(&mut self, row: Row, before: u32, after: u32) {
         let task = &self.tasks[row];

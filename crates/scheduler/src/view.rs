@@ -8,7 +8,7 @@ use divvy_types::view::{LimitView, QueueView, TierView, WorkerView};
 use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, Token, WaitReason, WorkerKey};
 
 use crate::Scheduler;
-use crate::places::QUEUED;
+use crate::places::{QUEUED, UNMEASURED};
 use crate::streams::NONE;
 use crate::table::{Awaits, NOBODY, Task, band_of};
 use crate::workers::{Group, Worker};
@@ -102,6 +102,12 @@ impl Scheduler {
     /// Whether a task is at a worker and waits there for a slot.
     pub fn is_queued_at_worker(&self, seq: Seq) -> bool {
         self.tasks.find(seq).is_some_and(is_in_line)
+    }
+
+    /// When the attempt of a task that runs presumably began.
+    pub fn began(&self, seq: Seq) -> Option<Timestamp> {
+        let task = self.tasks.find(seq).filter(|task| task.state == TaskState::Leased)?;
+        Some(task.begun).filter(|begun| *begun > UNMEASURED)
     }
 
     /// The token of the attempt that runs, if one does.

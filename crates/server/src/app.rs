@@ -15,8 +15,10 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::Budget;
 use crate::http::events::Changes;
 use crate::http::metrics;
+use crate::lab::{Desk, Lab};
 use crate::objects::Stored;
 use crate::options::Options;
+use crate::pulse::Pulse;
 use crate::samples::Samples;
 use crate::scale::Scale;
 use crate::settings_file::SettingsFile;
@@ -53,6 +55,11 @@ pub(crate) struct Shared {
     pub(crate) settings_file: SettingsFile,
     /// What callers may show.
     pub(crate) tokens: Tokens,
+    /// Experiments and plans, if there are any, and their runs.
+    pub(crate) lab: Option<Lab>,
+    pub(crate) lab_runs: Desk,
+    /// What dashboards follow.
+    pub(crate) pulse: Pulse,
     /// The latest changes of tasks.
     pub(crate) changes: Changes,
     /// The engine's figures for monitors, kept while the server runs.
@@ -84,6 +91,9 @@ impl App {
             scale: Scale::new(options.scaling.clone()),
             settings_file: options.settings_file.clone(),
             tokens: options.tokens.clone(),
+            lab: options.lab.clone(),
+            lab_runs: Desk::default(),
+            pulse: Pulse::new(options.history.clone()),
             changes: Changes::default(),
             metrics,
             objects,

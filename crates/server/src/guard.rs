@@ -18,6 +18,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use divvy_http::{ApiError, Operation};
+use divvy_types::pulse::Caller;
 use divvy_types::{Scope, Scopes};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
@@ -204,6 +205,21 @@ impl Rules {
                 "the token is neither the one that this server was started with nor one that it made",
             )),
         }
+    }
+
+    /// Who asks, as far as its token tells.
+    pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let have = self.check_token(headers)?;
+        let scopes = if have.has(Scope::Admin) { Scopes::of(Scope::ALL) } else { have };
+        let given = headers.get(header::AUTHORIZATION).and_then(|given| given.to_str().ok());
+        let shown = given.and_then(|text| text.split_once(' ')).map(|it| tokens::hash(it.1.trim()));
+        let is_it = |known: &blake3::Hash| match &shown {
+            Some(shown) => known == shown,
+            None => self.0.sessions.admits(headers, &known.to_hex()),
+        };
+        let is_named = !self.is_open() && !self.0.started_with.as_ref().is_some_and(is_it);
+        let token = if is_named { self.0.tokens.name_of(is_it) } else { None };
+        Ok(Caller { scopes, token })
     }
 
     /// What the token that `is_it` is worth. Hashes are compared in constant time.

@@ -2,7 +2,7 @@
 //! one port around a [`divvy_engine::Handle`].
 //!
 //! Reading order: [`Options`] and [`Server`] (how it is started), `router` (which address does what), `door` and `guard`
-//! (who may ask), `tokens` (what they show), `tls` (what the server shows), `alerts` (what is not well), `scale` (pools of workers), `http` (one file
+//! (who may ask), `tokens` (what they show), `tls` (what the server shows), `alerts` (what is not well), `pulse` (what dashboards follow), [`lab`] (experiments from a page), `scale` (pools of workers), `http` (one file
 //! per resource), `grpc` (one file per service).
 //!
 //! **Invariant:** nothing is decided here about tasks. A request is checked for form, handed to the engine, and
@@ -18,9 +18,11 @@ mod grpc;
 mod guard;
 mod guesses;
 mod http;
+pub mod lab;
 mod listen;
 mod objects;
 mod options;
+mod pulse;
 mod quiet;
 mod router;
 mod samples;

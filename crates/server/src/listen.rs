@@ -37,6 +37,7 @@ use crate::files;
 use crate::guard::LocalAddress;
 use crate::objects::Stored;
 use crate::options::{Error, Options};
+use crate::pulse;
 use crate::quiet::Quiet;
 use crate::router;
 use crate::scale;
@@ -189,6 +190,7 @@ impl Server {
         self.start_chores(&shutdown);
         let app = self.app;
         let scaling = tokio::spawn(scale::run(app.clone(), shutdown.clone()));
+        let beating = tokio::spawn(pulse::run(app.clone(), shutdown.clone()));
         let router = router::build(app.clone(), &self.options, self.address);
         let graceful = GracefulShutdown::new();
         let room = Room::for_files(self.options.files.unwrap_or_else(files::raise));
@@ -243,8 +245,9 @@ impl Server {
             );
         }
         connections.shutdown().await;
-        // It has little left to do, and what it has is worth a moment.
+        // They have little left to do, and what they have is worth a moment.
         let _ = tokio::time::timeout(WIND_DOWN, scaling).await;
+        let _ = tokio::time::timeout(WIND_DOWN, beating).await;
         Ok(())
     }
 }

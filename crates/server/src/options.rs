@@ -9,6 +9,7 @@ use divvy_http::frame::{Frame, Link};
 use divvy_types::limits::WORKFLOW_NAME_LEN_MAX as HOST_LEN_MAX;
 use prometheus_client::registry::Registry;
 
+use crate::lab::Lab;
 use crate::scale::Scaling;
 use crate::settings_file::SettingsFile;
 use crate::tls::TlsFiles;
@@ -42,6 +43,10 @@ pub struct Options {
     pub settings_file: SettingsFile,
     /// What there is for pools of workers.
     pub scaling: Scaling,
+    /// Where the history of the charts is kept; without it, it is forgotten with the process.
+    pub history: Option<PathBuf>,
+    /// Experiments and plans that people may run from a page.
+    pub lab: Option<Lab>,
     /// Where objects are kept; without it there are none.
     pub objects: Option<divvy_objects::Folder>,
     /// More addresses, answered behind the same guard.
@@ -70,6 +75,8 @@ impl Options {
             lease_ms: divvy_engine::Options::default().lease_ms,
             settings_file: SettingsFile::default(),
             scaling: Scaling::default(),
+            history: None,
+            lab: None,
             objects: None,
             mounted: Vec::new(),
             metrics: Arc::default(),

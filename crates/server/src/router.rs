@@ -8,6 +8,7 @@ use axum::{Extension, Router, middleware};
 use divvy_http::{BodyRoom, Mounted, Route, Routes, delete, get, head, options, patch, post, put};
 use divvy_objects::{BlobId, RecordName};
 use divvy_types::limits::{LIMIT_LEN_MAX, QUEUE_LEN_MAX, SCHEDULE_NAME_LEN_MAX};
+use divvy_types::pulse::PulseEvent;
 use divvy_types::schedule::Schedule;
 use divvy_types::schema::Label;
 use divvy_types::{REFUSAL_MARK as MARK, Scope, Settings, SpecError};
@@ -17,9 +18,9 @@ use crate::app::App;
 use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
-    alerts, blobs, bulk, dead, error, events, explain, health, limits, load, log, metrics, openapi,
-    page, pools, queues, records, schedules, settings, sign_in, stats, submit, tasks, tokens,
-    uploads, workers, workflows,
+    alerts, blobs, bulk, dead, error, events, explain, health, lab, limits, load, log, me, metrics,
+    openapi, page, pools, pulse, queues, records, schedules, settings, sign_in, stats, submit,
+    tasks, tokens, uploads, workers, workflows,
 };
 use crate::options::Options;
 use crate::tokens::{TOKEN_NAME_LEN_MAX, TokenError};
@@ -85,6 +86,10 @@ fn codes() -> Vec<&'static str> {
         "headers_too_large",
         "host_not_allowed",
         "invalid_body",
+        lab::NO_LAB,
+        lab::NO_SUCH_EXPERIMENT,
+        lab::NO_SUCH_RUN,
+        lab::RUN_GOES_ON,
         "no_objects",
         pools::NO_SAMPLES,
         "no_such_address",
@@ -118,6 +123,8 @@ fn table() -> Vec<Route<App>> {
         pool_routes(),
         setting_routes(),
         server_routes(),
+        pulse_routes(),
+        lab_routes(),
         token_routes(),
         object_routes(),
         upload_routes(),
@@ -178,7 +185,7 @@ fn task_routes() -> Vec<Route<App>> {
             .refuses([409, 507]),
         get("/api/v1/tasks", tasks::list).scope(READ_OR_WORK).summary("List tasks, newest first"),
         post("/api/v1/tasks/bulk", bulk::treat)
-            .summary("Cancel, retry or drop all tasks that fit a filter, or only count them")
+            .summary("Cancel, retry, drop or reprioritise all tasks that fit a filter, or only count them")
             .detail("One request treats at most `limit` tasks, each durably by itself; send `next` as `after` to go on."),
         get("/api/v1/tasks/{id}", tasks::show)
             .scope(READ_OR_WORK)
@@ -189,6 +196,9 @@ fn task_routes() -> Vec<Route<App>> {
             .refuses([404, 409]),
         post("/api/v1/tasks/{id}/retry", tasks::retry)
             .summary("Run a dead, cancelled or waiting-for-a-time task now")
+            .refuses([404, 409]),
+        post("/api/v1/tasks/{id}/reprioritise", tasks::reprioritise)
+            .summary("Give a task that waits another priority")
             .refuses([404, 409]),
         get("/api/v1/tasks/{id}/log", log::show)
             .summary("The log of a task")
@@ -207,6 +217,10 @@ fn task_routes() -> Vec<Route<App>> {
         get("/api/v1/workflows/{id}", workflows::show)
             .scope(READ_OR_WORK)
             .summary("Show how a workflow stands")
+            .refuses([404, 409]),
+        get("/api/v1/workflows/{id}/graph", workflows::graph)
+            .summary("Show the tasks of a workflow and what waits for what")
+            .detail("One answer: at most 5,000 tasks and 50,000 edges; `truncated` says that there are more.")
             .refuses([404, 409]),
         post("/api/v1/workflows/{id}/cancel", workflows::cancel)
             .summary("Cancel every task of a workflow that has not ended")
@@ -235,6 +249,10 @@ fn queue_routes() -> Vec<Route<App>> {
         post("/api/v1/queues/{name}/pause", queues::pause).path::<Label<QUEUE_LEN_MAX>>().summary("Grant no more tasks of a queue"),
         post("/api/v1/queues/{name}/resume", queues::resume).path::<Label<QUEUE_LEN_MAX>>().summary("Grant tasks of a queue again"),
         get("/api/v1/schedules", schedules::list).summary("List schedules with their next ticks"),
+        post("/api/v1/schedules/preview", schedules::preview)
+            .scope(Scope::Read)
+            .summary("Tell when a schedule would tick, or what is wrong with it; nothing is set")
+            .takes::<Schedule>(),
         get("/api/v1/schedules/{name}", schedules::show).path::<Label<SCHEDULE_NAME_LEN_MAX>>()
             .summary("Show a schedule with its next ticks")
             .refuses([404]),
@@ -347,6 +365,53 @@ fn server_routes() -> Vec<Route<App>> {
         get("/api/v1/stats", stats::show).summary("The figures of the server"),
         get("/api/v1/alerts", alerts::show).summary("Judge the health of the server"),
         get("/api/v1/openapi.json", openapi::show).summary("This document").gives::<Value>(),
+    ]
+}
+
+fn pulse_routes() -> Vec<Route<App>> {
+    vec![
+        get("/api/v1/me", me::show)
+            .scope(Scope::ALL)
+            .summary("Who asks, and what it may do")
+            .refuses([401]),
+        get("/api/v1/overview", pulse::overview)
+            .summary("Show how the server stands, in the numbers that are looked at first"),
+        get("/api/v1/history", pulse::history)
+            .summary("Show rates, waits and numbers of tasks over the last day")
+            .detail(
+                "In equal steps, 5 seconds at least within the last hour and a minute before. Rates are per minute. It \
+                 is `null` where nothing is known, because the server did not run.",
+            ),
+        get("/api/v1/pulse", pulse::stream)
+            .summary("How the server stands once a second, and what happens to workers and queues, as server-sent events")
+            .detail(
+                "Events `pulse`, `worker`, `steal`, `queue` and `alert`, from now on or from the last one that was seen; \
+                 `lagged` says that some are gone.",
+            )
+            .gives_events::<PulseEvent>(),
+    ]
+}
+
+fn lab_routes() -> Vec<Route<App>> {
+    vec![
+        get("/api/v1/lab", lab::list).summary("List experiments").refuses([404]),
+        get("/api/v1/lab/runs", lab::runs)
+            .summary("List the last runs of experiments and plans, newest first")
+            .refuses([404]),
+        get("/api/v1/lab/runs/{id}", lab::show)
+            .summary("Show a run of an experiment or a plan, with what it found")
+            .refuses([404]),
+        delete("/api/v1/lab/runs/{id}", lab::stop)
+            .summary("End a run before its time")
+            .refuses([404]),
+        post("/api/v1/lab/{name}", lab::run)
+            .summary("Run an experiment on the machine of the server, one at a time")
+            .answers([202])
+            .refuses([404, 409]),
+        post("/api/v1/plan", lab::plan)
+            .summary("Find out how many workers a load needs, one plan at a time")
+            .answers([202])
+            .refuses([404, 409]),
     ]
 }
 

@@ -94,6 +94,15 @@ pub enum Fact {
         /// How.
         replay: Replay,
     },
+    /// A task that waits has another priority from now on.
+    Reprioritised {
+        /// The task.
+        seq: Seq,
+        /// When.
+        at: Timestamp,
+        /// Its priority.
+        priority: u8,
+    },
     /// A dead letter was given up: it counts as cancelled from now on.
     Dropped {
         /// The task.
@@ -157,6 +166,7 @@ impl Fact {
             | Self::Dead { seq, .. }
             | Self::Cancelled { seq, .. }
             | Self::Replayed { seq, .. }
+            | Self::Reprioritised { seq, .. }
             | Self::Dropped { seq, .. }
             | Self::Checkpoint { seq, .. }
             | Self::Held { seq, .. } => Some(*seq),

@@ -133,12 +133,7 @@ impl TaskSpec {
         if self.payload.data().len() > PAYLOAD_BYTES_MAX {
             return Err(SpecError::PayloadTooLarge { bytes: self.payload.data().len() });
         }
-        if !(1..=PRIORITY_MAX).contains(&self.priority) {
-            return Err(SpecError::field(
-                "priority",
-                format!("is {}, expected 1 to {PRIORITY_MAX}", self.priority),
-            ));
-        }
+        check_priority(self.priority)?;
         if self.terms.is_untouched() {
             return Ok(());
         }
@@ -159,6 +154,17 @@ impl TaskSpec {
         }
         Ok(())
     }
+}
+
+/// Refuses what is no priority.
+///
+/// # Errors
+/// If it is none.
+pub fn check_priority(priority: u8) -> Result<(), SpecError> {
+    if (1..=PRIORITY_MAX).contains(&priority) {
+        return Ok(());
+    }
+    Err(SpecError::field("priority", format!("is {priority}, expected 1 to {PRIORITY_MAX}")))
 }
 
 /// An edge to a task that must settle before this one may run.

@@ -10,6 +10,7 @@ use crate::{
     Workflow,
 };
 
+pub use crate::view_graph::*;
 pub use crate::view_workflow::*;
 
 /// A task in a list.

@@ -14,6 +14,7 @@ mod nothing_is_lost_when_processes_are_killed;
 mod people_crawl_from_the_command_line;
 mod people_run_dataflow_from_the_command_line;
 mod people_use_the_pages;
+mod people_watch_the_dashboard;
 mod scenarios_of_load;
 mod ten_thousand_idle_workers_and_one_task;
 mod what_was_set_survives_a_kill;

@@ -17,6 +17,12 @@ Examples:
   divvy task retry --kind http --dry-run                dead ones
   divvy task retry --workflow 1b0c9d8e --state cancelled --yes";
 
+pub(crate) const REPRIORITISE_EXAMPLES: &str = "\
+Examples:
+  divvy task reprioritise 1b0c9d8e --priority 5
+  divvy task reprioritise --queue mail --priority 1 --dry-run
+  divvy task reprioritise --kind 'video.*' --state ready --priority 4 --yes";
+
 /// Tasks by id, or by what they are.
 #[derive(Args, Debug)]
 #[command(group = clap::ArgGroup::new("which").required(true).multiple(true)

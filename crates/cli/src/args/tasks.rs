@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use divvy_types::TaskState;
 use divvy_types::settings::Rate;
 
-use super::bulk::{CANCEL_EXAMPLES, RETRY_EXAMPLES, TaskSelection};
+use super::bulk::{CANCEL_EXAMPLES, REPRIORITISE_EXAMPLES, RETRY_EXAMPLES, TaskSelection};
 use super::select::{SelectArgs, filters, state};
 use crate::args::scheduling::{
     REBALANCE_EXAMPLES, Rebalance, SET_QUEUE_EXAMPLES, SetQueue, WorkerStatus,
@@ -105,6 +105,9 @@ pub(crate) enum Task {
     /// Run dead, cancelled or scheduled tasks now
     #[command(after_help = RETRY_EXAMPLES, override_usage = "divvy task retry [OPTIONS] <ID…|--all|FILTER>")]
     Retry(TaskSelection),
+    /// Give tasks that wait another priority
+    #[command(after_help = REPRIORITISE_EXAMPLES, override_usage = "divvy task reprioritise [OPTIONS] --priority <N> <ID…|--all|FILTER>")]
+    Reprioritise(ReprioritiseTasks),
 }
 
 /// Which tasks to list.
@@ -149,6 +152,16 @@ pub(crate) struct CancelTasks {
     /// Why
     #[arg(long)]
     pub(crate) reason: Option<String>,
+}
+
+/// Tasks that shall have another priority.
+#[derive(Args, Debug)]
+pub(crate) struct ReprioritiseTasks {
+    #[command(flatten)]
+    pub(crate) tasks: TaskSelection,
+    /// The new priority, 5 is the highest
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub(crate) priority: u8,
 }
 
 /// Verbs of queues.

@@ -28,6 +28,8 @@ pub(super) struct Verb {
     pub(super) past: &'static str,
     /// Why, for a cancel.
     pub(super) reason: Option<String>,
+    /// Which priority, for a reprioritise.
+    pub(super) priority: Option<u8>,
 }
 
 /// Reasons that are told.
@@ -143,6 +145,7 @@ fn body(
     body.insert("filter".to_owned(), json!(filter));
     body.insert("all".to_owned(), selection.all.into());
     body.insert("dry_run".to_owned(), dry_run.into());
+    body.extend(verb.priority.map(|priority| ("priority".to_owned(), priority.into())));
     body.extend(verb.reason.as_ref().map(|why| ("reason".to_owned(), why.as_str().into())));
     body
 }

@@ -14,7 +14,7 @@ use super::Context;
 use super::bulk::{self, Verb};
 use super::filter::{as_query, pairs, select};
 use crate::args::bulk::TaskSelection;
-use crate::args::tasks::{CancelTasks, OneTask, Task, TaskList};
+use crate::args::tasks::{CancelTasks, OneTask, ReprioritiseTasks, Task, TaskList};
 use crate::exit::Code;
 use crate::output::ids::Shortener;
 use crate::output::table::{Cell, Table};
@@ -28,6 +28,7 @@ pub(super) async fn run(args: Task, context: &Context) -> Result<Code> {
         Task::Show(args) => show(&args, context).await,
         Task::Cancel(args) => cancel(&args, context).await,
         Task::Retry(args) => retry(&args, context).await,
+        Task::Reprioritise(args) => reprioritise(&args, context).await,
     }
 }
 
@@ -274,7 +275,12 @@ struct Moved {
 
 async fn cancel(args: &CancelTasks, context: &Context) -> Result<Code> {
     if args.tasks.ids.is_empty() {
-        let verb = Verb { action: "cancel", past: "cancelled", reason: args.reason.clone() };
+        let verb = Verb {
+            action: "cancel",
+            past: "cancelled",
+            reason: args.reason.clone(),
+            priority: None,
+        };
         return bulk::run(&verb, &args.tasks, context).await;
     }
     let api = context.api()?;
@@ -303,13 +309,29 @@ fn retried(state: TaskState) -> &'static str {
 
 async fn retry(args: &TaskSelection, context: &Context) -> Result<Code> {
     if args.ids.is_empty() {
-        let verb = Verb { action: "retry", past: "retried", reason: None };
+        let verb = Verb { action: "retry", past: "retried", reason: None, priority: None };
         return bulk::run(&verb, args, context).await;
     }
     let api = context.api()?;
     for id in &args.ids {
         let reply = api.post(&["tasks", id, "retry"], &json!({})).await?;
         print_moved(&reply, retried, context)?;
+    }
+    Ok(Code::Done)
+}
+
+async fn reprioritise(args: &ReprioritiseTasks, context: &Context) -> Result<Code> {
+    let ReprioritiseTasks { tasks, priority } = args;
+    if tasks.ids.is_empty() {
+        let (action, past) = ("reprioritise", "reprioritised");
+        let verb = Verb { action, past, reason: None, priority: Some(*priority) };
+        return bulk::run(&verb, tasks, context).await;
+    }
+    let api = context.api()?;
+    for id in &tasks.ids {
+        let body = json!({ "priority": priority });
+        let reply = api.post(&["tasks", id, "reprioritise"], &body).await?;
+        print_moved(&reply, |_| "", context)?;
     }
     Ok(Code::Done)
 }

@@ -9,6 +9,7 @@ fn bulk(action: BulkAction) -> Bulk {
         action,
         select: Select::default(),
         reason: "by filter".into(),
+        priority: 5,
         dry_run: false,
         limit: usize::MAX,
         after: None,

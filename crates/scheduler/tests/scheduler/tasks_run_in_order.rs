@@ -206,3 +206,36 @@ fn memory_of_cancelled_tasks_in_a_lane_is_given_back() {
     world.join(1, 1);
     assert_eq!(world.grants(), [(1, 1_000_000)]);
 }
+
+#[test]
+fn a_task_with_another_priority_stands_where_its_age_puts_it() {
+    let mut world = World::new();
+    let with = |number: u64, priority: u8| {
+        let mut task = spec(number);
+        task.priority = priority;
+        task
+    };
+    world.submit(vec![with(1, 3), with(2, 3)]);
+    world.pass_ms(10);
+    world.submit(vec![with(3, 5), with(4, 1)]);
+    for (seq, priority) in [(1, 5), (4, 5), (2, 1)] {
+        world.feed(Input::PriorityChanged { seq: Seq(seq), priority });
+    }
+    let facts = world
+        .actions
+        .iter()
+        .filter(|action| matches!(action, Action::Record(divvy_types::Fact::Reprioritised { .. })));
+    assert_eq!(facts.count(), 1, "each change is recorded with the step that makes it");
+    world.join(1, 1);
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        let (_, seq) = world.grants()[0];
+        order.push(seq);
+        if order.len() == 1 {
+            world.feed(Input::PriorityChanged { seq: Seq(seq), priority: 1 });
+            assert!(world.actions.is_empty(), "who runs keeps what it was given out with");
+        }
+        world.end(1, seq, finished());
+    }
+    assert_eq!(order, [1, 3, 4, 2]);
+}

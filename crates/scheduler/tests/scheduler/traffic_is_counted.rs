@@ -1,8 +1,8 @@
 //! What comes, waits, runs and ends is counted as tasks move, whatever way they take.
 
-use divvy_scheduler::{ClassLoad, Input, Options};
+use divvy_scheduler::{ClassLoad, Input, Options, wait_bucket_end_us};
 use divvy_types::settings::Limit;
-use divvy_types::{FailureVerdict, RetryPolicy, Settings, Timestamp};
+use divvy_types::{FailureVerdict, RetryPolicy, Seq, Settings, Timestamp};
 
 use crate::support::*;
 
@@ -129,4 +129,46 @@ fn workers_tell_what_they_offer_and_how_full_they_are() {
     assert_eq!((workers[0].running, workers[0].queued, workers[0].keys), (2, 0, 1));
     assert_eq!((workers[0].busy, workers[0].tiers[0].1), (0.5, 4));
     assert!(workers[0].capabilities.contains(&"pool=encoders".into()));
+}
+
+#[test]
+fn each_queue_counts_what_was_done_in_it_and_how_long_it_waited() {
+    let mut world = World::new();
+    let in_queue = |number: u64, queue: &str| {
+        let mut task = spec(number);
+        task.queue = queue.into();
+        task.retry = RetryPolicy { base_ms: 1_000, limit: 1, ..RetryPolicy::default() };
+        task
+    };
+    world.submit(vec![in_queue(1, "mail"), in_queue(2, "mail"), in_queue(3, "other")]);
+    world.pass_ms(1_000);
+    world.join(1, 3);
+    world.end(1, 1, finished());
+    world.end(1, 2, failure(FailureVerdict::Retry));
+    world.end(1, 3, failure(FailureVerdict::Dead));
+    let tally = |name: &str| {
+        let (_, tally) = world.scheduler.tallies().find(|(queue, _)| *queue == name).unwrap();
+        (
+            tally.submitted,
+            tally.done,
+            tally.retried,
+            tally.failed,
+            tally.waits.0.iter().sum::<u64>(),
+        )
+    };
+    assert_eq!(tally("mail"), (2, 1, 1, 0, 2));
+    assert_eq!(tally("other"), (1, 0, 0, 1, 1));
+    let waits = world.scheduler.waits();
+    let bucket = waits.0.iter().position(|count| *count > 0).unwrap();
+    assert_eq!(waits.0[bucket], 3);
+    let (from, to) = (wait_bucket_end_us(bucket - 1), wait_bucket_end_us(bucket));
+    assert!(from < 1_000_000 && 1_000_000 <= to, "they waited a second, not {from} to {to} us");
+}
+
+#[test]
+fn another_priority_is_no_new_arrival() {
+    let mut world = World::new();
+    world.submit((1..=2).map(spec).collect());
+    world.feed(Input::PriorityChanged { seq: Seq(2), priority: 5 });
+    assert_eq!((figures(&world), world.scheduler.arrivals()), ((2, 0, 2, 0), 2));
 }

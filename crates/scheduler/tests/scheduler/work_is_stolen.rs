@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::*;
 use divvy_scheduler::{Action, Input};
+use divvy_types::pulse::StolenBy;
 use divvy_types::settings::Strategy as Way;
 use divvy_types::{Fact, Machine, Name, Payload, Seq, TaskState, WorkerKey};
 use proptest::prelude::*;
@@ -22,6 +23,12 @@ fn join_idle(world: &mut World, key: u64) {
     world.join_with(key, 4, |worker| worker.slots = 2);
 }
 
+/// Who has a task of whom, of moves with greater numbers.
+fn moved(world: &World, after: u64) -> Vec<(&str, &str, StolenBy)> {
+    let stolen = world.scheduler.stolen_after(after);
+    stolen.map(|one| (one.from.as_str(), one.to.as_str(), one.by)).collect()
+}
+
 #[test]
 fn an_idle_worker_asks_back_the_last_tasks_of_the_busiest_and_gets_them() {
     let mut world = hot_spot(|_| {});
@@ -36,6 +43,9 @@ fn an_idle_worker_asks_back_the_last_tasks_of_the_busiest_and_gets_them() {
     let metrics = world.scheduler.load_metrics();
     let counts = (metrics.total_steals, metrics.successful_steals, metrics.failed_steals);
     assert_eq!((counts, metrics.tasks_migrated), ((3, 2, 1), 2));
+    assert_eq!(moved(&world, 0), [("worker-1", "worker-2", StolenBy::Pull); 2]);
+    assert_eq!(moved(&world, 1).len(), 1, "only what is newer is told");
+    assert_eq!(moved(&world, 2), []);
     assert!((metrics.success_rate - 2.0 / 3.0).abs() < 1e-9);
 }
 
@@ -228,6 +238,7 @@ fn a_severe_imbalance_is_pushed_at_the_end_of_the_interval_and_not_before() {
     }
     let metrics = world.scheduler.load_metrics();
     assert_eq!((metrics.rebalance_cycles, metrics.tasks_migrated), (1, 3));
+    assert!(moved(&world, 0).iter().all(|(_, _, by)| *by == StolenBy::Push));
     let holders: BTreeSet<String> = [10, 11, 12].map(|seq| world.holder(seq).unwrap()).into();
     assert_eq!(holders, BTreeSet::from(["worker-2".to_owned(), "worker-3".to_owned()]));
 }

@@ -135,6 +135,7 @@ impl Reader {
         let _ = connected.send(Ok(()));
         tracing::debug!(%name, worker = worker.0, "worker connected");
         self.app.scale.note();
+        self.app.pulse.note();
         let ended = self.read(worker).await;
         tracing::debug!(%name, worker = worker.0, ?ended, "worker gone");
         let goodbye = matches!(ended, Ok(Ended::Goodbye));
@@ -153,6 +154,7 @@ impl Reader {
             tracing::debug!(%name, worker = worker.0, %error, "nobody hears that a worker is gone");
         }
         self.app.scale.note();
+        self.app.pulse.note();
     }
 
     async fn read(&mut self, worker: WorkerKey) -> Result<Ended, Status> {

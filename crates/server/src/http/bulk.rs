@@ -10,7 +10,7 @@ use divvy_engine::{Bulk, BulkAction, BulkReport};
 use divvy_http::{ApiError, JsonBody};
 use divvy_types::limits::WORKFLOW_NAME_LEN_MAX;
 use divvy_types::schema::Label;
-use divvy_types::spec::check_name;
+use divvy_types::spec::{DEFAULT_PRIORITY, PRIORITY_MAX, check_name, check_priority};
 use divvy_types::{Name, Select};
 use http::StatusCode;
 use schemars::JsonSchema;
@@ -30,6 +30,10 @@ pub(crate) struct BulkBody {
     /// Must be said if the filter is empty, so that a request without one does nothing.
     #[serde(default)]
     all: bool,
+    /// The new priority, for a reprioritise.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = PRIORITY_MAX))]
+    priority: Option<u8>,
     #[serde(default)]
     dry_run: bool,
     #[serde(default)]
@@ -64,6 +68,17 @@ impl BulkBody {
         if let Some(reason) = &self.reason {
             check_name("reason", reason, WORKFLOW_NAME_LEN_MAX)?;
         }
+        match (self.action, self.priority) {
+            (BulkAction::Reprioritise, None) => {
+                let problem = format!("is missing; say 1 to {PRIORITY_MAX}");
+                return Err(ApiError::field("priority", problem));
+            }
+            (BulkAction::Reprioritise, Some(priority)) => check_priority(priority)?,
+            (_, Some(_)) => {
+                return Err(ApiError::field("priority", "is for the action reprioritise only"));
+            }
+            (_, None) => {}
+        }
         let possible = self.action.states();
         if let Some(state) = filter.state.iter().find(|state| !possible.contains(state)) {
             let possible: Vec<&str> = possible.iter().map(|state| state.as_str()).collect();
@@ -83,6 +98,7 @@ impl BulkBody {
             action: self.action,
             select: self.filter,
             reason: self.reason.unwrap_or(Name::const_new(DEFAULT_REASON)),
+            priority: self.priority.unwrap_or(DEFAULT_PRIORITY),
             dry_run: self.dry_run,
             limit: self.limit.unwrap_or(BULK_TASKS_MAX),
             after: self.after,
@@ -111,6 +127,13 @@ mod tests {
             (r#"{"action":"cancel","filter":{"kind":""}}"#, "kind"),
             (r#"{"action":"cancel","filter":{"tag":" a"}}"#, "tag"),
             (r#"{"action":"cancel","all":true,"limit":0}"#, "limit"),
+            (r#"{"action":"cancel","all":true,"priority":1}"#, "priority"),
+            (r#"{"action":"reprioritise","all":true}"#, "priority"),
+            (r#"{"action":"reprioritise","all":true,"priority":6}"#, "priority"),
+            (
+                r#"{"action":"reprioritise","filter":{"state":["leased"]},"priority":5}"#,
+                "filter.state",
+            ),
             (r#"{"action":"cancel","all":true,"limit":1000000}"#, "limit"),
         ] {
             let error = check(text).unwrap_err();
@@ -118,6 +141,7 @@ mod tests {
         }
         for text in [
             r#"{"action":"cancel","all":true}"#,
+            r#"{"action":"reprioritise","filter":{"queue":"mail"},"priority":5}"#,
             r#"{"action":"cancel","filter":{"state":["ready","leased"],"older_than_ms":5}}"#,
             r#"{"action":"retry","filter":{"state":["cancelled"]},"dry_run":true,"limit":5}"#,
         ] {

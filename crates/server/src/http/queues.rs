@@ -147,5 +147,6 @@ async fn set_paused(
     app.handle.pause_queue(name.clone(), paused).await?;
     // What waits in it counts again, or does not any more.
     app.scale.note();
+    app.pulse.note();
     Ok(Json(Paused { name, paused }))
 }

@@ -2,8 +2,10 @@
 
 use axum::Json;
 use axum::extract::State;
+use bytes::Bytes;
+use divvy_engine::schedules;
 use divvy_http::{ApiError, JsonBytes, PathText, form, parse};
-use divvy_types::schedule::{Schedule, ScheduleView};
+use divvy_types::schedule::{Schedule, ScheduleView, Tick};
 use divvy_types::view::Page;
 use divvy_types::{Name, TaskId};
 use http::StatusCode;
@@ -19,6 +21,15 @@ use crate::http::whole;
 pub(crate) struct Removed {
     name: Name,
     removed: bool,
+}
+
+/// When a schedule would tick.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct SchedulePreview {
+    /// When it would tick, in words.
+    words: String,
+    /// The next ticks; none after its end.
+    next: Vec<Tick>,
 }
 
 /// What became of a trigger.
@@ -48,6 +59,11 @@ pub(crate) async fn set(
     PathText(name): PathText,
     JsonBytes(body): JsonBytes,
 ) -> Result<Json<ScheduleView>, ApiError> {
+    let schedule = read(body)?;
+    Ok(Json(app.handle.set_schedule(name.into(), schedule).await?))
+}
+
+fn read(body: Bytes) -> Result<Schedule, ApiError> {
     if body.is_empty() {
         let message = "the body is empty; send such as {\"cron\": \"0 3 * * *\", \"task\": {\"kind\": \"noop\"}}";
         return Err(ApiError::new(StatusCode::BAD_REQUEST, "malformed_json", message));
@@ -55,7 +71,19 @@ pub(crate) async fn set(
     let schedule: Schedule = parse(&form(body)?)?;
     // Checked here as well, because only here the fields lie within `task`.
     schedule.task.validate().map_err(|error| ApiError::from(error).within("task."))?;
-    Ok(Json(app.handle.set_schedule(name.into(), schedule).await?))
+    Ok(schedule)
+}
+
+/// When a schedule would tick if it was set now; nothing is set.
+pub(crate) async fn preview(
+    State(app): State<App>,
+    JsonBytes(body): JsonBytes,
+) -> Result<Json<SchedulePreview>, ApiError> {
+    let schedule = read(body)?;
+    let now = app.handle.look(|core| core.now()).await?;
+    // A name is needed only to spread ticks, which is not shown.
+    let view = schedules::preview(now, &Name::const_new("preview"), schedule)?;
+    Ok(Json(SchedulePreview { words: view.words, next: view.next }))
 }
 
 /// Forgets a schedule; tasks that it submitted stay.

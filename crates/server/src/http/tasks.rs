@@ -5,7 +5,7 @@ use axum::extract::State;
 use divvy_http::{ApiError, JsonBody, NoFields, Parameters, PathText, rows};
 use divvy_types::limits::{PAGE_ROWS_MAX, WORKFLOW_NAME_LEN_MAX};
 use divvy_types::schema::Label;
-use divvy_types::spec::check_name;
+use divvy_types::spec::{PRIORITY_MAX, check_name, check_priority};
 use divvy_types::view::{Page, TaskDetail, TaskSummary};
 use divvy_types::{Name, Select, TaskId, TaskState, beside_terms, flat};
 use schemars::JsonSchema;
@@ -25,6 +25,15 @@ pub(crate) const DEFAULT_REASON: &str = "cancelled by request";
 pub(crate) struct CancelBody {
     #[schemars(with = "Option<Label<WORKFLOW_NAME_LEN_MAX>>")]
     reason: Option<Name>,
+}
+
+/// Which priority a task shall have.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "ReprioritiseTask")]
+pub(crate) struct PriorityBody {
+    #[schemars(range(min = 1, max = PRIORITY_MAX))]
+    priority: u8,
 }
 
 /// Which tasks are wanted, and which page of them.
@@ -104,5 +113,17 @@ pub(crate) async fn retry(
 ) -> Result<Json<Moved>, ApiError> {
     let id = app.handle.resolve(&id).await?;
     let state = app.handle.retry(id).await?;
+    Ok(Json(Moved { id, state }))
+}
+
+/// Gives a task that waits another priority.
+pub(crate) async fn reprioritise(
+    State(app): State<App>,
+    PathText(id): PathText,
+    JsonBody(PriorityBody { priority }): JsonBody<PriorityBody>,
+) -> Result<Json<Moved>, ApiError> {
+    check_priority(priority)?;
+    let id = app.handle.resolve(&id).await?;
+    let state = app.handle.reprioritise(id, priority).await?;
     Ok(Json(Moved { id, state }))
 }

@@ -51,6 +51,7 @@ pub(crate) async fn drain(
 ) -> Result<Json<Asked>, ApiError> {
     let name = named(name)?;
     let asked = app.handle.drain_worker(name.clone()).await?;
+    app.pulse.note();
     Ok(Json(Asked { name, asked }))
 }
 
@@ -73,6 +74,7 @@ pub(crate) async fn resume(
 async fn rest(app: &App, name: String, paused: bool) -> Result<Json<Asked>, ApiError> {
     let name = named(name)?;
     let asked = app.handle.pause_worker(name.clone(), paused).await?;
+    app.pulse.note();
     Ok(Json(Asked { name, asked }))
 }
 

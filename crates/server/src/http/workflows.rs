@@ -7,7 +7,8 @@ use divvy_types::limits::{PAGE_ROWS_MAX, WORKFLOW_NAME_LEN_MAX};
 use divvy_types::schema::Label;
 use divvy_types::spec::check_name;
 use divvy_types::view::{
-    CancelledWorkflow, Page, ResumedWorkflow, SelectWorkflows, WorkflowSummary, WorkflowView,
+    CancelledWorkflow, Page, ResumedWorkflow, SelectWorkflows, WorkflowGraph, WorkflowSummary,
+    WorkflowView,
 };
 use divvy_types::{Name, flat};
 use schemars::JsonSchema;
@@ -75,6 +76,15 @@ pub(crate) async fn show(
 ) -> Result<Json<WorkflowView>, ApiError> {
     let id = app.handle.resolve_workflow(&id).await?;
     Ok(Json(app.handle.workflow(id).await?))
+}
+
+/// The tasks of a workflow and how they hang together.
+pub(crate) async fn graph(
+    State(app): State<App>,
+    PathText(id): PathText,
+) -> Result<Json<WorkflowGraph>, ApiError> {
+    let id = app.handle.resolve_workflow(&id).await?;
+    Ok(Json(app.handle.workflow_graph(id).await?))
 }
 
 /// Cancels every task of a workflow that has not ended.

@@ -189,6 +189,14 @@ impl Tokens {
         }
     }
 
+    /// What people call the token that `is_it`.
+    pub(crate) fn name_of(&self, is_it: impl Fn(&blake3::Hash) -> bool) -> Option<Name> {
+        let known = self.known();
+        let is_it =
+            |entry: &&Entry| blake3::Hash::from_hex(&entry.kept.hash).is_ok_and(|it| is_it(&it));
+        known.iter().find(is_it).map(|entry| entry.kept.name.clone())
+    }
+
     fn known(&self) -> Arc<[Entry]> {
         Arc::clone(&self.0.known.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -4,7 +4,9 @@
 use divvy_proto::v1;
 use serde_json::{Value, json};
 
-use crate::world::{World, failed, hello, id};
+use divvy_types::TaskId;
+
+use crate::world::{World, failed, finished, hello, id};
 
 const BULK: &str = "/api/v1/tasks/bulk";
 
@@ -159,4 +161,39 @@ async fn a_submit_says_which_tasks_were_skipped_and_why() {
     let limited = json!({"kind": "noop", "limits": ["api"]});
     let refused = world.post("/api/v1/tasks", &limited).await.refused(400, "invalid_field");
     assert_eq!(refused["field"], "limits");
+}
+
+#[tokio::test]
+async fn waiting_tasks_get_another_priority_and_their_turn_with_it() {
+    let world = World::start().await;
+    for (number, queue) in [(1, "mail"), (2, "mail"), (3, "urgent"), (4, "urgent")] {
+        let after = if number == 4 { vec![id(1)] } else { vec![] };
+        let task = json!({"id": id(number), "kind": "noop", "queue": queue, "after": after});
+        world.post("/api/v1/tasks", &task).await.ok();
+    }
+    let mut body = json!({
+        "action": "reprioritise", "filter": {"queue": "urgent"}, "priority": 5, "dry_run": true,
+    });
+    let dry = world.post("/api/v1/tasks/bulk", &body).await.ok();
+    assert_eq!((&dry["matched"], &dry["done"]), (&json!(2), &json!(0)));
+    assert_eq!(world.task(&id(3)).await["priority"], 3);
+    body["dry_run"] = json!(false);
+    let done = world.post("/api/v1/tasks/bulk", &body).await.ok();
+    assert_eq!((&done["matched"], &done["done"]), (&json!(2), &json!(2)));
+    assert_eq!(world.task(&id(3)).await["priority"], 5, "it is durable");
+    let one = format!("/api/v1/tasks/{}/reprioritise", id(2));
+    world.post(&one, &json!({"priority": 4})).await.ok();
+    world.post(&one, &json!({"priority": 0})).await.refused(400, "invalid_field");
+    let mut worker = world.worker(v1::Hello { credit: 1, ..hello("w1", &["noop"]) }).await.unwrap();
+    for number in [3, 2, 1, 4] {
+        let grant = worker.granted().await;
+        let task = grant.task.unwrap();
+        assert_eq!(TaskId::from_slice(&task.id).unwrap().to_string(), id(number));
+        if number == 3 {
+            let one = format!("/api/v1/tasks/{}/reprioritise", id(3));
+            world.post(&one, &json!({"priority": 1})).await.refused(409, "conflict");
+        }
+        worker.report(task.id, grant.token, finished("1")).await;
+        assert!(worker.answered().await);
+    }
 }

@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use crate::world::{World, finished, hello, id, soon};
 
 /// A stream of text that is read piece by piece.
-struct Watcher {
-    response: reqwest::Response,
-    text: String,
+pub(crate) struct Watcher {
+    pub(crate) response: reqwest::Response,
+    pub(crate) text: String,
 }
 
 impl Watcher {
-    async fn start(world: &World, path: &str) -> Self {
+    pub(crate) async fn start(world: &World, path: &str) -> Self {
         Self::read(world.client.get(world.url(path))).await
     }
 
     /// Comes back after the event with this id.
-    async fn resume(world: &World, path: &str, last: &str) -> Self {
+    pub(crate) async fn resume(world: &World, path: &str, last: &str) -> Self {
         Self::read(world.client.get(world.url(path)).header("last-event-id", last)).await
     }
 
@@ -30,12 +30,12 @@ impl Watcher {
     }
 
     /// The id of the event that was read last.
-    fn last_id(&self) -> Option<&str> {
+    pub(crate) fn last_id(&self) -> Option<&str> {
         self.text.lines().rev().find_map(|line| line.strip_prefix("id: "))
     }
 
     /// Reads until the text holds this; nothing if the stream ends before.
-    async fn until(&mut self, wanted: &str) -> Option<()> {
+    pub(crate) async fn until(&mut self, wanted: &str) -> Option<()> {
         while !self.text.contains(wanted) {
             let piece = soon(wanted, self.response.chunk()).await.unwrap()?;
             self.text.push_str(std::str::from_utf8(&piece).unwrap());
@@ -44,7 +44,7 @@ impl Watcher {
     }
 
     /// The data of the events of one sort that were read so far.
-    fn events(&self, sort: &str) -> Vec<Value> {
+    pub(crate) fn events(&self, sort: &str) -> Vec<Value> {
         let blocks = self
             .text
             .split("\n\n")

@@ -102,3 +102,18 @@ async fn each_fault_names_its_field() {
     }
     assert_eq!(world.get("/api/v1/schedules").await.ok()["items"], json!([]));
 }
+
+#[tokio::test]
+async fn a_schedule_is_previewed_without_being_set() {
+    let world = World::start().await;
+    let mut schedule =
+        json!({"cron": "0 3 * * *", "zone": "Europe/Berlin", "task": {"kind": "noop"}});
+    let shown = world.post("/api/v1/schedules/preview", &schedule).await.ok();
+    assert!(shown["next"].as_array().unwrap().len() >= 3, "{shown}");
+    assert!(shown["next"][0]["local"].as_str().unwrap().contains("03:00"), "{shown}");
+    assert!(shown["words"].is_string(), "{shown}");
+    assert_eq!(world.get("/api/v1/schedules").await.ok()["items"], json!([]));
+    schedule["cron"] = json!("0 30 * *");
+    let refused = world.post("/api/v1/schedules/preview", &schedule).await;
+    assert_eq!(refused.json()["error"]["field"], "cron", "{}", refused.text);
+}

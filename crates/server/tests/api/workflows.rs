@@ -121,3 +121,48 @@ fn uuid(number: u128) -> Vec<u8> {
     let text = id(number).replace('-', "");
     (0..16).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
 }
+
+#[tokio::test]
+async fn a_workflow_is_shown_as_a_graph_in_one_answer() {
+    let world = World::start().await;
+    let mut tasks = vec![task(1, "member", &[])];
+    for number in 2..=4 {
+        let mut member = task(number, "member", &[1]);
+        member["group"] = json!("parts");
+        tasks.push(member);
+    }
+    let mut last = task(5, "member", &[]);
+    last["after_groups"] = json!([{"group": "parts", "optional": true}]);
+    last["tags"] = json!(["join"]);
+    tasks.extend([last, task(9, "on_success", &[])]);
+    submit(&world, tasks).await;
+    let mut worker = world.worker(hello("w1", &["noop"])).await.unwrap();
+    let grant = worker.granted().await;
+    worker.report(grant.task.unwrap().id, grant.token, crate::world::finished("null")).await;
+    assert!(worker.answered().await);
+    let graph = world.get(&format!("/api/v1/workflows/{FLOW}/graph")).await.ok();
+    let (name, state) = (&graph["name"], &graph["state"]);
+    assert_eq!(
+        (name, state, &graph["truncated"]),
+        (&json!("nightly"), &json!("open"), &json!(false))
+    );
+    let nodes = graph["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 6);
+    assert_eq!((&nodes[0]["state"], &nodes[0]["name"]), (&json!("done"), &json!("noop")));
+    assert!(nodes[0]["started"].is_string() && nodes[0]["ended"].is_string(), "{graph}");
+    assert_eq!((&nodes[1]["state"], &nodes[1]["worker"]), (&json!("leased"), &json!("w1")));
+    assert_eq!((&nodes[1]["attempt"], &nodes[1]["group"]), (&json!(1), &json!("parts")));
+    assert_eq!((&nodes[4]["state"], &nodes[4]["name"]), (&json!("blocked"), &json!("join")));
+    assert!(nodes[4]["wait_reason"].as_str().unwrap().contains("parts"), "{graph}");
+    assert_eq!(nodes[5]["role"], "on_success");
+    let edges = graph["edges"].as_array().unwrap();
+    let edge = |from: u128, to: u128, optional: bool| json!({"from": id(from), "to": id(to), "optional": optional, "spawned": false});
+    let expected = [(1, 2), (1, 3), (1, 4)].map(|(from, to)| edge(from, to, false));
+    let grouped = [(2, 5), (3, 5), (4, 5)].map(|(from, to)| edge(from, to, true));
+    assert_eq!(*edges, [expected, grouped].concat());
+    let group = &graph["groups"][0];
+    assert_eq!((&group["name"], &group["total"]), (&json!("parts"), &json!(3)));
+    assert_eq!(group["by_state"]["leased"], 3);
+    let unknown = "0198c0de-0000-7000-8000-00000000ffff";
+    world.get(&format!("/api/v1/workflows/{unknown}/graph")).await.refused(404, "no_such_workflow");
+}

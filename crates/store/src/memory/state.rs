@@ -155,6 +155,14 @@ impl Task {
         Verdict::Applied
     }
 
+    fn reprioritise(&mut self, priority: u8) -> Verdict {
+        if self.outcome.is_some() {
+            return Verdict::Stale;
+        }
+        Arc::make_mut(&mut self.spec).priority = priority;
+        Verdict::Applied
+    }
+
     fn drop_dead(&mut self, at: Timestamp) -> Verdict {
         let Some(end) = self.outcome.take_if(|end| end.state == TaskState::Dead) else {
             return Verdict::Stale;
@@ -295,6 +303,7 @@ impl State {
             }
             Fact::Replayed { replay, .. } => task.replay(replay),
             Fact::Checkpoint { token, data, .. } => task.save(*token, data),
+            Fact::Reprioritised { priority, .. } => task.reprioritise(*priority),
             Fact::Dropped { at, .. } => task.drop_dead(*at),
             Fact::Held { token, worker, .. } => task.hold(*token, worker),
             Fact::Submitted { .. }

@@ -135,6 +135,7 @@ impl Group<'_> {
                 self.attempt_failed(*seq, &record, *retry_at)
             }
             Fact::Replayed { seq, replay, .. } => self.replayed(*seq, replay),
+            Fact::Reprioritised { seq, priority, .. } => self.reprioritised(*seq, *priority),
             Fact::Dropped { seq, at } => self.dropped(*seq, *at),
             Fact::Held { seq, token, at, worker } => self.held(*seq, *token, *at, worker),
             Fact::Unspilled { lane, upto } => {
@@ -301,6 +302,25 @@ impl Group<'_> {
         }
         keys::take(self.conn, seq, record.submitted_at, &record.spec)?;
         self.delta.add(end.state, -1);
+        Ok(Verdict::Applied)
+    }
+
+    /// Gives an open task another priority: a new row instead of the old one, so that its sum is right.
+    fn reprioritised(&mut self, seq: Seq, priority: u8) -> Outcome<Verdict> {
+        let task = read::load(self.conn, read::Key::Seq(seq))?.map(|task| task.record);
+        let Some(mut record) = task.filter(|record| record.outcome.is_none()) else {
+            return Ok(Verdict::Stale);
+        };
+        record.spec.priority = priority;
+        self.conn.prepare_cached("DELETE FROM task WHERE seq = ?1")?.execute([seq.0 as i64])?;
+        row::bind_task(
+            &mut self.submit,
+            seq,
+            record.submitted_at,
+            &record.spec,
+            record.spawned_by,
+        )?;
+        self.submit.raw_execute()?;
         Ok(Verdict::Applied)
     }
 
