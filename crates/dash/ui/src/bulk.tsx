@@ -18,6 +18,9 @@ export const POSSIBLE: Record<Action, readonly TaskState[]> = {
   reprioritise: ["ready", "blocked", "scheduled"],
 };
 
+/** What is meant if no state is named: what somebody cancelled is put back only if that is said. */
+const USUAL: Record<Action, readonly TaskState[]> = { ...POSSIBLE, retry: ["dead"] };
+
 const VERBS: Record<Action, string> = { retry: "Retry", cancel: "Cancel", drop: "Drop", reprioritise: "Set the priority of" };
 const DONE: Record<Action, string> = { retry: "were put back", cancel: "were cancelled", drop: "were dropped", reprioritise: "have the new priority" };
 
@@ -29,7 +32,7 @@ const priority = signal(5);
 /** Counts, asks, does. */
 export async function askBulk(action: Action, filter: Select, done: () => void): Promise<void> {
   const possible = POSSIBLE[action];
-  const state = filter.state?.length ? filter.state.filter((one) => possible.includes(one)) : [...possible];
+  const state = filter.state?.length ? filter.state.filter((one) => possible.includes(one)) : [...USUAL[action]];
   if (state.length === 0) {
     say(`Nothing here can be treated so: it takes tasks that are ${possible.join(", ")}.`, true);
     return;
@@ -48,9 +51,9 @@ export async function askBulk(action: Action, filter: Select, done: () => void):
   }
   const many = `${found.next ? "at least " : ""}${plural(found.matched, "task")}`;
   confirm({
-    title: `${VERBS[action]} ${many}?`,
+    title: `${VERBS[action]} ${many}${action === "reprioritise" ? "" : "?"}`,
     text: <Found report={found} action={action} />,
-    command: twin(action, request.filter ?? {}),
+    command: () => twin(action, request.filter ?? {}),
     verb: `${VERBS[action].split(" ")[0]} ${found.next ? "all" : count(found.matched)}`,
     isDangerous: action === "cancel" || action === "drop",
     async run() {

@@ -41,6 +41,13 @@ export interface History {
   series: Series;
 }
 
+export type HistoryPoint = { at: string; step_ms: number } & { [name in keyof Series]: number | null };
+
+export interface Pulse {
+  overview: Overview;
+  point: HistoryPoint | null;
+}
+
 export interface GraphNode {
   id: string;
   name: string;
