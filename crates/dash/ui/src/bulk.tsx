@@ -8,7 +8,7 @@ import { confirm } from "./components/confirm";
 import { count, plural } from "./format";
 import { complain, say } from "./toast";
 
-export type Action = BulkRequest["action"] | "reprioritise";
+export type Action = BulkRequest["action"];
 
 /** What an action may be done to. */
 export const POSSIBLE: Record<Action, readonly TaskState[]> = {
@@ -37,7 +37,7 @@ export async function askBulk(action: Action, filter: Select, done: () => void):
     say(`Nothing here can be treated so: it takes tasks that are ${possible.join(", ")}.`, true);
     return;
   }
-  const request: BulkRequest = { action: action as BulkRequest["action"], filter: { ...filter, state } };
+  const request: BulkRequest = { action, filter: { ...filter, state } };
   let found: BulkReport;
   try {
     found = await ask("POST /tasks/bulk", { body: { ...request, ...extra(action), dry_run: true } });
@@ -76,7 +76,7 @@ async function treat(request: BulkRequest, matched: number): Promise<number> {
   return treated;
 }
 
-function extra(action: Action | BulkRequest["action"]): Partial<BulkRequest> {
+function extra(action: Action): Partial<BulkRequest> {
   return action === "reprioritise" ? { priority: priority.value } : {};
 }
 

@@ -2,9 +2,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 
 import { ask } from "./api";
-import type { History, HistoryPoint, Series } from "./contract";
+import type { History, Series } from "./api.gen";
 import { millis } from "./format";
-import { point } from "./live";
+import { point, type HistoryPoint } from "./live";
 import { useLoad, type Loaded } from "./load";
 
 /** What people look at: a name and its milliseconds. */

@@ -3,10 +3,19 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
-import type { HistoryPoint, Overview, Pulse } from "./contract";
+import type { Overview, Series } from "./api.gen";
 import { span } from "./format";
 import { watch, type StreamState } from "./stream";
 import { say } from "./toast";
+
+/** One step of the history, as the pulse tells it. */
+export type HistoryPoint = { at: string; step_ms: number } & { [name in keyof Series]: number | null };
+
+/** The event that comes once a second. */
+interface Pulse {
+  overview: Overview;
+  point: HistoryPoint | null;
+}
 
 export type PulseEvent = "worker" | "steal" | "queue" | "alert";
 

@@ -1,14 +1,13 @@
 // The overview: eight numbers that lead to the lists behind them, how it went lately, and what needs attention. First how
 // well the work goes (rate, errors, waits), then what does it (slots, workers, cost).
 import { ask } from "../api";
-import type { Alert } from "../api.gen";
+import type { Alert, History, Overview as Numbers } from "../api.gen";
 import { Chart } from "../components/chart";
 import { Stack, Stat, stateSlices } from "../components/figures";
 import { Empty, ErrorPanel, Loading } from "../components/notices";
 import { Page } from "../components/page";
 import { StateIcon, STATES, stateWord } from "../components/state";
 import { Words } from "../components/words";
-import type { Overview as Numbers } from "../contract";
 import { amount, brief, count, percent, span } from "../format";
 import { series, times, useHistory, WINDOWS } from "../history";
 import { overview } from "../live";
@@ -103,7 +102,7 @@ function Trend({ values }: { values: Array<number | null> }) {
   );
 }
 
-function Charts({ history }: { history: import("../contract").History | null }) {
+function Charts({ history }: { history: History | null }) {
   const when = times(history);
   return (
     <>

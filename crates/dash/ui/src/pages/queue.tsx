@@ -1,6 +1,6 @@
 // One queue: its waits and rates, what failed in it last, and its share.
 import { ask } from "../api";
-import type { QueueStatus } from "../api.gen";
+import type { History, QueueStatus } from "../api.gen";
 import { Chart } from "../components/chart";
 import { Stack, Stat } from "../components/figures";
 import { ErrorPanel, Loading } from "../components/notices";
@@ -97,7 +97,7 @@ function Inside({ queue }: { queue: QueueStatus }) {
   );
 }
 
-function Charts({ history }: { history: import("../contract").History | null }) {
+function Charts({ history }: { history: History | null }) {
   const when = times(history);
   return (
     <>
