@@ -36,6 +36,8 @@ pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router 
     let others: Vec<Mounted> = [dashboard].into_iter().chain(options.mounted.clone()).collect();
     let all = [&own].into_iter().chain(&others);
     let rules = Rules::new(options, address, all.flat_map(Mounted::operations));
+    // People who must show a token have a session that they can end.
+    options.frame.set_session(rules.wants_token());
     let http = router(app, &own, rules.clone(), &others);
     let http = others.iter().fold(http, |http, mounted| http.merge(mounted.router()));
     http.fallback(error::no_such_address)

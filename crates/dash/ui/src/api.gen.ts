@@ -75,7 +75,7 @@ export interface Attempt {
 export type Bound = "minimum" | "maximum" | "step" | "cool_down" | "window" | "billing" | "budget" | "set" | "paused";
 
 /** What to do with each task. */
-export type BulkAction = "cancel" | "retry" | "drop";
+export type BulkAction = "cancel" | "retry" | "drop" | "reprioritise";
 
 /** What became of it. */
 export interface BulkReport {
@@ -104,7 +104,17 @@ export interface BulkRequest {
   dry_run?: boolean;
   filter?: Select;
   limit?: number | null;
+  /** The new priority, for a reprioritise. */
+  priority?: number | null;
   reason?: string | null;
+}
+
+/** Who asks, and what it may do. */
+export interface Caller {
+  /** Everything that the caller may do: whoever has `admin` is told all of them. */
+  scopes: Scopes;
+  /** The name of the token that was shown. Nothing if none was needed, or if it was the one that the server was started with. */
+  token: string | null;
 }
 
 /** Why a task shall not run. */
@@ -303,6 +313,16 @@ export interface Due {
 /** The sorts of errors that people tell apart. */
 export type ErrorClass = "failed" | "timeout" | "crashed" | "worker_lost" | "cancelled";
 
+/** An experiment. */
+export interface Experiment {
+  /** The name by which it is run. */
+  name: string;
+  /** What it looks at, in one line. */
+  summary: string;
+  /** Where its times come from. */
+  timing: LabTiming;
+}
+
 /** Why a pool has as many workers as it has. */
 export interface Explanation {
   /** What each policy would want now, before bounds, paces and budgets. */
@@ -382,6 +402,58 @@ export interface ForecasterView {
 
 export type Goal = string;
 
+/** One task comes after another. */
+export interface GraphEdge {
+  /** The earlier one. */
+  from: TaskId;
+  /** Whether the later one runs even if the earlier one fails. */
+  optional: boolean;
+  /** Whether the earlier one brought the later one into being, instead of being waited for. */
+  spawned: boolean;
+  /** The later one. */
+  to: TaskId;
+}
+
+/** A group of a workflow. */
+export interface GraphGroup {
+  /** How many are where. */
+  by_state: WorkflowCounts;
+  /** Its name. */
+  name: string;
+  /** Its members. */
+  total: number;
+}
+
+/** A task of a workflow. */
+export interface GraphNode {
+  /** Attempts that were begun and counted; nothing once it has ended. */
+  attempt: number | null;
+  /** When it ended. */
+  ended: Timestamp | null;
+  /** What went wrong, or why it was cancelled. */
+  error: string | null;
+  /** The group that it is in. */
+  group: string | null;
+  /** Its id. */
+  id: TaskId;
+  /** Its kind. */
+  kind: string;
+  /** What to call it: its first tag, or its kind. */
+  name: string;
+  /** What it is to the workflow. */
+  role: WorkflowRole;
+  /** When its last attempt began; nothing if none has, or if that was before the last start of the server. */
+  started: Timestamp | null;
+  /** Where it is. */
+  state: TaskState;
+  /** When it was submitted. */
+  submitted: Timestamp;
+  /** Why it does not run, in words. */
+  wait_reason: string | null;
+  /** Who runs it. */
+  worker: string | null;
+}
+
 /** An edge to all tasks of a group, whenever they come: while one of them has not settled, this one does not run. In JSON either the name of the group, or an object with `group` and `optional`. */
 export interface GroupDependency {
   /** The group of the task's own workflow. */
@@ -396,6 +468,18 @@ export type GroupDependencyInput = string | GroupFields;
 export interface GroupFields {
   group: string;
   optional?: boolean;
+}
+
+/** How a server or one of its queues stood over a time, in equal steps. */
+export interface History {
+  /** When the first step begins. */
+  from: Timestamp;
+  /** The queue, if only one was asked for. */
+  queue?: string | null;
+  /** The figures of each step. */
+  series: Series;
+  /** The length of a step. */
+  step_ms: number;
 }
 
 /** Something that the settings make impossible. */
@@ -458,6 +542,115 @@ export interface KindLoad {
   running: number;
   /** Tasks that are ready and wait. */
   waiting: number;
+}
+
+/** A cell of a table. */
+export type LabCell = number | string;
+
+/** What the cells of a column are. */
+export type LabCellKind = "text" | {
+    number: {
+    /** Decimals. */
+    precision: number;
+  };
+  };
+
+/** A drawing. */
+export interface LabChart {
+  /** How to read it; may be empty. */
+  note: string;
+  /** An SVG element, whose colours are classes. */
+  svg: string;
+  /** What it shows. */
+  title: string;
+}
+
+/** A column of a table. */
+export interface LabColumn {
+  /** What its cells are. */
+  kind: LabCellKind;
+  /** Its name. */
+  name: string;
+  /** The unit of its numbers; may be empty. */
+  unit: string;
+}
+
+/** One thing that a run ran with. */
+export interface LabParameter {
+  /** Its name. */
+  name: string;
+  /** Its value. */
+  value: LabCell | null;
+}
+
+/** What a run found. */
+export interface LabReport {
+  /** Its drawings. */
+  charts: Array<LabChart>;
+  /** What the figures of this run say. */
+  findings: Array<string>;
+  /** What to take from it. */
+  lessons: Array<string>;
+  /** The experiment. */
+  name: string;
+  /** What it ran with. */
+  parameters: Array<LabParameter>;
+  /** What it shows, in plain words. */
+  shows: string;
+  /** Its figures. */
+  tables: Array<LabTable>;
+  /** Its title. */
+  title: string;
+  /** Targets and whether this run met them. */
+  verdicts: Array<LabVerdict>;
+}
+
+/** A run of an experiment or a plan. */
+export interface LabRun {
+  /** Parts that are done. */
+  done: number;
+  /** Why it failed. */
+  error: string | null;
+  /** Its id. */
+  id: string;
+  /** The experiment, or `plan`. */
+  name: string;
+  /** What it found, when it is done. Left out of lists. */
+  report: LabReport | null;
+  /** How it stands. */
+  state: LabRunState;
+  /** Parts in all; 0 before that is known. */
+  total: number;
+  /** What is done now. */
+  what: string | null;
+}
+
+/** How a run stands. */
+export type LabRunState = "running" | "done" | "failed" | "stopped";
+
+/** A table. */
+export interface LabTable {
+  /** What it lists. */
+  caption: string;
+  /** What each column holds. */
+  columns: Array<LabColumn>;
+  /** The rows; each has a cell per column, and nothing where there is none. */
+  rows: Array<Array<LabCell | null>>;
+}
+
+/** Where the times of an experiment come from. */
+export type LabTiming = "simulated" | "measured";
+
+/** A target and what was measured. */
+export interface LabVerdict {
+  /** What was found. */
+  measured: string;
+  /** Whether the one meets the other. */
+  met: boolean;
+  /** What is wanted. */
+  target: string;
+  /** What is measured. */
+  what: string;
 }
 
 /** A task that is expected to be done after its deadline. */
@@ -710,6 +903,36 @@ export interface OrderingInput {
 /** What becomes of a tick while the task of the last one is open. */
 export type Overlap = "allow" | "skip";
 
+/** How a server stands, in the numbers that are looked at first. */
+export interface Overview {
+  /** Rules about the health of the server that are broken now. */
+  alerts: Array<Alert>;
+  /** What the workers of all pools cost in an hour; nothing if no pool has a price. */
+  cost_per_hour: number | null;
+  /** Dead letters that are kept. */
+  dead: number;
+  /** Tasks that were done in the last minute. */
+  done_per_min: number;
+  /** The share of attempts that failed, of those that ended in the last five minutes, from 0 to 1; 0 if none ended. */
+  failed_share: number;
+  /** How long the oldest task that waits for a worker has done so; nothing if none does. */
+  oldest_wait_ms: number | null;
+  /** Tasks that run. */
+  running: number;
+  /** Tasks that all connected workers together run at once. */
+  slots: number;
+  /** How many tasks are kept in each state. */
+  states: Record<string, number>;
+  /** The time by the server's clock. */
+  time: Timestamp;
+  /** Tasks that wait for a slot: for a worker, or at their worker. */
+  waiting: number;
+  /** Connected workers. */
+  workers: number;
+  /** Workers that all pools together want; nothing without pools. */
+  workers_wanted: number | null;
+}
+
 /** A page of a list, and where the next one starts. */
 export interface Page {
   /** The rows. */
@@ -722,6 +945,26 @@ export interface Page {
 
 /** A page of a list, and where the next one starts. */
 export interface Page10 {
+  /** The rows. */
+  items: Array<Experiment>;
+  /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
+  next?: string | null;
+  /** Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none. */
+  partial?: boolean;
+}
+
+/** A page of a list, and where the next one starts. */
+export interface Page11 {
+  /** The rows. */
+  items: Array<LabRun>;
+  /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
+  next?: string | null;
+  /** Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none. */
+  partial?: boolean;
+}
+
+/** A page of a list, and where the next one starts. */
+export interface Page12 {
   /** The rows. */
   items: Array<TokenView>;
   /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
@@ -1009,6 +1252,11 @@ export interface RemovedSchedule {
   removed: boolean;
 }
 
+/** Which priority a task shall have. */
+export interface ReprioritiseTask {
+  priority: number;
+}
+
 /** What shall be put back. */
 export interface ResumeWorkflow {
   include_cancelled?: boolean;
@@ -1066,6 +1314,24 @@ export interface RetryRule {
   contains?: string | null;
   /** Attempts after the first; 0 makes such an error final. */
   limit?: number | null;
+}
+
+/** How an experiment is run. */
+export interface RunExperiment {
+  /** Whether a rough answer in seconds is wanted rather than a firm one. */
+  quick?: boolean;
+  /** Where all chance comes from. */
+  seed?: number;
+}
+
+/** What is planned. */
+export interface RunPlan {
+  /** Days to simulate, instead of those of the plan. */
+  days?: number | null;
+  /** The plan, as it stands in a file: YAML or JSON. It cannot name other files. */
+  plan: string;
+  /** Seeds to try, instead of those of the plan. */
+  seeds?: number | null;
 }
 
 /** What was seen of a pool. */
@@ -1130,6 +1396,14 @@ export interface ScheduleInput {
   task: TemplateInput;
   /** On the clocks of which IANA time zone. */
   zone?: string;
+}
+
+/** When a schedule would tick. */
+export interface SchedulePreview {
+  /** The next ticks; none after its end. */
+  next: Array<Tick>;
+  /** When it would tick, in words. */
+  words: string;
 }
 
 /** What people see of a schedule. */
@@ -1227,6 +1501,30 @@ export interface Select {
   workflow?: WorkflowId | null;
   /** Only of workflows with this name; a trailing `*` matches any rest. */
   workflow_name?: string | null;
+}
+
+/** Figures of equal steps, oldest first; nothing where nothing is known, because the server did not run. */
+export interface Series {
+  /** Tasks done, per minute. */
+  done: Array<number | null>;
+  /** Tasks that failed for good, per minute. */
+  failed: Array<number | null>;
+  /** Attempts that failed and are tried again, per minute. */
+  retried: Array<number | null>;
+  /** Tasks that ran. */
+  running: Array<number | null>;
+  /** Tasks accepted, per minute. */
+  submitted: Array<number | null>;
+  /** What half of the tasks that were given to workers had waited at most; nothing if none was. */
+  wait_p50_ms: Array<number | null>;
+  /** The same for 95 of 100. */
+  wait_p95_ms: Array<number | null>;
+  /** The same for 99 of 100. */
+  wait_p99_ms: Array<number | null>;
+  /** Tasks that waited for a slot, at the end of the step. */
+  waiting: Array<number | null>;
+  /** Connected workers; of a queue, nothing. */
+  workers: Array<number | null>;
 }
 
 /** All settings of scheduling. */
@@ -1939,6 +2237,28 @@ export interface WorkflowCounts {
   scheduled: number;
 }
 
+/** The tasks of a workflow and what they wait for, in one answer. */
+export interface WorkflowGraph {
+  /** What waits for what. Both ends are among the nodes. */
+  edges: Array<GraphEdge>;
+  /** When its last member ended, if none is open. */
+  ended: Timestamp | null;
+  /** Its groups, by name; all members are counted, also those that are not among the nodes. */
+  groups: Array<GraphGroup>;
+  /** The workflow. */
+  id: WorkflowId;
+  /** What people call it. */
+  name: string;
+  /** Its tasks, oldest first; those that run when it has ended are among them. */
+  nodes: Array<GraphNode>;
+  /** When its first task was submitted. */
+  started: Timestamp;
+  /** How it stands. */
+  state: WorkflowState;
+  /** Whether there are more tasks or edges than are told. */
+  truncated: boolean;
+}
+
 /** The id of a workflow. */
 export type WorkflowId = string;
 
@@ -2025,11 +2345,20 @@ export interface Answers {
   "POST /dead/drop": TreatedDead;
   "POST /dead/replay": TreatedDead;
   "GET /events": string;
+  "GET /history": History;
+  "GET /lab": Page10;
+  "GET /lab/runs": Page11;
+  "DELETE /lab/runs/{id}": LabRun;
+  "GET /lab/runs/{id}": LabRun;
+  "POST /lab/{name}": LabRun;
   "GET /limits": Page9;
   "DELETE /limits/{name}": RemovedLimit;
   "PUT /limits/{name}": LimitStatus;
   "GET /load": LoadView;
+  "GET /me": Caller;
   "GET /openapi.json": unknown;
+  "GET /overview": Overview;
+  "POST /plan": LabRun;
   "GET /pool-events": string;
   "GET /pools": Page7;
   "GET /pools/{name}": PoolStatus;
@@ -2039,6 +2368,7 @@ export interface Answers {
   "POST /pools/{name}/resume": PoolStatus;
   "POST /pools/{name}/simulate": Simulated;
   "PUT /pools/{name}/workers": PoolStatus;
+  "GET /pulse": string;
   "GET /queues": Page4;
   "GET /queues/{name}": QueueStatus;
   "PUT /queues/{name}": QueueStatus;
@@ -2046,6 +2376,7 @@ export interface Answers {
   "POST /queues/{name}/resume": PausedQueue;
   "POST /rebalance": Rebalance;
   "GET /schedules": Page5;
+  "POST /schedules/preview": SchedulePreview;
   "DELETE /schedules/{name}": RemovedSchedule;
   "GET /schedules/{name}": ScheduleView;
   "PUT /schedules/{name}": ScheduleView;
@@ -2063,8 +2394,9 @@ export interface Answers {
   "POST /tasks/{id}/cancel": MovedTask;
   "GET /tasks/{id}/explain": TaskExplanation;
   "GET /tasks/{id}/log": string;
+  "POST /tasks/{id}/reprioritise": MovedTask;
   "POST /tasks/{id}/retry": MovedTask;
-  "GET /tokens": Page10;
+  "GET /tokens": Page12;
   "POST /tokens": CreatedToken;
   "DELETE /tokens/{name}": TokenView;
   "GET /workers": Page6;
@@ -2075,6 +2407,7 @@ export interface Answers {
   "GET /workflows": Page3;
   "GET /workflows/{id}": WorkflowView;
   "POST /workflows/{id}/cancel": CancelledWorkflow;
+  "GET /workflows/{id}/graph": WorkflowGraph;
   "POST /workflows/{id}/resume": ResumedWorkflow;
 }
 
@@ -2082,17 +2415,21 @@ export interface Answers {
 export interface Bodies {
   "POST /dead/drop": DeadSelection;
   "POST /dead/replay": DeadSelection;
+  "POST /lab/{name}": RunExperiment;
   "PUT /limits/{name}": Limit;
+  "POST /plan": RunPlan;
   "POST /pools/{name}/simulate": Trial;
   "PUT /pools/{name}/workers": PoolSize;
   "PUT /queues/{name}": QueueSettingsInput;
   "POST /rebalance": NoFields;
+  "POST /schedules/preview": ScheduleInput;
   "PUT /schedules/{name}": ScheduleInput;
   "PATCH /settings": Record<string, unknown>;
   "PUT /settings": SettingsInput;
   "POST /tasks": Submission;
   "POST /tasks/bulk": BulkRequest;
   "POST /tasks/{id}/cancel": CancelTask;
+  "POST /tasks/{id}/reprioritise": ReprioritiseTask;
   "POST /tasks/{id}/retry": NoFields;
   "POST /tokens": NewToken;
   "POST /workflows/{id}/cancel": CancelWorkflow;
@@ -2103,6 +2440,7 @@ export interface Bodies {
 export interface Queries {
   "GET /dead": { after?: string; class?: ErrorClass; ended_since?: Timestamp; ended_until?: Timestamp; error?: string; kind?: string; older_than_ms?: number; queue?: string; since?: Timestamp; state?: Array<TaskState>; tag?: string; until?: Timestamp; worker?: string; workflow?: WorkflowId; workflow_name?: string };
   "GET /events": { kind?: string; progress?: boolean; queue?: string; state?: Array<TaskState>; task?: Array<string>; workflow?: WorkflowId };
+  "GET /history": { from?: Timestamp; points?: number; queue?: string; to?: Timestamp };
   "GET /queues": { after?: string; limit?: number };
   "POST /rebalance": { dry_run?: boolean };
   "GET /tasks": { after?: string; class?: ErrorClass; ended_since?: Timestamp; ended_until?: Timestamp; error?: string; kind?: string; limit?: number; older_than_ms?: number; queue?: string; since?: Timestamp; state?: Array<TaskState>; tag?: string; until?: Timestamp; worker?: string; workflow?: WorkflowId; workflow_name?: string };

@@ -1,7 +1,6 @@
 // How the API is asked: addresses, queries and bodies are those of the OpenAPI document, so that a field that is renamed
 // there breaks the build here. What is answered is text of strangers: it is shown as text, never as HTML.
 import type { Answers, Bodies, Queries } from "./api.gen";
-import type {} from "./contract";
 
 export type Address = keyof Answers;
 type QueryOf<A> = A extends keyof Queries ? Queries[A] : Record<string, never>;

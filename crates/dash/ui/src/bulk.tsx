@@ -8,7 +8,7 @@ import { confirm } from "./components/confirm";
 import { count, plural } from "./format";
 import { complain, say } from "./toast";
 
-export type Action = BulkRequest["action"] | "reprioritise";
+export type Action = BulkRequest["action"];
 
 /** What an action may be done to. */
 export const POSSIBLE: Record<Action, readonly TaskState[]> = {
@@ -17,6 +17,9 @@ export const POSSIBLE: Record<Action, readonly TaskState[]> = {
   drop: ["dead"],
   reprioritise: ["ready", "blocked", "scheduled"],
 };
+
+/** What is meant if no state is named: what somebody cancelled is put back only if that is said. */
+const USUAL: Record<Action, readonly TaskState[]> = { ...POSSIBLE, retry: ["dead"] };
 
 const VERBS: Record<Action, string> = { retry: "Retry", cancel: "Cancel", drop: "Drop", reprioritise: "Set the priority of" };
 const DONE: Record<Action, string> = { retry: "were put back", cancel: "were cancelled", drop: "were dropped", reprioritise: "have the new priority" };
@@ -29,12 +32,12 @@ const priority = signal(5);
 /** Counts, asks, does. */
 export async function askBulk(action: Action, filter: Select, done: () => void): Promise<void> {
   const possible = POSSIBLE[action];
-  const state = filter.state?.length ? filter.state.filter((one) => possible.includes(one)) : [...possible];
+  const state = filter.state?.length ? filter.state.filter((one) => possible.includes(one)) : [...USUAL[action]];
   if (state.length === 0) {
     say(`Nothing here can be treated so: it takes tasks that are ${possible.join(", ")}.`, true);
     return;
   }
-  const request: BulkRequest = { action: action as BulkRequest["action"], filter: { ...filter, state } };
+  const request: BulkRequest = { action, filter: { ...filter, state } };
   let found: BulkReport;
   try {
     found = await ask("POST /tasks/bulk", { body: { ...request, ...extra(action), dry_run: true } });
@@ -48,9 +51,9 @@ export async function askBulk(action: Action, filter: Select, done: () => void):
   }
   const many = `${found.next ? "at least " : ""}${plural(found.matched, "task")}`;
   confirm({
-    title: `${VERBS[action]} ${many}?`,
+    title: `${VERBS[action]} ${many}${action === "reprioritise" ? "" : "?"}`,
     text: <Found report={found} action={action} />,
-    command: twin(action, request.filter ?? {}),
+    command: () => twin(action, request.filter ?? {}),
     verb: `${VERBS[action].split(" ")[0]} ${found.next ? "all" : count(found.matched)}`,
     isDangerous: action === "cancel" || action === "drop",
     async run() {
@@ -73,7 +76,7 @@ async function treat(request: BulkRequest, matched: number): Promise<number> {
   return treated;
 }
 
-function extra(action: Action | BulkRequest["action"]): Partial<BulkRequest> {
+function extra(action: Action): Partial<BulkRequest> {
   return action === "reprioritise" ? { priority: priority.value } : {};
 }
 

@@ -1,10 +1,5 @@
 // What the API answers to these pages and the generated types do not have yet.
-import type { Alert, ForecastView, Severity, SimulatedStep, Tick } from "./api.gen";
-
-export interface SchedulePreview {
-  words: string;
-  next: Tick[];
-}
+import type { Alert, ForecastView, Severity, SimulatedStep } from "./api.gen";
 
 export interface AlertChange {
   name: string;
@@ -52,13 +47,11 @@ declare module "./api.gen" {
     capacity: number;
   }
   interface Answers {
-    "POST /schedules/preview": SchedulePreview;
     "POST /alerts/{name}/silence": Silenced;
     "DELETE /alerts/{name}/silence": Silenced;
     "POST /alerts/test": AlertTest;
   }
   interface Bodies {
-    "POST /schedules/preview": ScheduleInput;
     "POST /alerts/{name}/silence": { for_sec: number };
     "POST /alerts/test": Record<string, never>;
   }

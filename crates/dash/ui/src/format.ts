@@ -38,6 +38,15 @@ export function span(ms: number | null | undefined): string {
   return two(Math.floor(hours / 24), "d", hours % 24, "h");
 }
 
+/** A span of time in one unit, where there is little room. */
+export function brief(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined || ms < 59_500) return span(ms);
+  const units: ReadonlyArray<readonly [number, string]> = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "min"]];
+  const [size, unit] = units.find(([size]) => ms >= size * 0.995) ?? [60_000, "min"];
+  const value = ms / size;
+  return `${value >= 10 ? Math.round(value) : Number(value.toFixed(1))} ${unit}`;
+}
+
 /** How long ago, or in how long. */
 export function ago(time: string | number | null | undefined, now = Date.now()): string {
   if (time === null || time === undefined) return "–";

@@ -2,8 +2,7 @@
 // Nothing here draws or asks.
 import { graphlib, layout } from "@dagrejs/dagre";
 
-import type { TaskState } from "./api.gen";
-import type { GraphNode, WorkflowGraph } from "./contract";
+import type { GraphNode, TaskState, WorkflowGraph } from "./api.gen";
 import { millis } from "./format";
 import { layers } from "./layers";
 

@@ -3,10 +3,19 @@
 import { computed, effect, signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 
-import type { Overview } from "./contract";
+import type { Overview, Series } from "./api.gen";
 import { span } from "./format";
 import { watch, type StreamState } from "./stream";
 import { say } from "./toast";
+
+/** One step of the history, as the pulse tells it. */
+export type HistoryPoint = { at: string; step_ms: number } & { [name in keyof Series]: number | null };
+
+/** The event that comes once a second. */
+interface Pulse {
+  overview: Overview;
+  point: HistoryPoint | null;
+}
 
 export type PulseEvent = "worker" | "steal" | "queue" | "alert";
 
@@ -18,6 +27,8 @@ const state = signal<StreamState>("connecting");
 
 /** The numbers of now; nothing before the first pulse. */
 export const overview = signal<Overview | null>(null);
+/** The last step of the history that is over. */
+export const point = signal<HistoryPoint | null>(null);
 /** Counts up with each pulse: what changes with time follows it. */
 export const beat = signal(0);
 /** Counts up when something may have been missed. */
@@ -43,7 +54,8 @@ export function begin(): void {
     {
       said({ name, data }) {
         if (name === "pulse") {
-          overview.value = (data as { overview: Overview }).overview;
+          overview.value = (data as Pulse).overview;
+          if ((data as Pulse).point?.at !== point.peek()?.at) point.value = (data as Pulse).point;
           beat.value += 1;
         } else if (name === "lagged") {
           gaps.value += 1;

@@ -2,9 +2,9 @@
 import { signal } from "@preact/signals";
 
 import { ask } from "./api";
-import type { Me } from "./contract";
+import type { Caller } from "./api.gen";
 
-const me = signal<Me | null>(null);
+const me = signal<Caller | null>(null);
 
 /** Asks once, when the page begins. */
 export async function introduce(): Promise<void> {

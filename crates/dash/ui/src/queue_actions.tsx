@@ -34,7 +34,7 @@ export function askShare(queue: QueueStatus, done: () => void): void {
   confirm({
     title: `The share of the queue ${queue.name}`,
     text: <Share />,
-    command: `divvy queue set ${quoted(queue.name)} --weight N --fair-by tasks|time`,
+    command: () => `divvy queue set ${quoted(queue.name)}${weight.value ? ` --weight ${quoted(weight.value)}` : " --reset"} --fair-by ${fairBy.value}`,
     verb: "Set",
     async run() {
       const number = weight.value.trim() === "" ? null : Number(weight.value);

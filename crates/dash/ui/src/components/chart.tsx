@@ -26,8 +26,9 @@ interface ChartProps {
   /** Milliseconds since 1970 of each point. */
   times: readonly number[];
   series: readonly Series[];
-  /** How a value is written. */
+  /** How a value is written; at the axis there is less room. */
   write: (value: number) => string;
+  writeAxis?: (value: number) => string;
   height?: number;
   /** While the data is on its way. */
   isLoading?: boolean;
@@ -38,7 +39,7 @@ interface ChartProps {
 /** Rows of the twin at most: it is for reading. */
 const ROWS_MAX = 60;
 
-export function Chart({ title, times, series, write, height = 190, isLoading = false, empty = "Nothing yet." }: ChartProps) {
+export function Chart({ title, times, series, write, writeAxis = write, height = 190, isLoading = false, empty = "Nothing yet." }: ChartProps) {
   const [isTable, setTable] = useState(false);
   const [at, setAt] = useState<number | null>(null);
   const isEmpty = !series.some(({ values }) => values.some((value) => value !== null));
@@ -71,7 +72,7 @@ export function Chart({ title, times, series, write, height = 190, isLoading = f
       ) : isTable ? (
         <Twin title={title} times={times} series={series} write={write} height={height} />
       ) : (
-        <Plot title={title} times={times} series={series} write={write} height={height} point={setAt} />
+        <Plot title={title} times={times} series={series} write={write} writeAxis={writeAxis} height={height} point={setAt} />
       )}
     </section>
   );
@@ -79,7 +80,7 @@ export function Chart({ title, times, series, write, height = 190, isLoading = f
 
 type PlotProps = Pick<ChartProps, "title" | "times" | "series" | "write"> & { height: number };
 
-function Plot({ title, times, series, write, height, point }: PlotProps & { point: (at: number | null) => void }) {
+function Plot({ title, times, series, write, writeAxis, height, point }: PlotProps & { writeAxis: (value: number) => string; point: (at: number | null) => void }) {
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const look = useTheme();
@@ -87,7 +88,7 @@ function Plot({ title, times, series, write, height, point }: PlotProps & { poin
   useEffect(() => {
     const element = place.current;
     if (!element) return;
-    const made = new uPlot(options(series, write, element.clientWidth, height, point), data(times, series), element);
+    const made = new uPlot(options(series, writeAxis, element.clientWidth, height, point), data(times, series), element);
     plot.current = made;
     const observer = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     observer.observe(element);
@@ -140,7 +141,7 @@ function options(series: readonly Series[], write: (value: number) => string, wi
 
 /** Room for the longest label, in letters of 11 pixels. */
 function width11(labels: readonly string[]): number {
-  return Math.max(30, ...labels.map(({ length }) => length * 6 + 16));
+  return Math.max(48, ...labels.map(({ length }) => length * 6 + 16));
 }
 
 /** A colour as the canvas takes it: the browser resolves what depends on the theme. */

@@ -9,8 +9,8 @@ import { Command } from "./command";
 export interface Question {
   title: string;
   text?: ComponentChildren;
-  /** The `divvy …` twin. */
-  command?: string;
+  /** The `divvy …` twin; a function if it depends on what is filled in. */
+  command?: string | (() => string);
   /** What the button says. */
   verb: string;
   isDangerous?: boolean;
@@ -54,7 +54,7 @@ export function ConfirmPlace() {
           {asked.command && (
             <div class="twin">
               <span class="note">The same on the command line</span>
-              <Command text={asked.command} />
+              <Command text={typeof asked.command === "function" ? asked.command() : asked.command} />
             </div>
           )}
           <div class="dialog-buttons">

@@ -3,7 +3,7 @@
 import type { VNode } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import type { WorkflowGraph } from "../contract";
+import type { WorkflowGraph } from "../api.gen";
 import { count, plural, span } from "../format";
 import { fold, NODE, placed, ran, stateOf, tally, type Placed } from "../graph";
 import { Ring } from "./figures";

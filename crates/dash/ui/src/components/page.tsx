@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 
+import { isHelpShown } from "../keys";
 import { connection, paused } from "../live";
 
 interface PageProps {
@@ -44,6 +45,9 @@ export function Page({ title, mark, trail = [], about, actions, isLive = true, c
         <div class="page-actions">
           {actions}
           {isLive && <LiveButton />}
+          <button type="button" class="icon-button" aria-label="Keys" title="Keys (?)" onClick={() => (isHelpShown.value = true)}>
+            ?
+          </button>
         </div>
       </div>
       {children}

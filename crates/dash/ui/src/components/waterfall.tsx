@@ -1,7 +1,7 @@
 // When each task of a workflow waited and ran, one row each. Rows that cannot be seen are not in the page.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
-import type { GraphNode } from "../contract";
+import type { GraphNode } from "../api.gen";
 import { millis, span } from "../format";
 import { ran } from "../graph";
 import { StateIcon, stateWord } from "./state";

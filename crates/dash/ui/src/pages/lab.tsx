@@ -7,7 +7,7 @@ import { Command } from "../components/command";
 import { Field } from "../components/dialog";
 import { Empty, ErrorPanel, Loading } from "../components/notices";
 import { Page } from "../components/page";
-import type { Experiment } from "../contract-lab";
+import type { Experiment } from "../api.gen";
 import { useLoad } from "../load";
 import { may } from "../me";
 import { place, setQuery } from "../router";

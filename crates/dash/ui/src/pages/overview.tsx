@@ -1,15 +1,14 @@
 // The overview: eight numbers that lead to the lists behind them, how it went lately, and what needs attention. First how
 // well the work goes (rate, errors, waits), then what does it (slots, workers, cost).
 import { ask } from "../api";
-import type { Alert } from "../api.gen";
+import type { Alert, History, Overview as Numbers } from "../api.gen";
 import { Chart } from "../components/chart";
 import { Stack, Stat, stateSlices } from "../components/figures";
 import { Empty, ErrorPanel, Loading } from "../components/notices";
 import { Page } from "../components/page";
 import { StateIcon, STATES, stateWord } from "../components/state";
 import { Words } from "../components/words";
-import type { Overview as Numbers } from "../contract";
-import { amount, count, percent, span } from "../format";
+import { amount, brief, count, percent, span } from "../format";
 import { series, times, useHistory, WINDOWS } from "../history";
 import { overview } from "../live";
 import { useLoad } from "../load";
@@ -76,7 +75,7 @@ function Tiles({ now, done }: { now: Numbers; done: Array<number | null> }) {
   return (
     <div class="stats">
       <Stat name="Waiting" value={count(now.waiting)} note="ready for a worker" href="/tasks?state=ready" />
-      <Stat name="Oldest wait" value={span(now.oldest_wait_ms)} note={now.oldest_wait_ms === null ? "nothing waits" : "of ready tasks"} href="/queues" {...(isLate ? { tone: "warn" as const } : {})} />
+      <Stat name="Oldest wait" value={brief(now.oldest_wait_ms)} note={now.oldest_wait_ms === null ? "nothing waits" : "of ready tasks"} href="/queues" {...(isLate ? { tone: "warn" as const } : {})} />
       <Stat name="Running" value={count(now.running)} unit={`of ${count(now.slots)} slots`} note={now.slots > 0 ? `${percent(now.running / now.slots)} busy` : "no slot"} href="/tasks?state=leased" />
       <Stat name="Done per minute" value={amount(now.done_per_min)} note={<Trend values={done} />} href="/tasks?state=done" />
       <Stat name="Failing" value={percent(now.failed_share)} note="of attempts that ended" href="/tasks?state=dead" {...((now.failed_share ?? 0) >= 0.05 ? { tone: "bad" as const } : {})} />
@@ -103,7 +102,7 @@ function Trend({ values }: { values: Array<number | null> }) {
   );
 }
 
-function Charts({ history }: { history: import("../contract").History | null }) {
+function Charts({ history }: { history: History | null }) {
   const when = times(history);
   return (
     <>
@@ -122,7 +121,7 @@ function Charts({ history }: { history: import("../contract").History | null }) 
         title="Wait before the start"
         times={when}
         isLoading={!history}
-        write={span}
+        write={span} writeAxis={brief}
         empty="No task has started in this time."
         series={[
           { name: "p50", values: series(history, "wait_p50_ms"), colour: "--state-ready", isArea: true },

@@ -1,13 +1,13 @@
 // One queue: its waits and rates, what failed in it last, and its share.
 import { ask } from "../api";
-import type { QueueStatus } from "../api.gen";
+import type { History, QueueStatus } from "../api.gen";
 import { Chart } from "../components/chart";
 import { Stack, Stat } from "../components/figures";
 import { ErrorPanel, Loading } from "../components/notices";
 import { Page } from "../components/page";
 import { Table } from "../components/table";
 import { TASK_COLUMNS } from "../components/task_columns";
-import { amount, count, percent, span } from "../format";
+import { amount, brief, count, percent, span } from "../format";
 import { series, times, useHistory } from "../history";
 import { useEvents } from "../live";
 import { useLoad } from "../load";
@@ -51,7 +51,7 @@ function Inside({ queue }: { queue: QueueStatus }) {
     <>
       <div class="stats is-six">
         <Stat name="Ready" value={count(queue.ready)} note="wait for a worker" href={tasks("ready")} />
-        <Stat name="Oldest wait" value={span(queue.oldest_ready_ms)} note={`p95 ${span(last("wait_p95_ms"))}`} />
+        <Stat name="Oldest wait" value={brief(queue.oldest_ready_ms)} note={`p95 ${span(last("wait_p95_ms"))}`} />
         <Stat name="Running" value={count(queue.leased - queue.queued)} note={`${count(queue.queued)} at workers`} href={tasks("leased")} />
         <Stat name="Done per minute" value={amount(done)} note="lately" href={tasks("done")} />
         <Stat name="Failing" value={percent(done !== null && failed !== null && done + failed > 0 ? failed / (done + failed) : null)} note="of those that ended" href={tasks("dead")} />
@@ -97,7 +97,7 @@ function Inside({ queue }: { queue: QueueStatus }) {
   );
 }
 
-function Charts({ history }: { history: import("../contract").History | null }) {
+function Charts({ history }: { history: History | null }) {
   const when = times(history);
   return (
     <>
@@ -106,7 +106,7 @@ function Charts({ history }: { history: import("../contract").History | null }) 
         { name: "submitted", values: series(history, "submitted"), colour: "--state-ready", isDashed: true },
         { name: "failed", values: series(history, "failed"), colour: "--state-dead" },
       ]} />
-      <Chart title="Wait before the start" times={when} isLoading={!history} write={span} height={160} empty="No task has started in this time." series={[
+      <Chart title="Wait before the start" times={when} isLoading={!history} write={span} writeAxis={brief} height={160} empty="No task has started in this time." series={[
         { name: "p50", values: series(history, "wait_p50_ms"), colour: "--state-ready", isArea: true },
         { name: "p95", values: series(history, "wait_p95_ms"), colour: "--state-leased" },
       ]} />
@@ -127,7 +127,7 @@ function Latest({ queue }: { queue: string }) {
           All of them
         </a>
       </div>
-      <Table label="Last dead letters" rows={rows} rowKey={(task) => task.id} columns={TASK_COLUMNS.filter(({ name }) => name !== "Queue")} href={(task) => `/tasks/${task.id}`} />
+      <Table label="Dead letters, newest first" rows={rows} rowKey={(task) => task.id} columns={TASK_COLUMNS.filter(({ name }) => name !== "Queue")} href={(task) => `/tasks/${task.id}`} />
     </section>
   );
 }

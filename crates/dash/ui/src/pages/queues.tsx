@@ -66,6 +66,7 @@ export function Queues() {
                     {
                       name: "Action",
                       isRight: true,
+                      isWide: true,
                       cell: (queue: QueueStatus) => (
                         <button type="button" class="button small" onClick={() => askPause(queue, queues.reload)}>
                           {queue.paused ? "Resume" : "Pause"}

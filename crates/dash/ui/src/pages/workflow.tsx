@@ -12,7 +12,7 @@ import { StateBadge, STATES, StateIcon, stateWord } from "../components/state";
 import { Table } from "../components/table";
 import { Waterfall } from "../components/waterfall";
 import { WorkflowBadge } from "../components/workflow_state";
-import type { GraphNode, WorkflowGraph } from "../contract";
+import type { GraphNode, WorkflowGraph } from "../api.gen";
 import { ago, count, millis, plural, shortId, span } from "../format";
 import { criticalPath, ran, tally } from "../graph";
 import { beat, connection } from "../live";

@@ -2,7 +2,7 @@
 import { Fragment } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 
-import type { Report as Data, ReportCell, ReportTable } from "../../contract-lab";
+import type { LabCell, LabReport as Data, LabTable } from "../../api.gen";
 
 export function Report({ report }: { report: Data }) {
   return (
@@ -87,7 +87,7 @@ function Verdicts({ report }: { report: Data }) {
   );
 }
 
-function Figures({ table }: { table: ReportTable }) {
+function Figures({ table }: { table: LabTable }) {
   return (
     <section>
       <h3>{table.caption}</h3>
@@ -136,12 +136,12 @@ function Drawing({ svg }: { svg: string }) {
 }
 
 /** Decimals of a column of numbers. */
-function precision(table: ReportTable, place: number): number | undefined {
+function precision(table: LabTable, place: number): number | undefined {
   const kind = table.columns[place]?.kind;
   return typeof kind === "object" ? kind.number.precision : undefined;
 }
 
-function cell(value: ReportCell, precision?: number): string {
+function cell(value: LabCell | null, precision?: number): string {
   if (value === null) return "–";
   if (typeof value === "string") return value;
   return value.toLocaleString("en", { maximumFractionDigits: precision ?? 3, minimumFractionDigits: precision ?? 0 }).replaceAll(",", "\u202f");

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { ask } from "../../api";
-import type { LabRun } from "../../contract-lab";
+import type { LabRun } from "../../api.gen";
 import { ErrorPanel } from "../../components/notices";
 import { may } from "../../me";
 import { complain } from "../../toast";

@@ -2,8 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 import { ask } from "../../api";
-import type { ScheduleView } from "../../api.gen";
-import type { SchedulePreview } from "../../contract-pages";
+import type { SchedulePreview, ScheduleView } from "../../api.gen";
 import { Choice, Dialog, Field } from "../../components/dialog";
 import { ago } from "../../format";
 import { say } from "../../toast";
