@@ -133,7 +133,7 @@ function Why({ task, why }: { task: TaskDetail; why: TaskExplanation | null }) {
   if (!text && !progress) return null;
   const first = task.wait && task.wait.reason === "dependencies" ? task.wait.first : null;
   return (
-    <section class={`card why is-${task.state}`} aria-label="Why it is where it is">
+    <section class={`card why-card is-${task.state}`} aria-label="Why it is where it is">
       {text && (
         <p>
           <b>{task.state === "leased" ? "Waits at its worker: " : "Does not run: "}</b>
