@@ -30,11 +30,11 @@ test: ## Run every check that a change must pass (NEXTEST=0: plain cargo test; N
 	$(STEP) format cargo fmt --all --check
 	$(STEP) build scripts/build test
 	$(STEP) tidy $(DEBUG)/xtask tidy
+	$(STEP) dashboard scripts/dash
 	$(STEP) providers scripts/providers $(DEBUG)/divvy
 	$(STEP) tests scripts/with-lints scripts/tests
 	$(STEP) api scripts/schemathesis
 	$(STEP) duckdb scripts/duckdb
-	$(STEP) dashboard scripts/dash
 	$(STEP) doc-tests scripts/with-lints cargo test $(ALL) --doc
 	$(STEP) docs scripts/docs
 	@echo; echo "Every check passed."
