@@ -30,6 +30,7 @@ test: ## Run every check that a change must pass (NEXTEST=0: plain cargo test; N
 	$(STEP) format cargo fmt --all --check
 	$(STEP) build scripts/build test
 	$(STEP) tidy $(DEBUG)/xtask tidy
+	$(STEP) dashboard scripts/dash
 	$(STEP) providers scripts/providers $(DEBUG)/divvy
 	$(STEP) tests scripts/with-lints scripts/tests
 	$(STEP) api scripts/schemathesis

@@ -207,6 +207,34 @@ impl Browser {
         Ok(())
     }
 
+    /// Makes the page so wide and high, in pixels of its style sheet; a narrow one is that of a phone.
+    pub async fn resize(&mut self, width: u32, height: u32) -> Result<()> {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.call("Emulation.setDeviceMetricsOverride", size).await?;
+        Ok(())
+    }
+
+    /// Lets the system ask for light or dark pages, without movement.
+    pub async fn prefer(&mut self, scheme: &str) -> Result<()> {
+        let features = json!([
+            { "name": "prefers-color-scheme", "value": scheme },
+            { "name": "prefers-reduced-motion", "value": "reduce" },
+        ]);
+        self.call("Emulation.setEmulatedMedia", json!({ "features": features })).await?;
+        Ok(())
+    }
+
+    /// What can be seen of the page now, as the bytes of a PNG file in base 64.
+    pub async fn picture(&mut self) -> Result<String> {
+        let picture = self.call("Page.captureScreenshot", json!({ "format": "png" })).await?;
+        picture["data"].as_str().map(str::to_owned).context("no picture was taken")
+    }
+
+    /// Forgets what pages complained about: what follows is judged anew.
+    pub fn forget_complaints(&mut self) {
+        self.complaints.clear();
+    }
+
     /// What pages complained about so far: errors of scripts, of the console, and of the policy.
     pub fn complaints(&self) -> &[String] {
         &self.complaints

@@ -2,9 +2,10 @@
 //!
 //! [`process`] starts servers and workers and ends them with the test; [`api`] speaks the HTTP API as any client
 //! would; [`journal`] reads what the `recorder` worker wrote down while it ran tasks; [`video`] makes clips and adds them;
-//! [`browser`] is a person at a screen; [`proxy`] breaks connections.
+//! [`browser`] is a person at a screen; [`axe`] is one who sees or hears it otherwise; [`proxy`] breaks connections.
 
 pub mod api;
+pub mod axe;
 pub mod browser;
 pub mod journal;
 pub mod process;

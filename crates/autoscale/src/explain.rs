@@ -102,8 +102,26 @@ pub struct ForecastView {
     pub trusted: Option<String>,
     /// The most work that it expects until a new worker would be there, in seconds per second.
     pub expects: Option<f64>,
+    /// What it expects in the next two hours, in steps of five minutes; nothing before one has earned trust.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ahead: Vec<ForecastPoint>,
     /// Each with its recent error.
     pub forecasters: Vec<ForecasterView>,
+}
+
+/// What is expected at one time, in seconds of work per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+pub struct ForecastPoint {
+    /// When.
+    pub at: Timestamp,
+    /// The mean.
+    pub rate: f64,
+    /// Less is expected in one of ten cases.
+    pub low: f64,
+    /// More is expected in one of ten cases.
+    pub high: f64,
 }
 
 /// One forecaster.

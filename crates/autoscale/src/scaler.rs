@@ -140,6 +140,16 @@ impl Scaler {
         &self.memory.last
     }
 
+    /// The work that arrives, as the last sample was understood, in seconds per second.
+    pub fn work_rate(&self) -> f64 {
+        self.load.rate
+    }
+
+    /// The work that the workers of a sample do, in seconds per second.
+    pub fn capacity(&self, sample: &Sample) -> f64 {
+        self.running(sample)
+    }
+
     /// The last decision.
     pub fn last(&self) -> &Decision {
         &self.memory.last

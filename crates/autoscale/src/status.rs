@@ -154,6 +154,10 @@ pub struct SimulatedStep {
     pub workers: u32,
     /// Workers that would have been wanted.
     pub wanted: u32,
+    /// Work that arrived, in seconds per second.
+    pub work_rate: f64,
+    /// Work that the workers that there were could do, in seconds per second.
+    pub capacity: f64,
     /// Why.
     pub reason: String,
 }

@@ -67,6 +67,13 @@ impl<S> Route<S> {
         self
     }
 
+    /// The same, named like this in the document: for a handler that answers several addresses.
+    #[must_use]
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.operation.id = id.into();
+        self
+    }
+
     /// The same, for callers who have any of these scopes. Without this, reading needs `read` and everything else `admin`.
     #[must_use]
     pub fn scope(mut self, any_of: impl Into<Scopes>) -> Self {

@@ -16,7 +16,6 @@ use crate::alerts::Watch;
 use crate::budget::Budget;
 use crate::http::events::Changes;
 use crate::http::metrics;
-use crate::http::page::PAGES;
 use crate::lab::{Desk, Lab};
 use crate::objects::Stored;
 use crate::options::Options;
@@ -75,7 +74,6 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct Bound {
     address: SocketAddr,
-    has_tls: bool,
     frame: Frame,
     metrics: Arc<Registry>,
 }
@@ -108,11 +106,10 @@ impl App {
 
     /// The server has its port.
     pub(crate) fn bind(&self, address: SocketAddr, options: &Options) {
-        options.frame.lead_to(PAGES.to_vec(), options.pages.clone());
+        options.frame.lead_to(divvy_dash::PAGES.to_vec(), options.pages.clone());
         let (frame, metrics) = (options.frame.clone(), Arc::clone(&options.metrics));
         // A server is bound once.
-        let has_tls = options.tls.is_some();
-        let _ = self.bound.set(Bound { address, has_tls, frame, metrics });
+        let _ = self.bound.set(Bound { address, frame, metrics });
     }
 
     /// Figures for monitors that are kept while the server runs: the engine's, then the extension's.
@@ -123,11 +120,6 @@ impl App {
     /// Where the server listens, for people.
     pub(crate) fn address(&self) -> String {
         self.bound.get().map_or_else(|| "this process".to_owned(), |it| it.address.to_string())
-    }
-
-    /// How the server is reached there.
-    pub(crate) fn scheme(&self) -> &'static str {
-        if self.bound.get().is_some_and(|bound| bound.has_tls) { "https" } else { "http" }
     }
 
     /// The frame of all pages.

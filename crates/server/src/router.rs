@@ -32,10 +32,14 @@ const ARRIVING_BYTES_MAX: usize = 128 << 20;
 /// Everything on one router, behind the guard.
 pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router {
     let own = mounted(&app);
-    let all = [&own].into_iter().chain(&options.mounted);
+    let dashboard = divvy_dash::routes(options.frame.clone());
+    let others: Vec<Mounted> = [dashboard].into_iter().chain(options.mounted.clone()).collect();
+    let all = [&own].into_iter().chain(&others);
     let rules = Rules::new(options, address, all.flat_map(Mounted::operations));
-    let http = router(app, &own, rules.clone(), &options.mounted);
-    let http = options.mounted.iter().fold(http, |http, mounted| http.merge(mounted.router()));
+    // People who must show a token have a session that they can end.
+    options.frame.set_session(rules.wants_token());
+    let http = router(app, &own, rules.clone(), &others);
+    let http = others.iter().fold(http, |http, mounted| http.merge(mounted.router()));
     http.fallback(error::no_such_address)
         .layer(Extension(BodyRoom::new(ARRIVING_BYTES_MAX)))
         .layer(middleware::from_fn_with_state(rules, guard::admit))
@@ -134,7 +138,6 @@ fn table() -> Vec<Route<App>> {
 fn pages() -> Vec<Route<App>> {
     const HTML: &str = "text/html";
     vec![
-        get("/", page::show).summary("A small page for people").gives_media(HTML),
         get("/favicon.ico", page::icon)
             .summary("The icon of the pages")
             .open()

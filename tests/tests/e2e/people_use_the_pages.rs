@@ -300,7 +300,7 @@ async fn whoever_signs_in_finds_all_pages_and_the_way_out() -> Result<()> {
     page.click("button[type=submit]").await?;
     page.until("document.querySelector('#empty')?.hidden === false").await?;
     page.click("nav a[href='/']").await?;
-    page.until("document.querySelector('h1')?.textContent === 'The server is up'").await?;
+    page.until("document.querySelector('h1')?.textContent === 'Overview'").await?;
     page.click("nav a[href='/videos']").await?;
     page.until("document.querySelector('#grid') && location.pathname === '/videos'").await?;
     page.click("header form button").await?;

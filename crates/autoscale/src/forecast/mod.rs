@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use divvy_types::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::explain::{ForecastView, ForecasterView};
+use crate::explain::{ForecastPoint, ForecastView, ForecasterView};
 use holt_winters::HoltWinters;
 use line::Line;
 use season::Season;
@@ -38,6 +38,9 @@ const QUANTILE: f64 = 0.75;
 const SEEN_SEC_MIN: f64 = SLOT_SEC / 2.0;
 /// How far ahead forecasts are compared at most, in slots.
 const AHEAD_MAX: u64 = 24;
+
+/// The edge of nine tenths of a normal distribution, in standard deviations.
+const NINE_TENTHS: f64 = 1.282;
 
 /// In the order of [`Forecast::guesses`]; the first is no forecast.
 const NAMES: [&str; 5] = ["stays", "linear", "time of day", "day of week", "holt-winters"];
@@ -148,8 +151,21 @@ impl Forecast {
         ForecastView {
             trusted: trusted.map(Into::into),
             expects: trusted.map(|_| most),
+            ahead: trusted.map_or_else(Vec::new, |_| self.ahead(now, rate)),
             forecasters: forecasters.collect(),
         }
+    }
+
+    /// What is expected slot by slot, as far as forecasts are compared with what comes.
+    fn ahead(&self, now: Timestamp, rate: f64) -> Vec<ForecastPoint> {
+        let point = |slot: u64| {
+            let sec = slot as f64 * SLOT_SEC;
+            let Expected { rate, spread } = self.at(now, sec, rate);
+            let reach = spread * NINE_TENTHS;
+            let at = now.plus_ms((sec * 1e3) as u64);
+            ForecastPoint { at, rate, low: (rate - reach).max(0.0), high: rate + reach }
+        };
+        (1..=AHEAD_MAX).map(point).collect()
     }
 
     fn best(&self) -> Option<usize> {

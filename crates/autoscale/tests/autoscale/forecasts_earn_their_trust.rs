@@ -44,6 +44,12 @@ fn the_step_of_every_morning_is_seen_coming_once_it_was_forecast_well() {
         assert!(play.total() < 16 && trusted(&play).is_none(), "{policy:?}: nobody knows yet");
         until(&mut play, 5 * DAY + 9 * 3_600 - 900, false);
         assert!(play.total() < 16, "{policy:?}: it is too early: {}", play.total());
+        let ahead = play.scaler.explain().unwrap().forecast.ahead;
+        assert_eq!(ahead.len(), 24, "two hours in steps of five minutes");
+        assert!(ahead[23].rate > ahead[0].rate * 1.5, "{policy:?}: the step is ahead: {ahead:?}");
+        assert!(
+            ahead.iter().all(|one| 0.0 <= one.low && one.low <= one.rate && one.rate <= one.high)
+        );
         until(&mut play, 5 * DAY + 9 * 3_600 - 240, false);
         assert!(play.total() >= 30, "{policy:?}: they take five minutes: {}", play.total());
         assert!(play.scaler.last().reason.contains("forecast by"), "{policy:?}");

@@ -171,9 +171,14 @@ impl Scale {
         }
         let (policy, min, max) = (settings.policy, settings.min, settings.max);
         let (scaler, decisions) = simulate(settings, &kept);
-        let changes = decisions.windows(2).filter(|pair| pair[0].wanted != pair[1].wanted).count();
-        let steps = kept.iter().zip(&decisions).map(|(sample, decision)| step(sample, decision));
-        let steps = steps.collect();
+        let differ = |pair: &&[(Decision, f64)]| pair[0].0.wanted != pair[1].0.wanted;
+        let changes = decisions.windows(2).filter(differ).count();
+        let step = |(sample, (decision, work_rate)): (&Sample, &(Decision, f64))| SimulatedStep {
+            capacity: scaler.capacity(sample),
+            work_rate: *work_rate,
+            ..step(sample, decision)
+        };
+        let steps = kept.iter().zip(&decisions).map(step).collect();
         Ok(Some(Simulated {
             policy,
             min,
@@ -365,6 +370,7 @@ fn step(sample: &Sample, decision: &Decision) -> SimulatedStep {
         workers: sample.fleet.values().map(|fleet| fleet.running).sum(),
         wanted: decision.total(),
         reason: decision.reason.clone(),
+        ..SimulatedStep::default()
     }
 }
 

@@ -343,13 +343,14 @@ fn waiting(sample: &Sample) -> u64 {
 }
 
 /// What a pool with these settings would have wanted over the samples that were kept, step by step. What waited and ran
-/// is what was seen, whatever would have been there then; who would have been there is what was wanted before.
-pub(crate) fn simulate(settings: Pool, kept: &VecDeque<Sample>) -> (Scaler, Vec<Decision>) {
+/// is what was seen, whatever would have been there then; who would have been there is what was wanted before. Beside each
+/// decision stands the work that arrived, in seconds per second.
+pub(crate) fn simulate(settings: Pool, kept: &VecDeque<Sample>) -> (Scaler, Vec<(Decision, f64)>) {
     let mut scaler = Scaler::new(settings);
     let mut steps = Vec::with_capacity(kept.len());
     for seen in kept {
         let mut sample = seen.clone();
-        if let Some(Decision { wanted, .. }) = steps.last() {
+        if let Some((Decision { wanted, .. }, _)) = steps.last() {
             for fleet in sample.fleet.values_mut() {
                 *fleet = divvy_autoscale::Fleet::default();
             }
@@ -357,7 +358,8 @@ pub(crate) fn simulate(settings: Pool, kept: &VecDeque<Sample>) -> (Scaler, Vec<
                 sample.fleet.entry(name.clone()).or_default().running = *count;
             }
         }
-        steps.push(scaler.decide(&sample).clone());
+        let decision = scaler.decide(&sample).clone();
+        steps.push((decision, scaler.work_rate()));
     }
     (scaler, steps)
 }

@@ -163,6 +163,9 @@ fn a_trial_tells_what_would_have_been_wanted_and_changes_nothing() {
     let trial = Trial { policy: Some(Policy::Fixed), max: Some(9), ..Trial::default() };
     let tried = scale.simulate("p", trial).unwrap().unwrap();
     assert!(tried.steps.iter().all(|step| step.wanted == 9), "{tried:?}");
+    let last = tried.steps.last().unwrap();
+    assert_eq!((last.workers, last.capacity), (1, 1.0), "one worker of one slot was there");
+    assert!(last.work_rate > 0.0, "{last:?}");
     assert_eq!(
         serde_json::to_value(scale.to_keep()).unwrap(),
         serde_json::to_value(before).unwrap()
@@ -221,5 +224,5 @@ fn simulated_fleets_are_those_that_would_have_been_wanted() {
     let kept: VecDeque<Sample> = (0..5).map(|second| seen(second * 10, 50, &[]).sample).collect();
     let (_, steps) = simulate(pool(Policy::Fixed), &kept);
     assert_eq!(steps.len(), 5);
-    assert!(steps.iter().all(|step| step.total() == 4));
+    assert!(steps.iter().all(|(step, _)| step.total() == 4));
 }

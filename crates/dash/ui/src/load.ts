@@ -1,0 +1,62 @@
+// What a part of a page shows: asked for when it appears, when its key changes, after a gap, and again and again while the
+// page is live. A part that fails fails alone, and keeps what it had.
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { beat, gaps, paused } from "./live";
+
+export interface Loaded<T> {
+  data: T | null;
+  error: Error | null;
+  /** Whether `data` belongs to another key than the present one. */
+  isStale: boolean;
+  reload: () => void;
+}
+
+/** Loads `key`. `every` beats (seconds) it is asked again; 0 means never by itself. */
+export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T>, every = 0): Loaded<T> {
+  const [shown, setShown] = useState<{ key: string; data: T | null; error: Error | null }>({ key: "", data: null, error: null });
+  const latest = useRef(load);
+  latest.current = load;
+  const run = useRef<() => void>(() => {});
+
+  useEffect(() => {
+    const stop = new AbortController();
+    let isAsking = false;
+    let waited = 0;
+    const asked = async () => {
+      if (isAsking) return;
+      isAsking = true;
+      waited = 0;
+      try {
+        const data = await latest.current(stop.signal);
+        if (!stop.signal.aborted) setShown({ key, data, error: null });
+      } catch (error) {
+        if (!stop.signal.aborted) setShown((before) => ({ key, data: before.key === key ? before.data : null, error: error as Error }));
+      }
+      isAsking = false;
+    };
+    run.current = () => void asked();
+    void asked();
+    const ends = [
+      beat.subscribe(() => {
+        waited += 1;
+        if (every > 0 && waited > every && !paused.peek()) void asked();
+      }),
+      skipFirst(gaps, () => void asked()),
+    ];
+    return () => {
+      stop.abort();
+      for (const end of ends) end();
+    };
+  }, [key, every]);
+
+  return { data: shown.data, error: shown.error, isStale: shown.key !== key, reload: () => run.current() };
+}
+
+function skipFirst(source: typeof gaps, then: () => void): () => void {
+  let isFirst = true;
+  return source.subscribe(() => {
+    if (!isFirst) then();
+    isFirst = false;
+  });
+}
