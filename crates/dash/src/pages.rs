@@ -27,7 +27,7 @@ pub const PAGES: [Link; 12] = [
 const DETAILS: [&str; 3] = ["/tasks/{id}", "/workflows/{id}", "/queues/{name}"];
 
 /// Scripts and styles come from this server only, and only its API is asked.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
     form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 const PAGE: &str = include_str!("../dist/index.html");

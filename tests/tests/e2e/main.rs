@@ -12,6 +12,7 @@ mod crawls_are_polite_whoever_dies;
 mod dataflow_is_the_same_whoever_dies;
 mod nothing_is_lost_when_processes_are_killed;
 mod people_crawl_from_the_command_line;
+mod people_find_their_way;
 mod people_run_dataflow_from_the_command_line;
 mod people_use_the_pages;
 mod people_watch_the_dashboard;

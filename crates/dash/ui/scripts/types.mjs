@@ -15,7 +15,7 @@ const text = made();
 if (check !== "--check") {
   await writeFile(TARGET, text);
 } else if ((await readFile(TARGET, "utf8")) !== text) {
-  console.error("src/api.gen.ts is not what the server serves; write it anew: npm run types -- URL_OF_A_SERVER/api/v1/openapi.json");
+  console.error("src/api.gen.ts is not what the server serves; write it anew: scripts/dash --write");
   process.exit(1);
 }
 

@@ -27,7 +27,7 @@ export function percent(share: number | null | undefined): string {
 export function span(ms: number | null | undefined): string {
   if (ms === null || ms === undefined) return "–";
   if (ms < 0) return `−${span(-ms)}`;
-  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 1000) return `${ms < 10 ? Number(ms.toFixed(1)) : Math.round(ms)} ms`;
   const seconds = ms / 1000;
   if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
   if (seconds < 59.5) return `${Math.round(seconds)} s`;

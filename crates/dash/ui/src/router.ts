@@ -52,7 +52,10 @@ export function go(address: string, { replace = false } = {}): void {
   const isOtherPage = new URL(address, location.href).pathname !== location.pathname;
   history[replace ? "replaceState" : "pushState"](null, "", address);
   place.value = here();
-  if (isOtherPage && !replace) scrollTo(0, 0);
+  if (!isOtherPage || replace) return;
+  scrollTo(0, 0);
+  // Who does not see the page hears that there is another one, and goes on from its beginning.
+  document.getElementById("page")?.focus({ preventScroll: true });
 }
 
 /** Changes some of the query and keeps the rest; what is empty goes away. */

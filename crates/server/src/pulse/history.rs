@@ -223,7 +223,7 @@ impl History {
         let tracks = tracks.chain(self.queues.iter().map(|(name, track)| (Some(name), track)));
         tracks.flat_map(|(name, track)| {
             // From a whole minute on the fine steps tell everything.
-            let first = track.fine.keys().next().copied().unwrap_or(u64::MAX / FINE_SEC);
+            let first = track.fine.keys().next().copied().unwrap_or(u64::MAX / COARSE_SEC);
             let whole = (first * FINE_SEC).div_ceil(COARSE_SEC);
             let coarse = track.coarse.range(..whole);
             let fine = track.fine.range(whole * COARSE_SEC / FINE_SEC..);

@@ -111,6 +111,8 @@ function options(series: readonly Series[], write: (value: number) => string, wi
   const colour = (name: string) => resolved(style.getPropertyValue(name).trim());
   const axis = { stroke: colour("--muted"), font: "11px system-ui, sans-serif", ticks: { show: false } };
   const grid = { stroke: colour("--line"), width: 1 };
+  // Where only whole numbers are written, the axis has no others.
+  const isWhole = write(0.5) === write(1) || write(0.5) === write(0);
   const at = (name: string) => series.findIndex((one) => one.name === name) + 1;
   return {
     width,
@@ -118,10 +120,10 @@ function options(series: readonly Series[], write: (value: number) => string, wi
     legend: { show: false },
     padding: [6, 6, 0, 0],
     cursor: { sync: { key: "divvy" }, points: { size: 6 }, drag: { x: false, y: false }, y: false },
-    scales: { y: { range: (_plot, _low, high) => [0, Math.max(high * 1.08, 1e-3)] } },
+    scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? Math.max(high * 1.08, isWhole ? 1 : 0) : 1] } },
     axes: [
       { ...axis, grid: { show: false }, size: 22, gap: 6, space: 90, values: (_plot, values) => values.map((value) => clock(value * 1000).slice(-8).replace(/:00$/, "")) },
-      { ...axis, grid, size: (_plot, values) => width11(values ?? []), space: 34, values: (_plot, values) => values.map(write) },
+      { ...axis, grid, ...(isWhole ? { incrs: WHOLE } : {}), size: (_plot, values) => width11(values ?? []), space: 34, values: (_plot, values) => values.map(write) },
     ],
     series: [
       {},
@@ -138,6 +140,9 @@ function options(series: readonly Series[], write: (value: number) => string, wi
     hooks: { setCursor: [(plot) => point(plot.cursor.idx ?? null)] },
   };
 }
+
+/** Steps of an axis of whole numbers: 1, 2, 5, 10, … */
+const WHOLE = Array.from({ length: 13 }, (_one, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 
 /** Room for the longest label, in letters of 11 pixels. */
 function width11(labels: readonly string[]): number {

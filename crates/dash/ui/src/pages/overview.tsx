@@ -167,7 +167,7 @@ function Attention({ alerts }: { alerts: Alert[] }) {
           {alerts.map((alert) => (
             <li key={alert.name} class={alert.severity === "fault" ? "is-fault" : undefined}>
               <span>
-                <Words text={alert.text} />
+                <Words text={alert.text} /> <a href={whereToLook(alert.name)}>Look</a>
                 {alert.cure && (
                   <span class="note">
                     <Words text={alert.cure} />
@@ -180,6 +180,21 @@ function Attention({ alerts }: { alerts: Alert[] }) {
       )}
     </section>
   );
+}
+
+/** The page that shows what a rule is about; without one, the rules. */
+const SHOWN_BY: ReadonlyArray<readonly [RegExp, string]> = [
+  [/dead/, "/dead"],
+  [/capable|capability|deadline/, "/tasks?state=ready"],
+  [/worker|steal|variance|bench|flap/, "/workers"],
+  [/wait|queue/, "/queues"],
+  [/tick|schedule/, "/schedules"],
+  [/breaker|limit/, "/limits"],
+  [/pool|scale/, "/scale"],
+];
+
+function whereToLook(rule: string): string {
+  return SHOWN_BY.find(([words]) => words.test(rule))?.[1] ?? "/alerts";
 }
 
 function States({ states }: { states: Numbers["states"] }) {

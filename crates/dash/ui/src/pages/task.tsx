@@ -133,7 +133,7 @@ function Why({ task, why }: { task: TaskDetail; why: TaskExplanation | null }) {
   if (!text && !progress) return null;
   const first = task.wait && task.wait.reason === "dependencies" ? task.wait.first : null;
   return (
-    <section class={`card why is-${task.state}`} aria-label="Why it is where it is">
+    <section class={`card why-card is-${task.state}`} aria-label="Why it is where it is">
       {text && (
         <p>
           <b>{task.state === "leased" ? "Waits at its worker: " : "Does not run: "}</b>
@@ -171,8 +171,11 @@ function Why({ task, why }: { task: TaskDetail; why: TaskExplanation | null }) {
 /** From the submission to the end, or to now. */
 function steps(task: TaskDetail, why: TaskExplanation | null): Step[] {
   const list: Step[] = [{ at: millis(task.submitted_at), title: "Submitted", text: task.spawned_by ? <>by <a class="mono" href={`/tasks/${task.spawned_by}`}>{shortId(task.spawned_by)}</a></> : undefined, tone: "muted" }];
-  task.history.forEach((attempt, at) => list.push(attemptStep(attempt, at, task)));
   const placed = why?.placement;
+  task.history.forEach((attempt, at) => list.push(attemptStep(attempt, at, task)));
+  const last = list.at(-1);
+  // Why it came to that worker is known for a while after it is done.
+  if (last?.tone === "done" && placed) last.text = <PlacedText placement={placed} />;
   if (task.state === "leased") {
     list.push({ at: placed ? millis(placed.at) : null, title: <>{task.wait ? "At" : "Runs on"} {workerLink(task.worker)}</>, text: placed && <PlacedText placement={placed} />, tone: "leased", isNow: true });
   } else if (OPEN.includes(task.state)) {
@@ -181,7 +184,7 @@ function steps(task: TaskDetail, why: TaskExplanation | null): Step[] {
   } else if (task.ended_at && task.state !== "done") {
     list.push({ at: millis(task.ended_at), title: task.state === "dead" ? "Dead letter" : "Cancelled", text: task.state === "cancelled" ? task.error?.message : `after ${plural(task.attempts, "attempt")}`, tone: task.state });
   } else if (task.ended_at && !task.history.some(({ error }) => !error)) {
-    list.push({ at: millis(task.ended_at), title: <>Done on {workerLink(task.worker)}</>, tone: "done" });
+    list.push({ at: millis(task.ended_at), title: <>Done on {workerLink(task.worker)}</>, text: placed && <PlacedText placement={placed} />, tone: "done" });
   }
   return list;
 }

@@ -142,3 +142,8 @@ fn a_step_that_is_told_twice_counts_once() {
     let coarse: Vec<u64> = history.all.coarse.values().map(|figures| figures.done).collect();
     assert_eq!((history.all.fine[&number].done, coarse), (5, vec![12]));
 }
+
+#[test]
+fn of_a_server_that_has_just_begun_nothing_is_kept() {
+    assert_eq!(History::default().kept().count(), 0);
+}
