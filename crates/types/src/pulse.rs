@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::overview::Alert;
+use crate::alerts::Alert;
 use crate::{Name, Scopes, Timestamp};
 
 /// Who asks, and what it may do.

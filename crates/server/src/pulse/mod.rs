@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 
 use divvy_engine::Error;
 use divvy_http::{Following, Ring};
-use divvy_types::overview::Alert;
+use divvy_types::alerts::Alert;
 use divvy_types::pulse::{History as HistoryView, Overview, Pulse as Beat, PulseEvent};
 use divvy_types::{Name, Timestamp};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use crate::alerts::{self, Looked};
 use crate::app::App;
-use crate::http::alerts;
 use history::{FINE_SEC, Figures, History, Span, waits_since};
 use look::Look;
 
@@ -171,10 +171,10 @@ impl Pulse {
 
 const HOUR_US: u64 = 3_600_000_000;
 
-/// Rules that are broken now.
+/// Alerts that fire now.
 async fn firing(app: &App, look: &Look) -> Result<Vec<Alert>, Error> {
-    let (_, scene) = alerts::scene(app, look.stats.clone()).await?;
-    Ok(crate::alerts::judge(&scene).into_iter().filter(|alert| alert.firing).collect())
+    let Looked { alerts, .. } = alerts::look(app, look.stats.clone()).await?;
+    Ok(alerts.alerts.into_iter().filter(|alert| alert.firing).collect())
 }
 
 impl State {

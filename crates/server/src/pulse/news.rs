@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use divvy_scheduler::Stolen;
-use divvy_types::overview::Alert;
+use divvy_types::alerts::Alert;
 use divvy_types::pulse::{
     AlertEvent, AlertNews, PulseEvent, QueueEvent, QueueNews, StealEvent, StolenBy, WorkerEvent,
     WorkerNews,
