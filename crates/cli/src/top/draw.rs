@@ -387,7 +387,7 @@ mod tests {
         let mut model = model();
         let screen = shown(&model, 80, 24, true);
         for text in [
-            "divvy 0.1.0 at http://127.0.0.1:7171, up 1h",
+            "divvy 0.1.0 at http://127.0.0.1:7171, up 60m",
             "waiting 1204",
             "running 38/8",
             "workers 2 of 8",
