@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use divvy_client::reqwest::Url;
 use divvy_http::frame::{Frame, Link};
 use divvy_types::limits::WORKFLOW_NAME_LEN_MAX as HOST_LEN_MAX;
 use prometheus_client::registry::Registry;
@@ -126,7 +127,7 @@ impl Options {
 }
 
 fn is_web_address(url: &str) -> bool {
-    divvy_client::reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
+    Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"))
 }
 
 impl Default for Options {

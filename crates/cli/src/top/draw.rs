@@ -30,11 +30,14 @@ pub(super) fn screen(model: &Model, has_color: bool, frame: &mut Frame<'_>) {
     }
 }
 
-/// The same as lines of plain text, with all four lists below each other.
+/// The same as lines of plain text, with the lists below each other; of alerts, those that need attention.
 pub(super) fn plain(model: &Model, width: u16) -> Vec<String> {
     let mut lines = lines(width, 6, |area, buffer| top(model, area, buffer));
     for pane in Pane::ALL {
-        let (headings, rows, _) = list(model, pane);
+        let (headings, mut rows, _) = list(model, pane);
+        if pane == Pane::Alerts {
+            rows.retain(|row| row[0] != "well");
+        }
         if rows.is_empty() {
             continue;
         }
@@ -244,12 +247,9 @@ fn widths(pane: Pane) -> Vec<Constraint> {
             Constraint::Length(10),
             Constraint::Min(20),
         ],
-        Pane::Alerts => vec![
-            Constraint::Length(8),
-            Constraint::Length(20),
-            Constraint::Length(9),
-            Constraint::Min(20),
-        ],
+        Pane::Alerts => {
+            vec![Constraint::Length(8), Constraint::Length(20), Constraint::Min(20)]
+        }
     }
 }
 
@@ -348,20 +348,16 @@ fn dead(model: &Model) -> Cells {
 fn alerts(model: &Model) -> Cells {
     let rows = model.look.alerts.iter().map(|alert| {
         let state = match (alert.firing, alert.pending) {
+            _ if alert.silenced_until.is_some() => "silenced",
             (true, _) => "fires",
             (_, true) => "pending",
             _ => "well",
         };
-        let silence = if alert.silenced_until.is_some() { "silenced" } else { "" };
         let cure = alert.cure.as_ref().map_or_else(String::new, |cure| format!("; {cure}"));
-        vec![
-            state.to_owned(),
-            alert.name.to_string(),
-            silence.to_owned(),
-            on_one_line(&format!("{}{cure}", alert.text)),
-        ]
+        let text = on_one_line(&format!("{}{cure}", alert.text));
+        vec![state.to_owned(), alert.name.to_string(), text]
     });
-    (vec!["STATE", "RULE", "", "TEXT"], rows.collect(), "The server has no rules.")
+    (vec!["STATE", "RULE", "TEXT"], rows.collect(), "The server has no rules.")
 }
 
 #[cfg(test)]
@@ -391,7 +387,7 @@ mod tests {
         let mut model = model();
         let screen = shown(&model, 80, 24, true);
         for text in [
-            "divvy 0.1.0 at http://127.0.0.1:7171, up 1h",
+            "divvy 0.1.0 at http://127.0.0.1:7171, up 60m",
             "waiting 1204",
             "running 38/8",
             "workers 2 of 8",

@@ -334,7 +334,8 @@ pub(super) mod tests {
         let worker = |name: &str, failed: u64| -> WorkerView {
             serde_json::from_value(json!({
                 "name": name, "key": 1, "queues": [], "kinds": ["a"], "capabilities": [], "credit": 8,
-                "leased": 3, "draining": false, "connected_at": 0, "seen_at": 0, "finished": 9,
+                "leased": 3, "draining": false, "connected_at": "2026-01-01T00:00:00Z",
+                "seen_at": "2026-01-01T00:00:00Z", "finished": 9,
                 "failed": failed, "slots": 4, "queue_length": 1, "success_rate": 0.9,
             }))
             .unwrap()

@@ -79,26 +79,12 @@ pub(super) async fn tell(app: &App, queues: &[QueueView], shutdown: &Cancellatio
     while let Some(notice) = app.watch.first() {
         match submit(app, &notice).await {
             Ok(()) => waits = true,
-            Err(Error::DiskFull | Error::StoreUnavailable(_)) => {
-                let options = app.settings_file.alerts();
-                let told = match options.sinks.get(&notice.sink) {
-                    Some(sink) => {
-                        let id = notice.id.to_string();
-                        sinks::tell(sink, &id, &notice.change, now()).await
-                    }
-                    None => Ok(()),
-                };
-                if let Err(problem) = told {
-                    tracing::warn!(sink = %notice.sink, "cannot be told of an alert, tried again: {problem}");
+            Err(Error::Stopping | Error::Overloaded { .. }) => break,
+            Err(refusal) => {
+                if let Err(problem) = tell_without_task(app, &notice).await {
+                    tracing::warn!(sink = %notice.sink, %refusal, "cannot be told of an alert, tried again: {problem}");
                     break;
                 }
-            }
-            Err(error @ (Error::Stopping | Error::Overloaded { .. })) => {
-                tracing::debug!(%error, "a notice waits");
-                break;
-            }
-            Err(error) => {
-                tracing::error!(sink = %notice.sink, %error, "a notice of an alert is refused as a task");
             }
         }
         app.watch.cross_off(&notice);
@@ -113,6 +99,13 @@ pub(super) async fn tell(app: &App, queues: &[QueueView], shutdown: &Cancellatio
             app.watch.courier.set(None);
         });
     }
+}
+
+/// Tells a sink at once; one that is gone needs no telling.
+async fn tell_without_task(app: &App, notice: &Notice) -> Result<(), String> {
+    let options = app.settings_file.alerts();
+    let Some(sink) = options.sinks.get(&notice.sink) else { return Ok(()) };
+    sinks::tell(sink, &notice.id.to_string(), &notice.change, now()).await
 }
 
 async fn submit(app: &App, notice: &Notice) -> Result<(), Error> {

@@ -166,7 +166,7 @@ mod tests {
     fn a_value_that_trembles_around_a_bound_is_told_once() {
         let values: Vec<f64> =
             (0..60).map(|second| if second % 2 == 0 { 10.0 } else { 9.0 }).collect();
-        let bounds = Bounds { for_ms: 0, ..BOUNDS };
+        let bounds = Bounds { for_ms: 0, calm_ms: 0, ..BOUNDS };
         assert_eq!(told(&mut Condition::default(), &bounds, &values), [(0, AlertState::Fired)]);
     }
 

@@ -96,7 +96,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("alerts.json");
         assert_eq!(read(&path), Kept::default());
-        let fires = Condition { fired: Some(Timestamp(7)), told: true, ..Condition::default() };
+        let mut fires = Condition::default();
+        (fires.fired, fires.told) = (Some(Timestamp(7)), true);
         let kept = Kept {
             conditions: [("disk_low".into(), fires)].into(),
             silences: [("clock".into(), Timestamp(9))].into(),

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use divvy_client::reqwest::Url;
 use divvy_types::Name;
 use divvy_types::alerts::{AlertSink, Severity};
 use divvy_types::limits::QUEUE_LEN_MAX as NAME_LEN_MAX;
@@ -207,7 +208,7 @@ impl Sink {
             Self::Command(_) => Ok(()),
             Self::Webhook(hook) => {
                 let is_http = hook.url.starts_with("http://") || hook.url.starts_with("https://");
-                if !is_http || divvy_client::reqwest::Url::parse(&hook.url).is_err() {
+                if !is_http || Url::parse(&hook.url).is_err() {
                     let problem = format!(
                         "is `{}`, expected http://… or https://…",
                         without_secrets(&hook.url)
@@ -264,7 +265,7 @@ fn key(secret: &str) -> Result<Vec<u8>, String> {
 
 /// An address without what may be secret in it: the user, what follows the host, and the query.
 pub(super) fn without_secrets(url: &str) -> String {
-    match divvy_client::reqwest::Url::parse(url) {
+    match Url::parse(url) {
         Ok(parsed) => {
             let host = parsed.host_str().unwrap_or_default();
             let port = parsed.port().map_or_else(String::new, |port| format!(":{port}"));
