@@ -221,6 +221,9 @@ impl Browser {
             { "name": "prefers-reduced-motion", "value": "reduce" },
         ]);
         self.call("Emulation.setEmulatedMedia", json!({ "features": features })).await?;
+        // The colours are those of the scheme when the page has been drawn again.
+        let drawn = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))";
+        self.value(drawn).await?;
         Ok(())
     }
 

@@ -60,6 +60,7 @@ async fn check(store: Box<dyn Store>, window_tasks: usize) {
     let cancel = Bulk {
         action: BulkAction::Cancel,
         select: named("needle", &[]),
+        priority: 3,
         reason: "by filter".into(),
         dry_run: false,
         limit: usize::MAX,

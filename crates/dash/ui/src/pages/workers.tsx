@@ -30,7 +30,9 @@ export function Workers() {
   const settings = useLoad("settings", (signal) => ask("GET /settings", { signal }));
   const steals = useSteals();
   const [isTable, setTable] = useState(false);
-  useEvents("worker", () => workers.reload());
+  useEvents("worker", workers.reload);
+  // What moved is with another worker now: lanes, queues and figures are to say the same.
+  useEvents("steal", () => [workers, held, load].forEach((one) => one.reload()));
 
   const list = workers.data?.items ?? [];
   const priority = settings.data?.settings.load_balancing.priority;
