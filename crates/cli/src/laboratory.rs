@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use divvy_lab::plan::{Plan, answer, show};
 use divvy_lab::{Progress, Settings, Timing, child};
-use divvy_server::lab::{self, Asked, Experiment, Job, Lab, Laboratory, Refused, Report};
+use divvy_server::lab::{self, Asked, Experiment, Lab, Laboratory, Prepared, Refused, Report};
 use serde_json::json;
 
 use crate::suggest;
@@ -40,7 +40,7 @@ impl Laboratory for Experiments {
         divvy_lab::all().iter().map(told).collect()
     }
 
-    fn prepare(&self, asked: Asked) -> Result<Job, Refused> {
+    fn prepare(&self, asked: Asked) -> Result<Prepared, Refused> {
         match asked {
             Asked::Experiment { name, seed, quick } => {
                 let Some(experiment) = divvy_lab::find(&name) else {
@@ -127,9 +127,9 @@ seeds: 1
 ";
 
     fn run(asked: Asked) -> Result<Report, String> {
-        let Ok(job) = Experiments.prepare(asked) else { panic!("it is refused") };
+        let Ok(prepared) = Experiments.prepare(asked) else { panic!("it is refused") };
         let mut steps = 0;
-        let report = job(&mut |_| steps += 1, &AtomicBool::new(false));
+        let report = prepared(&mut |_| steps += 1, &AtomicBool::new(false));
         assert!(steps > 0, "it tells how far it is");
         report
     }

@@ -24,11 +24,11 @@ pub trait Laboratory: Send + Sync + 'static {
     ///
     /// # Errors
     /// If there is no such experiment, or the plan makes no sense.
-    fn prepare(&self, asked: Asked) -> Result<Job, Refused>;
+    fn prepare(&self, asked: Asked) -> Result<Prepared, Refused>;
 }
 
 /// Does a run, off the async threads: tells how far it is, and ends soon after the switch is set.
-pub type Job =
+pub type Prepared =
     Box<dyn FnOnce(&mut dyn FnMut(Step<'_>), &AtomicBool) -> Result<Report, String> + Send>;
 
 /// A laboratory, as it is given to a server.
@@ -266,7 +266,7 @@ impl Desk {
     pub(crate) fn begin(
         &self,
         name: &str,
-        job: Job,
+        prepared: Prepared,
         shutdown: CancellationToken,
     ) -> Result<LabRun, (String, String)> {
         let mut runs = lock(&self.0);
@@ -291,7 +291,7 @@ impl Desk {
         }
         runs.list.push_back((run.clone(), Arc::clone(&stop)));
         drop(runs);
-        self.work(run.id.clone(), job, Arc::clone(&stop));
+        self.work(run.id.clone(), prepared, Arc::clone(&stop));
         tokio::spawn(async move {
             shutdown.cancelled().await;
             stop.store(true, Relaxed);
@@ -299,7 +299,7 @@ impl Desk {
         Ok(run)
     }
 
-    fn work(&self, id: String, job: Job, stop: Arc<AtomicBool>) {
+    fn work(&self, id: String, prepared: Prepared, stop: Arc<AtomicBool>) {
         let (shared, failed_id) = (Arc::clone(&self.0), id.clone());
         let work = move || {
             let mut tell = |step: Step<'_>| {
@@ -308,7 +308,7 @@ impl Desk {
                     run.what = Some(step.what.to_owned());
                 });
             };
-            let ended = job(&mut tell, &stop);
+            let ended = prepared(&mut tell, &stop);
             change(&shared, &id, |run| {
                 run.what = None;
                 run.state = match ended {

@@ -174,6 +174,10 @@ impl Model {
                     self.spawned.entry(spawner).or_default().push(seq);
                 }
             }
+            Fact::Reprioritised { seq, priority, .. } => {
+                let task = self.tasks.get_mut(&seq).expect("a known task");
+                Arc::make_mut(&mut task.spec).priority = priority;
+            }
             Fact::AttemptFailed { seq, token, retry_at, counted, worker, .. } => {
                 self.fence(seq, token);
                 let task = self.tasks.get_mut(&seq).expect("a known task");

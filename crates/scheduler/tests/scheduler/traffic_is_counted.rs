@@ -103,9 +103,8 @@ fn deadlines_of_ready_tasks_are_told_in_steps_and_run_times_with_their_spread() 
     world.join(1, 1);
     for _ in 0..4 {
         world.pass_ms(2_000);
-        let running: Vec<u64> = (1..=4)
-            .filter(|seq| world.scheduler.holder(divvy_types::Seq(*seq)).is_some())
-            .collect();
+        let running: Vec<u64> =
+            (1..=4).filter(|seq| world.scheduler.holder(Seq(*seq)).is_some()).collect();
         world.end(1, running[0], finished());
     }
     let loads = world.scheduler.class_loads();

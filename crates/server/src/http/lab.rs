@@ -93,13 +93,13 @@ pub(crate) async fn stop(
 }
 
 fn begin(app: &App, name: &str, asked: Asked) -> Result<(StatusCode, Json<LabRun>), ApiError> {
-    let job = lab(app)?.0.prepare(asked).map_err(|refused| match refused {
+    let prepared = lab(app)?.0.prepare(asked).map_err(|refused| match refused {
         Refused::NoSuchExperiment(message) => {
             ApiError::new(StatusCode::NOT_FOUND, NO_SUCH_EXPERIMENT, message)
         }
         Refused::BadPlan(problem) => ApiError::field("plan", problem),
     })?;
-    match app.lab_runs.begin(name, job, app.shutdown.clone()) {
+    match app.lab_runs.begin(name, prepared, app.shutdown.clone()) {
         Ok(run) => Ok((StatusCode::ACCEPTED, Json(run))),
         Err((name, id)) => {
             let message = format!("`{name}` runs already, as run {id}; wait for it or stop it");

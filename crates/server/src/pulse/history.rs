@@ -15,9 +15,10 @@ use divvy_scheduler::{WAIT_BUCKETS, Waits, wait_bucket_end_us};
 use divvy_types::pulse::{History as View, HistoryPoint, Series};
 use divvy_types::{Name, Timestamp};
 
-/// Seconds of a fine step, and how many of them are kept: an hour.
+/// Seconds of a fine step, for how long they are told, and how many of them are kept: a minute more than that.
 pub(super) const FINE_SEC: u64 = 5;
-const FINE_MAX: u64 = 720;
+const FINE_FOR_SEC: u64 = 3_600;
+const FINE_MAX: u64 = FINE_FOR_SEC / FINE_SEC + 12;
 /// Seconds of a coarse step, and how many of them are kept: a day.
 pub(super) const COARSE_SEC: u64 = 60;
 const COARSE_MAX: u64 = 1_440;
@@ -248,38 +249,43 @@ impl History {
         sum
     }
 
-    /// The figures of a time in equal steps. The last step is left out while less than the shortest one is known of it.
+    /// The figures of a time in equal steps. Rates are those of the part of a step that the server lived through; the last
+    /// step is left out while that is less than the shortest one.
     pub(super) fn view(&self, queue: Option<&Name>, span: &Span) -> View {
-        let (from, to) = (span.from.0 / SECOND_US, span.to.0.div_ceil(SECOND_US));
-        let is_fine = from >= self.latest.saturating_sub(FINE_SEC * (FINE_MAX - 1));
+        let (from, to) = (span.from.0 / SECOND_US, span.to.0 / SECOND_US);
+        let is_fine = from >= self.latest.saturating_sub(FINE_FOR_SEC);
         let base = if is_fine { FINE_SEC } else { COARSE_SEC };
         let wanted = to.saturating_sub(from).div_ceil(span.points.max(1)).max(1);
         let step = wanted.div_ceil(base) * base;
         let (first, last) = (from / step, to.div_ceil(step));
-        let within = |track: &Track, number: u64| -> Option<Figures> {
+        let within = |track: &Track, number: u64| -> Option<(Figures, u64)> {
             let steps = if is_fine { &track.fine } else { &track.coarse };
-            let mut sum: Option<Figures> = None;
+            let mut sum: Option<(Figures, u64)> = None;
             for (_, figures) in steps.range(number * step / base..(number + 1) * step / base) {
-                sum.get_or_insert_default().add(figures);
+                let (sum, known_sec) = sum.get_or_insert_default();
+                sum.add(figures);
+                *known_sec += base;
             }
             sum
         };
         let own = queue.map(|name| self.queues.get(name));
         let mut series = Series::default();
         for number in first..last.max(first + 1) {
-            let known = (self.latest + 1).saturating_sub(number * step);
-            if (1..base).contains(&known) {
+            let lived = (self.latest + 1).saturating_sub(number * step);
+            if (1..base).contains(&lived) {
                 break;
             }
             let all = within(&self.all, number);
+            let known_sec = all.as_ref().map_or(base, |(_, known_sec)| (*known_sec).min(lived));
             let figures = match own {
-                None => all,
+                None => all.map(|(figures, _)| figures),
                 // While the server ran and knew nothing of the queue, nothing was in it.
-                Some(own) => {
-                    all.map(|_| own.and_then(|own| within(own, number)).unwrap_or_default())
-                }
+                Some(own) => all.map(|_| {
+                    let found = own.and_then(|own| within(own, number));
+                    found.map(|(figures, _)| figures).unwrap_or_default()
+                }),
             };
-            push(&mut series, figures.as_ref(), known.clamp(1, step), queue.is_none());
+            push(&mut series, figures.as_ref(), known_sec, queue.is_none());
         }
         let from = Timestamp(first.saturating_mul(step).saturating_mul(SECOND_US));
         View { step_ms: step * 1_000, from, queue: queue.cloned(), series }

@@ -75,9 +75,11 @@ struct State {
 }
 
 impl Pulse {
+    /// With what was kept in the file: whoever asks first finds it.
     pub(crate) fn new(file: Option<PathBuf>) -> Self {
+        let history = file.as_deref().map(file::read).unwrap_or_default();
         Self {
-            state: Mutex::default(),
+            state: Mutex::new(State { history, ..State::default() }),
             events: Ring::new(EVENTS_MAX),
             noted: AtomicBool::new(true),
             file,
@@ -310,18 +312,13 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Takes back what was kept.
+    /// Folds what has piled up; a line that a kill cut off is not gone on with.
     async fn open(app: &App) -> Self {
         let file = app.pulse.file.clone();
         if let Some(path) = file.clone() {
-            let read = tokio::task::spawn_blocking(move || {
-                let history = file::read(&path);
-                // What has piled up is folded, and a line that a kill cut off is not gone on with.
-                (file::rewrite(&path, &history), history)
-            });
-            if let Ok((_, history)) = read.await {
-                app.pulse.state().history = history;
-            }
+            let history = app.pulse.state().history.clone();
+            // If it cannot be written, the first step that is over tells it.
+            let _ = tokio::task::spawn_blocking(move || file::rewrite(&path, &history)).await;
         }
         Self { file, pending: file::Pending::default(), told: None }
     }

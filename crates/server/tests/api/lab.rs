@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 
-use divvy_server::lab::{Asked, Experiment, Job, Lab, Laboratory, Refused, Report, Step, Timing};
+use divvy_server::lab::{
+    Asked, Experiment, Lab, Laboratory, Prepared, Refused, Report, Step, Timing,
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -19,7 +21,7 @@ impl Laboratory for Bench {
         vec![Experiment { name, summary, timing: Timing::Simulated }]
     }
 
-    fn prepare(&self, asked: Asked) -> Result<Job, Refused> {
+    fn prepare(&self, asked: Asked) -> Result<Prepared, Refused> {
         match asked {
             Asked::Experiment { name, .. } if name != "ring" => {
                 Err(Refused::NoSuchExperiment(format!("no experiment is named `{name}`")))
