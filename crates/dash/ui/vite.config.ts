@@ -30,9 +30,24 @@ function pages(): Plugin {
   };
 }
 
+/** Files of this repository end with a line break, built ones too. */
+function lineBreaks(): Plugin {
+  return {
+    name: "line-breaks",
+    apply: "build",
+    enforce: "post",
+    generateBundle(_options, files) {
+      for (const file of Object.values(files)) {
+        if (file.type === "chunk" && !file.code.endsWith("\n")) file.code += "\n";
+        if (file.type === "asset" && typeof file.source === "string" && !file.source.endsWith("\n")) file.source += "\n";
+      }
+    },
+  };
+}
+
 export default defineConfig({
   appType: "custom",
-  plugins: [pages()],
+  plugins: [pages(), lineBreaks()],
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   server: { proxy: { "/api": server, "/assets": server, "/videos": server, "/crawls": server, "/flows": server, "/metrics": server } },
   build: {

@@ -13,7 +13,7 @@ const MACHINES: u64 = 2;
 const WORKLOADS: u64 = 5;
 
 /// The edges allowed within a layer. A `*` at the end of a name stands for any rest.
-const NEIGHBOURS: [(&str, &str); 18] = [
+const NEIGHBOURS: [(&str, &str); 19] = [
     ("divvy-store-*", "divvy-store"),
     ("divvy-engine", "divvy-store"),
     ("divvy-sim", "divvy-engine"),
@@ -23,6 +23,7 @@ const NEIGHBOURS: [(&str, &str); 18] = [
     ("divvy-console", "divvy-client"),
     ("divvy", "divvy-client"),
     ("divvy-server", "divvy-proto"),
+    ("divvy-dash", "divvy-http"),
     ("divvy-server", "divvy-http"),
     ("divvy-server", "divvy-client"),
     ("divvy-server", "divvy-dash"),

@@ -22,7 +22,12 @@ export const POSSIBLE: Record<Action, readonly TaskState[]> = {
 const USUAL: Record<Action, readonly TaskState[]> = { ...POSSIBLE, retry: ["dead"] };
 
 const VERBS: Record<Action, string> = { retry: "Retry", cancel: "Cancel", drop: "Drop", reprioritise: "Set the priority of" };
-const DONE: Record<Action, string> = { retry: "were put back", cancel: "were cancelled", drop: "were dropped", reprioritise: "have the new priority" };
+const DONE: Record<Action, readonly [one: string, many: string]> = {
+  retry: ["was put back", "were put back"],
+  cancel: ["was cancelled", "were cancelled"],
+  drop: ["was dropped", "were dropped"],
+  reprioritise: ["has the new priority", "have the new priority"],
+};
 
 /** One request treats so many tasks. */
 const PIECE = 5_000;
@@ -54,11 +59,11 @@ export async function askBulk(action: Action, filter: Select, done: () => void):
     title: `${VERBS[action]} ${many}${action === "reprioritise" ? "" : "?"}`,
     text: <Found report={found} action={action} />,
     command: () => twin(action, request.filter ?? {}),
-    verb: `${VERBS[action].split(" ")[0]} ${found.next ? "all" : count(found.matched)}`,
+    verb: action === "reprioritise" ? "Set it" : `${VERBS[action]} ${found.next ? "all" : count(found.matched)}`,
     isDangerous: action === "cancel" || action === "drop",
     async run() {
       const treated = await treat(request, found.matched);
-      say(`${plural(treated, "task")} ${DONE[action]}.`);
+      say(`${plural(treated, "task")} ${DONE[action][treated === 1 ? 0 : 1]}.`);
       done();
     },
   });

@@ -168,7 +168,8 @@ export function criticalPath(graph: Pick<WorkflowGraph, "nodes" | "edges">, now:
 }
 
 function ended(node: GraphNode | undefined, now: number): number | null {
-  if (!node) return null;
+  // What was cancelled took no time.
+  if (!node || node.state === "cancelled") return null;
   if (node.ended) return millis(node.ended);
   return node.state === "leased" ? now : null;
 }
