@@ -221,8 +221,8 @@ impl Browser {
             { "name": "prefers-reduced-motion", "value": "reduce" },
         ]);
         self.call("Emulation.setEmulatedMedia", json!({ "features": features })).await?;
-        // The colours are those of the scheme when the page has been drawn again.
-        let drawn = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))";
+        // The colours are those of the scheme when the page has been drawn again, and none is on its way any more.
+        let drawn = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => Promise.allSettled(document.getAnimations().filter((one) => one instanceof CSSTransition).map((one) => one.finished))).then(() => 0)";
         self.value(drawn).await?;
         Ok(())
     }
