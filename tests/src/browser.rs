@@ -227,17 +227,6 @@ impl Browser {
         Ok(())
     }
 
-    /// What can be seen of the page now, as the bytes of a PNG file in base 64.
-    pub async fn picture(&mut self) -> Result<String> {
-        let picture = self.call("Page.captureScreenshot", json!({ "format": "png" })).await?;
-        picture["data"].as_str().map(str::to_owned).context("no picture was taken")
-    }
-
-    /// Forgets what pages complained about: what follows is judged anew.
-    pub fn forget_complaints(&mut self) {
-        self.complaints.clear();
-    }
-
     /// What pages complained about so far: errors of scripts, of the console, and of the policy.
     pub fn complaints(&self) -> &[String] {
         &self.complaints
