@@ -221,21 +221,10 @@ impl Browser {
             { "name": "prefers-reduced-motion", "value": "reduce" },
         ]);
         self.call("Emulation.setEmulatedMedia", json!({ "features": features })).await?;
-        // The colours are those of the scheme when the page has been drawn again.
-        let drawn = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(0))))";
+        // The colours are those of the scheme when the page has been drawn again, and none is on its way any more.
+        let drawn = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => Promise.allSettled(document.getAnimations().filter((one) => one instanceof CSSTransition).map((one) => one.finished))).then(() => 0)";
         self.value(drawn).await?;
         Ok(())
-    }
-
-    /// What can be seen of the page now, as the bytes of a PNG file in base 64.
-    pub async fn picture(&mut self) -> Result<String> {
-        let picture = self.call("Page.captureScreenshot", json!({ "format": "png" })).await?;
-        picture["data"].as_str().map(str::to_owned).context("no picture was taken")
-    }
-
-    /// Forgets what pages complained about: what follows is judged anew.
-    pub fn forget_complaints(&mut self) {
-        self.complaints.clear();
     }
 
     /// What pages complained about so far: errors of scripts, of the console, and of the policy.
