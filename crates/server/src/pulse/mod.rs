@@ -184,9 +184,10 @@ impl State {
     fn take(&mut self, app: &App, mut look: Look, firing: Option<Vec<Alert>>) -> Vec<PulseEvent> {
         let at = look.at;
         let Some(last) = self.last.take() else {
-            // The first look tells how things are, not what happened.
+            // The first look tells how things are, not what happened; but counters begin with the engine.
             self.firing = firing.unwrap_or_default();
-            self.history.add(at, &look.standing(), Vec::new());
+            let (all, queues) = since(&look, &Look::default());
+            self.history.add(at, &all, queues);
             self.finish(app, look);
             return Vec::new();
         };
