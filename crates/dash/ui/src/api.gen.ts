@@ -16,24 +16,85 @@ export interface Accepted {
   late_total?: number;
 }
 
-/** A rule about the health of a server, and whether it is broken now. */
+/** A rule about the health of a server, and how it stands now. */
 export interface Alert {
   /** What to do about it, while it is broken. */
   cure?: string | null;
-  /** Whether it is broken. */
+  /** The value at which the rule is broken. */
+  fires_at: number;
+  /** Whether it has been broken for as long as the rule asks, and is not over yet. */
   firing: boolean;
   /** Names the rule. */
   name: string;
+  /** Whether it is broken, and not for long enough to fire. */
+  pending: boolean;
   /** How bad that would be. */
   severity: Severity;
+  /** Until when nobody is told of it. */
+  silenced_until?: Timestamp | null;
+  /** Since when it fires, or is broken while it is pending. */
+  since?: Timestamp | null;
   /** What is the case. */
   text: string;
+  /** What was measured. */
+  value: number;
+}
+
+/** An alert fired or resolved. */
+export interface AlertChange {
+  /** When. */
+  at: Timestamp;
+  /** What to do about it. */
+  cure?: string | null;
+  /** Names the rule. */
+  name: string;
+  /** How bad it is. */
+  severity: Severity;
+  /** When it fired. */
+  since: Timestamp;
+  /** What became of it. */
+  state: AlertState;
+  /** What is the case. */
+  text: string;
+  /** What was measured. */
+  value: number;
+}
+
+/** Somebody who is told of alerts. */
+export interface AlertSink {
+  /** What it is: `webhook` or `command`. */
+  kind: string;
+  /** Its name in the settings file. */
+  name: string;
+  /** Where it leads: the address without what may be secret in it, or the program. */
+  to: string;
+}
+
+/** What became of an alert. */
+export type AlertState = "fired" | "resolved" | "test";
+
+/** The test that was sent to everybody who is told of alerts. */
+export interface AlertTest {
+  /** Each sink and the task that delivers to it. */
+  sent: Array<AlertTestSent>;
+}
+
+/** One of them. */
+export interface AlertTestSent {
+  /** The name of the sink. */
+  sink: string;
+  /** The task that delivers to it. */
+  task: TaskId;
 }
 
 /** Every rule. */
 export interface Alerts {
   /** The rules, in a fixed order. */
   alerts: Array<Alert>;
+  /** The latest alerts that fired and resolved, newest first. */
+  history: Array<AlertChange>;
+  /** Who is told, besides the log. */
+  sinks: Array<AlertSink>;
   /** The time by the server's clock. */
   time: Timestamp;
 }
@@ -380,8 +441,22 @@ export interface Fleet {
   starting: number;
 }
 
+/** What is expected at one time, in seconds of work per second. */
+export interface ForecastPoint {
+  /** When. */
+  at: Timestamp;
+  /** More is expected in one of ten cases. */
+  high: number;
+  /** Less is expected in one of ten cases. */
+  low: number;
+  /** The mean. */
+  rate: number;
+}
+
 /** The forecasters and how well each did. */
 export interface ForecastView {
+  /** What it expects in the next two hours, in steps of five minutes; nothing before one has earned trust. */
+  ahead?: Array<ForecastPoint>;
   /** The most work that it expects until a new worker would be there, in seconds per second. */
   expects: number | null;
   /** Each with its recent error. */
@@ -818,6 +893,12 @@ export interface Move {
 export interface MovedTask {
   id: TaskId;
   state: TaskState;
+}
+
+/** For how long nobody is told of an alert. */
+export interface NewSilence {
+  /** In seconds; a month at most. */
+  for_sec: number;
 }
 
 /** One unit of work. What most tasks leave alone is in its [`Terms`], whose fields are read and set like its own. */
@@ -1580,6 +1661,14 @@ export interface SettingsView {
 /** How bad it is. */
 export type Severity = "warning" | "fault";
 
+/** What became of a silence. */
+export interface Silenced {
+  /** Names the rule. */
+  name: string;
+  /** Until when nobody is told of it; nothing if others are told again. */
+  silenced_until?: Timestamp | null;
+}
+
 /** What a pool would have wanted over the samples that were kept. */
 export interface Simulated {
   /** Changes of what is wanted. */
@@ -1600,12 +1689,16 @@ export interface Simulated {
 export interface SimulatedStep {
   /** When. */
   at: Timestamp;
+  /** Work that the workers that there were could do, in seconds per second. */
+  capacity: number;
   /** Why. */
   reason: string;
   /** Tasks that waited. */
   waiting: number;
   /** Workers that would have been wanted. */
   wanted: number;
+  /** Work that arrived, in seconds per second. */
+  work_rate: number;
   /** Workers that there were. */
   workers: number;
 }
@@ -2341,6 +2434,9 @@ export interface WorkflowView {
 /** What each address answers. */
 export interface Answers {
   "GET /alerts": Alerts;
+  "POST /alerts/test": AlertTest;
+  "DELETE /alerts/{name}/silence": Silenced;
+  "POST /alerts/{name}/silence": Silenced;
   "GET /dead": Page2;
   "POST /dead/drop": TreatedDead;
   "POST /dead/replay": TreatedDead;
@@ -2413,6 +2509,7 @@ export interface Answers {
 
 /** What each address takes. */
 export interface Bodies {
+  "POST /alerts/{name}/silence": NewSilence;
   "POST /dead/drop": DeadSelection;
   "POST /dead/replay": DeadSelection;
   "POST /lab/{name}": RunExperiment;

@@ -2,8 +2,7 @@
 import { Fragment } from "preact";
 
 import { ask } from "../api";
-import type { Alert } from "../api.gen";
-import type { AlertChange, AlertSink } from "../contract-pages";
+import type { Alert, AlertChange, AlertSink } from "../api.gen";
 import { Command } from "../components/command";
 import { confirm } from "../components/confirm";
 import { ErrorPanel, Loading } from "../components/notices";
@@ -201,7 +200,7 @@ function sendTest(sinks: AlertSink[]): void {
     command: "divvy alert test",
     verb: "Send",
     run: async () => {
-      const { sent } = await ask("POST /alerts/test", { body: {} });
+      const { sent } = await ask("POST /alerts/test");
       say(`${plural(sent.length, "test")} on the way.`);
     },
   });
