@@ -156,7 +156,6 @@ mod tests {
     fn words_of_other_programs_lead_to_ours() {
         for (line, cure) in [
             ("divvy ls", "divvy task list"),
-            ("divvy top", "divvy status --watch"),
             ("divvy version", "divvy --version"),
             ("divvy queue purge mail", "divvy task cancel --queue"),
             ("divvy dead show x", "divvy task show"),

@@ -217,10 +217,12 @@ async fn press(page: &mut Browser, words: &str) -> Result<()> {
 
 /// Writes into the field with this label, in place of what is there.
 async fn write(page: &mut Browser, label: &str, text: &str) -> Result<()> {
-    let field = format!(
-        "[...document.querySelectorAll('dialog[open] label')].find((one) => one.textContent === {}).control",
+    let label = format!(
+        "[...document.querySelectorAll('dialog[open] label')].find((one) => one.textContent === {})",
         json!(label)
     );
+    page.until(&label).await?;
+    let field = format!("{label}.control");
     page.value(&format!("{field}.focus(); {field}.select()")).await?;
     page.write(text).await
 }

@@ -157,7 +157,7 @@ fn a_trial_tells_what_would_have_been_wanted_and_changes_nothing() {
     scale.take(pools, BTreeMap::new(), false, EVERY);
     assert_eq!(scale.simulate("p", Trial::default()).unwrap(), None, "nothing was seen");
     for second in 0..60 {
-        take(second * 10, 100, &[member("p-1", 1, 0)]);
+        take(second * 10, 100 + second, &[member("p-1", 1, 0)]);
     }
     let before = scale.to_keep();
     let trial = Trial { policy: Some(Policy::Fixed), max: Some(9), ..Trial::default() };

@@ -124,7 +124,8 @@ async fn the_environment_is_clean() {
             "DIVVY_CHECKPOINT_FILE",
             "DIVVY_KIND",
             "DIVVY_TASK_ID",
-            "PATH"
+            "PATH",
+            "TRACEPARENT"
         ]
     );
     assert!(
