@@ -137,7 +137,7 @@ fn top(model: &Model, area: Rect, buffer: &mut Buffer) {
     Paragraph::new(Line::from(first.concat())).render(numbers, buffer);
     let second = [
         number("done/min", rate.to_string()),
-        number("failing", format!("{:.1} %", model.failing * 100.0)),
+        number("failing", format!("{:.1} %", model.look.failed_share * 100.0)),
         number("$/hour", cost),
     ];
     let [words, chart] =

@@ -4,6 +4,7 @@ use divvy::api::{Api, Error, parse_rows};
 use divvy_autoscale::status::PoolStatus;
 use divvy_types::alerts::{Alert, Alerts, Severity};
 use divvy_types::overview::QueueStatus;
+use divvy_types::pulse::Overview;
 use divvy_types::view::{DeadGroup, WorkerView};
 use divvy_types::{Name, Timestamp};
 use serde_json::{Value, json};
@@ -24,6 +25,9 @@ pub(super) struct Look {
     pub(super) workers: Vec<WorkerView>,
     pub(super) dead: Vec<DeadGroup>,
     pub(super) alerts: Vec<Alert>,
+    /// Tasks done within the last minute, and the share of attempts that failed lately.
+    pub(super) done_per_min: f64,
+    pub(super) failed_share: f64,
     /// Workers that pools want, and what they cost per hour; nothing without pools.
     pub(super) wanted: Option<(u64, f64)>,
 }
@@ -52,6 +56,7 @@ impl Look {
         let pools = api.get(&["pools"], &[]).await?.rows()?;
         let pools: Vec<PoolStatus> = parse_rows(&pools.items)?;
         let alerts: Alerts = api.get(&["alerts"], &[]).await?.parse()?;
+        let overview: Overview = api.get(&["overview"], &[]).await?.parse()?;
         queues.retain(|status| status.queue.name != OWN);
         workers.retain(|worker| worker.name != OWN);
         dead.truncate(DEAD_MAX);
@@ -76,6 +81,8 @@ impl Look {
             workers,
             dead,
             alerts: alerts.alerts,
+            done_per_min: overview.done_per_min,
+            failed_share: overview.failed_share,
             wanted: (!pools.is_empty()).then(|| (pools.iter().map(wanted).sum(), costs)),
         })
     }
@@ -112,6 +119,7 @@ impl Look {
             "time": self.time, "version": self.version, "uptime_ms": self.uptime_ms,
             "waiting": self.counts.ready, "oldest_wait_ms": self.oldest().map_or(0, |(_, ms)| ms),
             "running": self.running(), "slots": self.slots(), "dead": self.counts.dead,
+            "done_per_min": self.done_per_min, "failed_share": self.failed_share,
             "finished": self.counts.finished, "failed": self.counts.failed,
             "workers": self.workers.len(), "workers_wanted": self.wanted.map(|(wanted, _)| wanted),
             "cost_per_hour": self.wanted.map(|(_, cost)| cost),

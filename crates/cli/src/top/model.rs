@@ -119,9 +119,8 @@ pub(super) struct Model {
     pub(super) asked: Option<Wish>,
     /// What was said last.
     pub(super) said: Option<String>,
-    /// Tasks done per minute at the last looks, and the share of attempts that failed at the last.
+    /// Tasks done per minute at the last looks.
     pub(super) rates: VecDeque<u64>,
-    pub(super) failing: f64,
 }
 
 impl Model {
@@ -131,22 +130,10 @@ impl Model {
 
     /// Takes a new look.
     pub(super) fn take(&mut self, look: Look) {
-        let (then, now) = (self.look.time, look.time);
-        let seconds = now.since(then).as_secs_f64();
-        let done = look.counts.finished.checked_sub(self.look.counts.finished);
-        let failed = look.counts.failed.checked_sub(self.look.counts.failed);
-        // A server that started anew counts from 0.
-        if let (Some(done), Some(failed)) = (done, failed)
-            && then.0 > 0
-            && seconds > 0.0
-        {
-            if self.rates.len() == RATES_MAX {
-                self.rates.pop_front();
-            }
-            self.rates.push_back((done as f64 * 60.0 / seconds).round() as u64);
-            let all = done + failed;
-            self.failing = if all == 0 { 0.0 } else { failed as f64 / all as f64 };
+        if self.rates.len() == RATES_MAX {
+            self.rates.pop_front();
         }
+        self.rates.push_back(look.done_per_min.round() as u64);
         self.look = look;
         self.away = None;
         self.sort();
@@ -357,19 +344,13 @@ pub(super) mod tests {
             time: Timestamp(1_000_000_000 + second * 1_000_000),
             version: "0.1.0".into(),
             uptime_ms: 3_600_000,
-            counts: Counts {
-                ready: 1_204,
-                leased: 40,
-                queued: 2,
-                dead: 12,
-                finished: 1_000 + second * 14,
-                failed: second * 2,
-                ..Counts::default()
-            },
+            counts: Counts { ready: 1_204, leased: 40, queued: 2, dead: 12, ..Counts::default() },
             queues: vec![queue("bulk", 1_200, 3_200, false), queue("mail", 4, 900_000, true)],
             workers: vec![worker("w2", 0), worker("w1", 7)],
             dead: vec![dead],
             alerts: vec![alert("clock", false), alert("no_capable_worker", true)],
+            done_per_min: 840.0,
+            failed_share: 0.125,
             wanted: Some((8, 0.25)),
         }
     }
@@ -379,13 +360,12 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn rates_are_those_between_two_looks_and_a_restart_is_no_negative_one() {
+    fn the_small_chart_shows_what_the_server_told_at_the_last_looks() {
         let mut model = Model::new("http://s");
-        model.take(busy(0));
-        model.take(busy(10));
-        assert_eq!((model.rates.back(), model.failing), (Some(&840), 0.125));
-        model.take(Look { counts: Counts::default(), ..busy(20) });
-        assert_eq!(model.rates.len(), 1);
+        for second in 0..=RATES_MAX as u64 {
+            model.take(Look { done_per_min: second as f64, ..busy(second) });
+        }
+        assert_eq!((model.rates.len(), model.rates.front()), (RATES_MAX, Some(&1)));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) const QUEUE: &str = "divvy-alerts";
 /// Their kind.
 pub(super) const KIND: &str = "divvy.alert";
 /// What the courier is called where workers are listed.
-const NAME: &str = "divvy-alerts";
+pub(crate) const NAME: &str = "divvy-alerts";
 /// Deliveries at once.
 const SLOTS: u32 = 4;
 /// Messages of the engine that may wait.

@@ -14,6 +14,7 @@ use divvy_types::{Name, TaskState, Timestamp, WorkerKey};
 
 use super::history::Figures;
 use super::news::{Scenery, WorkerSeen};
+use crate::alerts::COURIER;
 use crate::app::App;
 
 /// Queues whose counts are looked at.
@@ -58,8 +59,9 @@ impl Look {
 
     /// What is there, without what happened.
     pub(super) fn standing(&self) -> Figures {
-        let Snapshot { ready, leased, queued, workers, .. } = self.stats;
+        let Snapshot { ready, leased, queued, .. } = self.stats;
         let running = leased.saturating_sub(queued);
+        let workers = self.scenery.workers.len() as u64;
         Figures { waiting: ready + queued, running, workers, ..Figures::default() }
     }
 
@@ -101,7 +103,9 @@ fn see(core: &Core, stolen: u64) -> Look {
     let scheduler = core.scheduler();
     let views = core.queues();
     let stolen: Vec<Stolen> = scheduler.stolen_after(stolen).cloned().collect();
-    let worker_loads = scheduler.worker_loads();
+    let mut worker_loads = scheduler.worker_loads();
+    // What delivers alerts is no worker of people.
+    worker_loads.retain(|worker| worker.name != COURIER);
     let seen = worker_loads.iter().map(|worker| {
         let seen = WorkerSeen {
             name: worker.name.clone(),

@@ -113,6 +113,8 @@ function options(series: readonly Series[], write: (value: number) => string, wi
   const grid = { stroke: colour("--line"), width: 1 };
   // Where only whole numbers are written, the axis has no others.
   const isWhole = write(0.5) === write(1) || write(0.5) === write(0);
+  // An axis so short that its lines would be written alike tells nothing.
+  const least = [0.001, 0.01, 0.1].find((end) => write(end / 4) !== write(0)) ?? 1;
   const at = (name: string) => series.findIndex((one) => one.name === name) + 1;
   return {
     width,
@@ -120,7 +122,7 @@ function options(series: readonly Series[], write: (value: number) => string, wi
     legend: { show: false },
     padding: [6, 6, 0, 0],
     cursor: { sync: { key: "divvy" }, points: { size: 6 }, drag: { x: false, y: false }, y: false },
-    scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? Math.max(high * 1.08, isWhole ? 1 : 0) : 1] } },
+    scales: { y: { range: (_plot, _low, high) => [0, high > 0 ? Math.max(high * 1.08, least) : 1] } },
     axes: [
       { ...axis, grid: { show: false }, size: 22, gap: 6, space: 90, values: (_plot, values) => values.map((value) => clock(value * 1000).slice(-8).replace(/:00$/, "")) },
       { ...axis, grid, ...(isWhole ? { incrs: WHOLE } : {}), size: (_plot, values) => width11(values ?? []), space: 34, values: (_plot, values) => values.map(write) },
