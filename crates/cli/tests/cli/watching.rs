@@ -25,6 +25,13 @@ fn told(folder: &Path) -> Vec<String> {
     text.lines().map(ToOwned::to_owned).collect()
 }
 
+/// Waits until so many deliveries are on record. One that a kill keeps from being recorded is delivered again.
+fn until_recorded(server: &Server, count: usize) {
+    let list = ["task", "list", "--queue", "divvy-alerts", "--state", "done", "--json"];
+    let recorded = || server.run(&list).expect(0).json().len();
+    until("deliveries are recorded", || (recorded() == count).then_some(()));
+}
+
 #[test]
 fn an_alert_is_told_once_and_its_end_once_though_the_server_is_killed_in_between() {
     let folder = Folder::new();
@@ -35,6 +42,7 @@ fn an_alert_is_told_once_and_its_end_once_though_the_server_is_killed_in_between
     assert!(listed.stdout.contains("no_worker (fault, since"), "{listed:?}");
     assert!(listed.stdout.contains("cure: start one with `divvy work`"), "{listed:?}");
     until("the alert is told", || Some(told(server.folder.path())).filter(|it| !it.is_empty()));
+    until_recorded(&server, 1);
     server.process.signal(Signal::SIGKILL);
     let (folder, _) = server.ended();
     assert_eq!(told(folder.path()), ["no_worker fired"]);
@@ -46,6 +54,7 @@ fn an_alert_is_told_once_and_its_end_once_though_the_server_is_killed_in_between
         told(server.folder.path()).contains(&"test test".to_owned()).then_some(())
     });
     assert_eq!(told(server.folder.path()), ["no_worker fired", "test test"], "and nothing again");
+    until_recorded(&server, 2);
     server.process.signal(Signal::SIGKILL);
     let (folder, _) = server.ended();
 
