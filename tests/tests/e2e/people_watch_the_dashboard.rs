@@ -278,6 +278,10 @@ async fn what_is_asked_of_a_page_is_done_and_its_command_is_shown() -> Result<()
     agree(&mut page).await?;
     page.until(&says("No dead letters")).await?;
     ensure!(api.get("dead").await?["items"] == json!([]));
+
+    page.open(&watched.url("/lab?experiment=herd")).await?;
+    press(&mut page, "Run").await?;
+    page.until("document.querySelector('.drawing svg rect')?.getBBox().width > 0").await?;
     ensure!(
         page.complaints().iter().all(|one| one.contains("schedules/preview")),
         "{:#?}",

@@ -124,8 +124,9 @@ function Figures({ table }: { table: LabTable }) {
 function Drawing({ svg }: { svg: string }) {
   const frame = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    const read = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
-    if (read.localName !== "svg") return;
+    // As in a page, where a drawing need not say that it is SVG.
+    const read = new DOMParser().parseFromString(svg, "text/html").querySelector("svg");
+    if (!read) return;
     for (const one of [...read.querySelectorAll("script, style, foreignObject, a")]) one.remove();
     for (const one of [read, ...read.querySelectorAll("*")]) {
       for (const name of one.getAttributeNames()) if (/^(on|style$|href$|xlink:)/i.test(name)) one.removeAttribute(name);
