@@ -228,14 +228,16 @@ impl Outlet {
         if !message.answers.is_empty() {
             put(ToWorker::Answers(message.answers));
         }
+        // Before the stops and recalls: these may be about a grant of the same group, and a worker ignores what it does
+        // not hold.
+        if !message.grants.is_empty() {
+            put(ToWorker::Grants(message.grants));
+        }
         if !message.stops.is_empty() {
             put(ToWorker::Stops(message.stops));
         }
         if !message.recalls.is_empty() {
             put(ToWorker::Recalls(message.recalls));
-        }
-        if !message.grants.is_empty() {
-            put(ToWorker::Grants(message.grants));
         }
         if message.drain {
             put(ToWorker::Drain);

@@ -2,9 +2,10 @@
 
 use crate::support::pipeline::Pipeline;
 use crate::support::{after, task};
-use divvy_engine::{Error, Options, Request, SubmitOptions};
+use divvy_engine::{Error, Options, Request, SubmitOptions, ToWorker};
 use divvy_types::fact::Replay;
-use divvy_types::{Name, OnConflict, SpecError, TaskId, TaskSpec, TaskState, Unique};
+use divvy_types::{Name, OnConflict, SpecError, TaskId, TaskSpec, TaskState, Unique, WorkerHello};
+use tokio::sync::mpsc;
 
 const T: TaskId = TaskId(200);
 
@@ -43,6 +44,29 @@ fn a_task_that_is_cancelled_while_it_is_fetched_from_the_store_leaves_no_ghost()
     let mut retried = pipeline.ask(|reply| Request::Retry { id: T, reply });
     pipeline.settle();
     assert_eq!(retried.try_recv().unwrap().unwrap(), TaskState::Ready);
+}
+
+#[test]
+fn a_task_that_is_granted_and_cancelled_in_one_group_is_told_to_stop_after_its_grant() {
+    let mut pipeline = Pipeline::new(&Options::default());
+    let (outbox, mut inbox) = mpsc::channel(64);
+    let hello = WorkerHello {
+        name: "w".into(),
+        kinds: vec!["noop".into()],
+        credit: 1,
+        ..WorkerHello::default()
+    };
+    drop(pipeline.ask(|reply| Request::Connect { hello, outbox, reply }));
+    pipeline.settle();
+    submit(&mut pipeline, vec![task(1)]);
+    cancel(&mut pipeline, TaskId(1));
+    pipeline.settle();
+    let told: Vec<ToWorker> = std::iter::from_fn(|| inbox.try_recv().ok()).collect();
+    // A worker that hears of a stop before the grant has nothing to stop, and would run the task.
+    let [ToWorker::Grants(grants), ToWorker::Stops(stops)] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!((stops[0].0, stops[0].1), (grants[0].spec.id, grants[0].token));
 }
 
 #[test]
