@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use divvy_lab::plan::{Plan, answer, show};
-use divvy_lab::{Progress, Settings, Timing, child};
-use divvy_server::lab::{self, Asked, Experiment, Lab, Laboratory, Prepared, Refused, Report};
-use serde_json::json;
+use divvy_lab::report::drawn;
+use divvy_lab::{Progress, Settings, child};
+use divvy_server::lab::{self, Asked, Experiment, Lab, Laboratory, Prepared, Refused};
 
 use crate::suggest;
 
@@ -32,10 +32,7 @@ impl Laboratory for Experiments {
         let told = |one: &divvy_lab::Experiment| Experiment {
             name: one.name.to_owned(),
             summary: one.summary.to_owned(),
-            timing: match one.timing {
-                Timing::Simulated => lab::Timing::Simulated,
-                Timing::Measured => lab::Timing::Measured,
-            },
+            timing: one.timing,
         };
         divvy_lab::all().iter().map(told).collect()
     }
@@ -53,7 +50,7 @@ impl Laboratory for Experiments {
                     let run = |progress: &mut Progress<'_>| {
                         (experiment.run)(&Settings { seed, quick }, progress)
                     };
-                    with_progress(tell, stop, run).map_err(|e| e.to_string()).and_then(|r| told(&r))
+                    with_progress(tell, stop, run).map_err(|e| e.to_string()).map(drawn)
                 }))
             }
             Asked::Plan { text, days, seeds } => {
@@ -62,7 +59,7 @@ impl Laboratory for Experiments {
                     // One thread: the server and its workers need the others.
                     let run = |progress: &mut Progress<'_>| answer(&plan, 1, progress);
                     let found = with_progress(tell, stop, run).map_err(|e| e.to_string())?;
-                    told(&show::report(&found))
+                    Ok(drawn(show::report(&found)))
                 }))
             }
         }
@@ -101,20 +98,10 @@ fn read(text: &str, days: Option<f64>, seeds: Option<u32>) -> Result<Plan, Strin
     Ok(plan)
 }
 
-/// A report as pages get it: with its charts drawn.
-fn told(report: &divvy_lab::Report) -> Result<Report, String> {
-    let broken = |error: serde_json::Error| format!("the report cannot be written: {error}");
-    let mut value = serde_json::to_value(report).map_err(broken)?;
-    let charts = report.charts.iter().enumerate().map(|(number, chart)| {
-        let svg = chart.svg(&format!("chart-{number}"));
-        json!({ "title": chart.title, "note": chart.note, "svg": svg })
-    });
-    value["charts"] = charts.collect();
-    serde_json::from_value(value).map_err(broken)
-}
-
 #[cfg(test)]
 mod tests {
+    use divvy_server::lab::Report;
+
     use super::*;
 
     const PLAN: &str = "

@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub use divvy_types::experiment::Timing;
+
 use crate::experiments;
 use crate::report::Report;
 
@@ -19,16 +21,6 @@ pub struct Experiment {
     pub timing: Timing,
     /// Runs it.
     pub run: fn(&Settings, &mut Progress<'_>) -> Result<Report, Error>,
-}
-
-/// Where the times of an experiment come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Timing {
-    /// Simulated: the same seed gives the same report everywhere.
-    Simulated,
-    /// Measured on this machine: choices repeat with the seed, times do not.
-    Measured,
 }
 
 /// What a run is given.

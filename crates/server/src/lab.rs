@@ -8,8 +8,9 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use divvy_types::experiment::{self, Drawing, Timing};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 /// Runs that are remembered.
@@ -95,17 +96,6 @@ pub struct Experiment {
     pub timing: Timing,
 }
 
-/// Where the times of an experiment come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "LabTiming")]
-pub enum Timing {
-    /// Simulated: the same seed gives the same report everywhere.
-    Simulated,
-    /// Measured on the machine of the server.
-    Measured,
-}
-
 /// A run of an experiment or a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct LabRun {
@@ -142,114 +132,8 @@ pub enum RunState {
     Stopped,
 }
 
-/// What a run found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "LabReport")]
-pub struct Report {
-    /// The experiment.
-    pub name: String,
-    /// Its title.
-    pub title: String,
-    /// What it shows, in plain words.
-    pub shows: String,
-    /// What it ran with.
-    pub parameters: Vec<Parameter>,
-    /// Its figures.
-    pub tables: Vec<Table>,
-    /// Its drawings.
-    pub charts: Vec<Drawing>,
-    /// What the figures of this run say.
-    pub findings: Vec<String>,
-    /// What to take from it.
-    pub lessons: Vec<String>,
-    /// Targets and whether this run met them.
-    pub verdicts: Vec<Verdict>,
-}
-
-/// One thing that a run ran with.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "LabParameter")]
-pub struct Parameter {
-    /// Its name.
-    pub name: String,
-    /// Its value.
-    pub value: Option<Cell>,
-}
-
-/// A table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "LabTable")]
-pub struct Table {
-    /// What it lists.
-    pub caption: String,
-    /// What each column holds.
-    pub columns: Vec<Column>,
-    /// The rows; each has a cell per column, and nothing where there is none.
-    pub rows: Vec<Vec<Option<Cell>>>,
-}
-
-/// A column of a table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "LabColumn")]
-pub struct Column {
-    /// Its name.
-    pub name: String,
-    /// The unit of its numbers; may be empty.
-    pub unit: String,
-    /// What its cells are.
-    pub kind: CellKind,
-}
-
-/// What the cells of a column are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(rename = "LabCellKind")]
-pub enum CellKind {
-    /// Words.
-    Text,
-    /// Numbers, shown with this many decimals.
-    Number {
-        /// Decimals.
-        precision: usize,
-    },
-}
-
-/// A cell of a table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(untagged)]
-#[schemars(rename = "LabCell")]
-pub enum Cell {
-    /// A number.
-    Number(f64),
-    /// Words.
-    Text(String),
-}
-
-/// A drawing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "LabChart")]
-pub struct Drawing {
-    /// What it shows.
-    pub title: String,
-    /// How to read it; may be empty.
-    pub note: String,
-    /// An SVG element, whose colours are classes.
-    pub svg: String,
-}
-
-/// A target and what was measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "LabVerdict")]
-pub struct Verdict {
-    /// What is measured.
-    pub what: String,
-    /// What is wanted.
-    pub target: String,
-    /// What was found.
-    pub measured: String,
-    /// Whether the one meets the other.
-    pub met: bool,
-}
+/// What a run found, with its charts drawn.
+pub type Report = experiment::Report<Drawing>;
 
 /// The runs of a server.
 #[derive(Default)]

@@ -4,7 +4,7 @@
 //! (what may be said about it), [`flat`] (how that is read), [`limits`], [`settings`] and [`pools`] (what a server may be told), [`state`] (where it is),
 //! [`wait`] (why it is not running), [`alike`] (which errors belong together), [`cut`] (texts that are too long), [`hidden`] (characters that are not seen),
 //! [`submitted`] (what became of a submission), [`fact`] (what is written down), [`open`] (what is known of a task from that), [`report`] (how an attempt ended), [`schedule`] (tasks that come by themselves),
-//! [`select`] (which tasks are meant), [`view`] (what people see of tasks and workers), [`overview`] and [`alerts`] (and of the server as a whole), [`worker`] (how one introduces itself), [`scope`] (what a caller may do), [`trace`] (how tracing names all that), [`machine`] (how the
+//! [`select`] (which tasks are meant), [`view`] (what people see of tasks and workers), [`overview`] and [`alerts`] (and of the server as a whole), [`worker`] (how one introduces itself), [`scope`] (what a caller may do), [`experiment`] (what one found), [`trace`] (how tracing names all that), [`machine`] (how the
 //! pure machines are driven).
 //!
 //! **Invariant:** nothing here reads a clock, draws a random number, opens a file or starts a thread.
@@ -13,6 +13,7 @@ pub mod alerts;
 pub mod alike;
 pub mod bounded;
 pub mod cut;
+pub mod experiment;
 pub mod fact;
 pub mod flat;
 pub mod hidden;

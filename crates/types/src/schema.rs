@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use crate::experiment::Cell;
 use crate::hidden::HIDES;
 use crate::limits::{CAPABILITY_LEN_MAX, LIMIT_LEN_MAX};
 use crate::settings::{Rate, WEIGHT_MAX};
@@ -30,6 +31,10 @@ macro_rules! schemas {
 }
 
 schemas! {
+    Cell, "LabCell", false, {
+        "type": ["number", "string", "null"],
+        "description": "A cell of a table: a number, words, or nothing.",
+    };
     Name, "Name", true, { "type": "string" };
     TaskId, "TaskId", false, {
         "type": "string",

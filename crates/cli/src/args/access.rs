@@ -80,9 +80,9 @@ pub(crate) struct NewCert {
     /// The folder for the files
     #[arg(default_value = "divvy-tls")]
     pub(crate) folder: PathBuf,
-    /// Names and addresses of the server besides those of loopback
+    /// Names and addresses of the server besides those of loopback; may be said again
     #[arg(long, value_name = "a,b")]
-    pub(crate) name: Option<Names>,
+    pub(crate) name: Vec<Names>,
     /// How many days the certificate of the server is good
     #[arg(long, value_name = "DAYS", default_value_t = 397, value_parser = clap::value_parser!(u32).range(1..=3_650))]
     pub(crate) days: u32,

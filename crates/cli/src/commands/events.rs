@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use divvy::api::{Api, Error, Frame, Frames};
-use divvy_types::view::TaskChange;
+use divvy_types::view::{Progress, TaskChange};
 use divvy_types::{TaskState, WorkflowId};
 use tokio::time::Instant;
 
@@ -99,13 +99,18 @@ fn shown(change: &TaskChange) -> String {
 fn line(change: &TaskChange, id: &str) -> String {
     let at = change.at.to_string();
     let clock = at.get(11..19).unwrap_or(&at).to_owned();
-    let note = match (&change.error, &change.worker) {
-        (Some(error), _) if change.state != TaskState::Done => format!("  {error}"),
-        (_, Some(worker)) => format!("  on {worker}"),
-        _ => String::new(),
+    let (state, note) = match (change.state, &change.progress, &change.error, &change.worker) {
+        (_, Some(Progress { done, total, message }), _, _) => {
+            ("running", format!("  {done} of {total} {message}"))
+        }
+        // The worker runs it or lets it wait for a slot: the change does not tell which.
+        (TaskState::Leased, _, _, Some(worker)) => ("assigned", format!("  to {worker}")),
+        (TaskState::Done, _, _, Some(worker)) => ("done", format!("  on {worker}")),
+        (state, _, Some(error), _) => (state.as_str(), format!("  {error}")),
+        (state, _, _, Some(worker)) => (state.as_str(), format!("  on {worker}")),
+        (state, ..) => (state.as_str(), String::new()),
     };
-    let TaskChange { kind, state, .. } = change;
-    on_one_line(&format!("{clock}  {state:<9}  {id}  {kind}{note}"))
+    on_one_line(&format!("{clock}  {state:<9}  {id}  {kind}{note}", kind = change.kind))
 }
 
 #[cfg(test)]
@@ -121,5 +126,11 @@ mod tests {
         let text = line(&change, &change.id.to_string());
         let start = "12:08:24  dead       0198c0de-7a3b-7cc1-9e55-3f2a1b0c9d8e  noop  ";
         assert!(text.starts_with(start) && !text.contains('\n'), "{text}");
+        let assigned = TaskChange { state: TaskState::Leased, error: None, ..change };
+        let text = line(&assigned, "0198c0de");
+        assert_eq!(text, "12:08:24  assigned   0198c0de  noop  to w");
+        let progress = Progress { done: 3, total: 8, message: "frames".into() };
+        let text = line(&TaskChange { progress: Some(progress), ..assigned }, "0198c0de");
+        assert_eq!(text, "12:08:24  running    0198c0de  noop  3 of 8 frames");
     }
 }

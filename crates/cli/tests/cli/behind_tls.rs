@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use divvy::{Client, Target};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
@@ -187,8 +188,15 @@ fn a_server_with_a_certificate_of_ours_is_reached_by_those_who_have_its_authorit
     folder.run(&["cert", "new", "--name", "divvy.test"]).expect(0);
     // Renewed, it is still one of the same authority.
     let authority = std::fs::read(folder.path().join("divvy-tls/authority.pem")).unwrap();
-    let made = folder.run(&["cert", "new", "--json"]).expect(0).json().remove(0);
+    let named = ["--name", "a.test,b.test", "--name", "c.test"];
+    let renew = [&["cert", "new", "--json"], &named[..]].concat();
+    let made = folder.run(&renew).expect(0).json().remove(0);
     assert_eq!(made["names"][1], "127.0.0.1");
+    let names = made["names"].as_array().unwrap();
+    assert!(
+        ["a.test", "b.test", "c.test"].iter().all(|name| names.contains(&json!(name))),
+        "{made}"
+    );
     assert_eq!(std::fs::read(folder.path().join("divvy-tls/authority.pem")).unwrap(), authority);
     let files = ["--tls-cert", "divvy-tls/server.pem", "--tls-key", "divvy-tls/server-key.pem"];
     let up = [&["up", "--workers", "1", "--token", "secret"], &files[..]].concat();

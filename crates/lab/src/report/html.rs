@@ -5,8 +5,9 @@
 
 use std::fmt::Write as _;
 
-use super::table::Table;
-use super::{Report, Verdict};
+use divvy_types::experiment::{Table, Verdict};
+
+use super::{Report, cell_in_words, value_in_words};
 use crate::chart::{Escaped, STYLE};
 
 const PAGE_STYLE: &str = include_str!("page.css");
@@ -97,7 +98,7 @@ fn section(out: &mut Out<'_>, report: &Report) {
     if !report.parameters.is_empty() {
         out.add(format_args!("<h3>This run</h3>\n<dl>\n"));
         for parameter in &report.parameters {
-            let shown = parameter.shown();
+            let shown = value_in_words(parameter);
             out.add(format_args!(
                 "<div><dt>{}</dt><dd>{}</dd></div>\n",
                 Escaped(&parameter.name),
@@ -138,7 +139,7 @@ fn table(out: &mut Out<'_>, table: &Table) {
     for row in &table.rows {
         out.add(format_args!("<tr>"));
         for (index, (column, cell)) in table.columns.iter().zip(row).enumerate() {
-            let shown = column.show(cell);
+            let shown = cell_in_words(column, cell);
             let shown = Escaped(&shown);
             match (index, column.is_number()) {
                 (0, false) => out.add(format_args!("<th scope=\"row\">{shown}</th>")),

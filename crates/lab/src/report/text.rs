@@ -5,8 +5,9 @@
 
 use std::cmp::Reverse;
 
-use super::table::{Column, Table};
-use super::{Report, number};
+use divvy_types::experiment::{Column, Table};
+
+use super::{Report, cell_in_words, number, value_in_words};
 
 /// Narrower terminals get this width: tables need some room.
 const WIDTH_MIN: usize = 40;
@@ -24,7 +25,7 @@ pub fn render(report: &Report, width: usize, color: bool) -> String {
     let parameters: Vec<String> = report
         .parameters
         .iter()
-        .map(|parameter| format!("{} {}", parameter.name, parameter.shown()))
+        .map(|parameter| format!("{} {}", parameter.name, value_in_words(parameter)))
         .collect();
     if !parameters.is_empty() {
         page.line("");
@@ -91,7 +92,7 @@ impl Page {
         self.line("");
         self.heading(&format!("Targets met: {met} of {all}"));
         for verdict in &report.verdicts {
-            let word = format!("{:<6}", verdict.word());
+            let word = format!("{:<6}", if verdict.met { "met" } else { "MISSED" });
             let text = format!(
                 "{}: target {}, measured {}",
                 verdict.what, verdict.target, verdict.measured
@@ -109,7 +110,12 @@ impl Page {
             .rows
             .iter()
             .map(|row| {
-                table.columns.iter().zip(row).map(|(column, cell)| column.show(cell)).collect()
+                table
+                    .columns
+                    .iter()
+                    .zip(row)
+                    .map(|(column, cell)| cell_in_words(column, cell))
+                    .collect()
             })
             .collect();
         let widths = widths(table, &cells, self.width);

@@ -4,9 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex};
 
-use divvy_server::lab::{
-    Asked, Experiment, Lab, Laboratory, Prepared, Refused, Report, Step, Timing,
-};
+use divvy_server::lab::{Asked, Experiment, Lab, Laboratory, Prepared, Refused, Report, Step};
+use divvy_types::experiment::{Cell, Drawing, Table, Timing};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -50,16 +49,15 @@ impl Laboratory for Bench {
 }
 
 fn report(shows: &str) -> Report {
-    let value = json!({
-        "name": "ring", "title": "Rings", "shows": shows, "parameters": [{"name": "seed", "value": 7}],
-        "tables": [{"caption": "all", "columns": [
-            {"name": "a", "unit": "", "kind": "text"},
-            {"name": "b", "unit": "ms", "kind": {"number": {"precision": 1}}},
-        ], "rows": [["x", 1.5], ["y", null]]}],
-        "charts": [{"title": "t", "note": "", "svg": "<svg></svg>"}],
-        "findings": [], "lessons": [], "verdicts": [],
-    });
-    serde_json::from_value(value).unwrap()
+    let mut report = Report::new("ring", "Rings", shows);
+    report.parameter("seed", 7_u64);
+    let mut table = Table::new("all").text("a").number("b", "ms", 1);
+    table.row(["x".into(), 1.5.into()]);
+    table.row(["y".into(), Cell::Empty]);
+    report.tables.push(table);
+    let (title, note, svg) = ("t".to_owned(), String::new(), "<svg></svg>".to_owned());
+    report.charts.push(Drawing { title, note, svg });
+    report
 }
 
 async fn until(world: &World, id: &Value, state: &str) -> Value {
