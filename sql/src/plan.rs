@@ -90,6 +90,8 @@ fn explain(source: Source<'_>, error: &DataFusionError, tables: &[Table]) -> Fau
     let mut place = place.map(|start| (start.line, start.column));
     if let Some((message, written)) = written_place(&text) {
         (place, text) = (Some(written), message);
+    } else if text.ends_with("found: EOF") {
+        place = Some(end_of(source.sql));
     }
     let place = match place {
         Some((line, column)) => format!("{}:{line}:{column}", source.name),
@@ -121,6 +123,13 @@ fn written_place(text: &str) -> Option<(String, (u64, u64))> {
     Some((message.to_owned(), (line.parse().ok()?, column.parse().ok()?)))
 }
 
+/// Where a text ends, line and column.
+fn end_of(sql: &str) -> (u64, u64) {
+    let sql = sql.trim_end();
+    let last = sql.lines().next_back().unwrap_or_default();
+    (sql.lines().count().max(1) as u64, last.chars().count() as u64 + 1)
+}
+
 /// The name in `table 'datafusion.public.orders' not found`.
 fn missing_table(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("table '")?;
@@ -145,7 +154,9 @@ mod tests {
 
     #[test]
     fn an_error_says_where_it_is() {
-        assert!(told("select 1,\n  from").starts_with("q.sql:2:"), "{}", told("select 1,\n  from"));
+        assert_eq!(told("select 1,\n  from"), "q.sql:2:7: Expected: identifier, found: EOF");
+        let middle = told("select 1\nfrom a b c");
+        assert!(middle.starts_with("q.sql:2:10: "), "{middle}");
         assert!(told("selct 1").starts_with("q.sql:1:1: Expected"), "{}", told("selct 1"));
         let column = told("select a\nfrom (select 1 as b) x");
         assert!(column.starts_with("q.sql:1:8: ") && column.contains('a'), "{column}");

@@ -202,7 +202,8 @@ fn doing(detail: &TaskDetail) -> String {
     let message =
         task.progress.as_ref().map(|progress| progress.message.as_str()).filter(|m| !m.is_empty());
     match (task.state, message) {
-        (TaskState::Leased, Some(message)) => {
+        (TaskState::Leased, message) => {
+            let message = message.unwrap_or("begins");
             format!("attempt {}: {message}", task.attempts.max(1))
         }
         (TaskState::Scheduled, _) => match &task.error {

@@ -38,6 +38,7 @@ fn an_executor_is_killed() {
     let asked = begin(&mut world);
     let victim = world.busy_executor();
     crash(victim);
+    assert!(!world.path("out.csv").exists(), "it was killed in the middle");
     check(&world, asked);
     // The query was not asked again, and the dead one came back.
     assert_eq!(world.query().unwrap()["attempts"], 1);
@@ -54,6 +55,7 @@ fn the_scheduler_is_killed() {
     world.busy_executor();
     let victim = world.pids("scheduler")[0];
     crash(victim);
+    assert!(!world.path("out.csv").exists(), "it was killed in the middle");
     check(&world, asked);
     let task = world.query().unwrap();
     assert!(task["attempts"].as_u64().unwrap() >= 2, "{task}");
@@ -62,14 +64,27 @@ fn the_scheduler_is_killed() {
 }
 
 #[test]
-fn the_server_and_then_the_worker_are_killed() {
+fn the_server_is_killed() {
     let mut world = World::new();
     let asked = begin(&mut world);
     world.busy_executor();
-    world.crash_server();
     let processes = [world.pids("scheduler"), world.pids("executor")].concat();
-    assert_eq!(processes.len(), 3, "the cluster does not need the server to go on");
+    world.crash_server();
+    check(&world, asked);
+    // The cluster went on without it.
+    assert_eq!([world.pids("scheduler"), world.pids("executor")].concat(), processes);
+}
+
+#[test]
+fn the_worker_and_the_server_are_killed() {
+    let mut world = World::new();
+    let asked = begin(&mut world);
+    world.busy_executor();
+    let processes = [world.pids("scheduler"), world.pids("executor")].concat();
+    assert_eq!(processes.len(), 3);
     world.cluster().crash();
+    world.crash_server();
+    assert!(!world.path("out.csv").exists(), "they were killed in the middle");
     until("nobody outlives the worker", || {
         (!processes.iter().any(|pid| lives(*pid))).then_some(())
     });
