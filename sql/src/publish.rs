@@ -157,6 +157,10 @@ mod tests {
         assert_eq!(second.publish().unwrap(), 5);
         first.choose(&slow).unwrap();
         assert_eq!(first.publish().unwrap(), 5);
+        // A third one has not looked whether there is a result.
+        let third = Publication::new(&file, "t", 3);
+        write(&third, "late");
+        assert_eq!(third.publish().unwrap(), 5);
         assert_eq!(fs::read_to_string(&file).unwrap(), "quick");
         second.settle();
         assert_eq!(names(folder.path()), ["out.csv"]);

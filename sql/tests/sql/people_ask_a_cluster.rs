@@ -69,7 +69,7 @@ fn a_cluster_answers_about_csv_and_parquet_until_it_is_taken_down() {
     let (second, address) = world.another_up();
     assert_eq!(address, cluster);
     assert_eq!((world.pids("scheduler"), world.pids("executor")), before);
-    assert_eq!((before.0.len(), before.1.len()), (1, 2));
+    assert_eq!((before.0.len(), before.1.len(), world.kept()), (1, 2, 3));
     let (code, _, err) = world.run(&["down"]);
     assert_eq!(code, 0, "{err}");
     assert_eq!(told(second.end()).0, 0);

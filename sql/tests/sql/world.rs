@@ -146,6 +146,13 @@ impl World {
         serde_json::from_str(&shown).ok()
     }
 
+    /// How many processes the server keeps alive.
+    pub(crate) fn kept(&self) -> usize {
+        let words =
+            ["task", "list", "--tag", "sql:main", "--state", "ready,running,scheduled", "--json"];
+        self.divvy(&words).lines().count()
+    }
+
     fn divvy(&self, words: &[&str]) -> String {
         let mut command = Command::new(divvy());
         command.args(words).args(["--server", &self.url()]).current_dir(self.folder.path());
