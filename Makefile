@@ -60,7 +60,7 @@ install: ## Install the binary `divvy` for this user
 tools: ## Install cargo-nextest, which runs tests faster and stops those that hang
 	cargo install --locked cargo-nextest
 
-sql: ## Build `divvy-sql`, which runs SQL on a Ballista cluster (a workspace of its own, half an hour the first time)
+sql: ## Build `divvy-sql`, which runs SQL on a Ballista cluster (a workspace of its own, long the first time)
 	@scripts/prepare build
 	scripts/sql build --release
 

@@ -14,12 +14,12 @@ use crate::format::Format;
 const NAME: &str = "main";
 
 const AFTER: &str = "\
-Exit codes: 0 done, 1 the query failed, 2 usage or SQL, 3 no server or cluster answers, 4 no such file or table,
-5 refused, 6 timed out, 130 interrupted.
+Exit codes: 0 done, 1 the query failed, 2 usage or SQL, 3 no server or cluster answers,
+4 no such file, table or cluster, 5 refused, 6 timed out, 130 interrupted.
 
 Examples:
   divvy-sql up --executors 2
-  divvy-sql run -e 'select k, count(*) from t group by k' --table t=data/*.csv
+  divvy-sql run -e 'select k, count(*) from t group by k' --table 't=data/*.csv'
   divvy-sql run report.sql --table t=data/t.parquet --out report.parquet
   divvy-sql run report.sql --table t=data/t.parquet --cluster df://10.0.0.5:50050
   divvy-sql down";
@@ -148,7 +148,7 @@ pub(crate) struct Place {
     /// The address of this machine that the others reach; nothing guards the ports that are opened there
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) host: IpAddr,
-    /// Where executors put what does not fit into memory [default: the folder for temporary files]
+    /// Where executors put parts of results, and what does not fit into memory [default: the folder for temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) work: Option<PathBuf>,
     #[command(flatten)]

@@ -80,7 +80,8 @@ fn a_cluster_answers_about_csv_and_parquet_until_it_is_taken_down() {
 }
 
 fn failures(world: &World, cluster: &str) {
-    let cases: [(&[&str], i32, &str); 7] = [
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["run", "-e", "select 1 / (k - k) from t", "--table", "t=csv"], 1, "the query failed: "),
         (&["run", "-e", "selct 1"], 2, "query:1:1: Expected"),
         (
             &["run", "-e", "select 1\nfrom orders", "--cluster", cluster],
