@@ -12,10 +12,10 @@ TASKS ?= 200000
 ALL = --workspace --all-features --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fmt bench install tools clean
+.PHONY: help run test check fmt bench install tools sql test-sql clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## Build, start server and workers, process a sample video (VIDEO=path: your own; ONCE=1: then stop; ARGS=…: more flags)
 	@scripts/prepare run
@@ -60,5 +60,15 @@ install: ## Install the binary `divvy` for this user
 tools: ## Install cargo-nextest, which runs tests faster and stops those that hang
 	cargo install --locked cargo-nextest
 
+sql: ## Build `divvy-sql`, which runs SQL on a Ballista cluster (a workspace of its own, long the first time)
+	@scripts/prepare build
+	scripts/sql build --release
+
+test-sql: ## Test `divvy-sql`: format, lints, real clusters that are killed (DIVVY=path: the binary of the server)
+	@scripts/prepare build
+	$(STEP) format scripts/sql fmt --check
+	$(STEP) tests scripts/sql test
+
 clean: ## Remove everything that was built
 	cargo clean
+	scripts/sql clean
