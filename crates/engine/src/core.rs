@@ -316,8 +316,6 @@ impl Core {
             Action::AnswerReport { worker, seq, token, answer, ran_us } => {
                 if let Some(ran_us) = ran_us {
                     self.stats.count_run(ran_us);
-                    let began = self.now.0.saturating_sub(ran_us);
-                    self.live.finished(seq, Timestamp(began));
                 }
                 let task =
                     self.reporting.expect("the scheduler answers a report while it handles it");

@@ -19,6 +19,7 @@ pub mod inline;
 mod list;
 pub mod live;
 mod locate;
+mod outline;
 pub mod query;
 mod reads;
 mod reconfigure;

@@ -30,6 +30,8 @@ const OPEN_SLICE: usize = 10_000;
 const OPEN_SLICES_MAX: usize = 200;
 /// Dead letters that are read to form one page of groups.
 const DEAD_SCAN_MAX: usize = 20_000;
+/// Parts of the time that the trend of a group has.
+const TREND_PARTS: usize = 24;
 
 /// Tasks of a page, and where the next one goes on.
 #[derive(Default)]
@@ -62,7 +64,8 @@ impl Handle {
         after: Option<String>,
     ) -> Result<Page<DeadGroup>, Error> {
         let select = Select { state: vec![TaskState::Dead], ..select };
-        let mut groups: BTreeMap<(Name, &'static str, String), DeadGroup> = BTreeMap::new();
+        let mut groups: BTreeMap<(Name, &'static str, String), (DeadGroup, Vec<Timestamp>)> =
+            BTreeMap::new();
         let (mut next, mut scanned) = (cursor(after)?, 0);
         let partial = loop {
             let found = self.listed(select.clone(), PAGE_ROWS_MAX, next).await?;
@@ -73,20 +76,32 @@ impl Handle {
                 let Some(error) = task.error else { continue };
                 let text = normalise(&error.message);
                 let key = (task.kind.clone(), error.class.as_str(), text.clone());
-                let group = groups.entry(key).or_insert_with(|| DeadGroup {
-                    kind: task.kind,
-                    class: error.class,
-                    error: text,
-                    count: 0,
-                    sample: task.id,
+                let died = task.ended_at.unwrap_or(task.submitted_at);
+                let (group, times) = groups.entry(key).or_insert_with(|| {
+                    let (first, last) = (died, died);
+                    let (kind, class, sample) = (task.kind, error.class, task.id);
+                    let trend = Vec::new();
+                    let group = DeadGroup {
+                        kind,
+                        class,
+                        error: text,
+                        count: 0,
+                        sample,
+                        first,
+                        last,
+                        trend,
+                    };
+                    (group, Vec::new())
                 });
                 group.count += 1;
+                (group.first, group.last) = (group.first.min(died), group.last.max(died));
+                times.push(died);
             }
             if next.is_none() || scanned >= DEAD_SCAN_MAX {
                 break found.partial;
             }
         };
-        let mut items: Vec<DeadGroup> = groups.into_values().collect();
+        let mut items = with_trends(groups.into_values().collect());
         items.sort_by_key(|group| std::cmp::Reverse(group.count));
         Ok(Page { items, next: next.map(|seq| seq.0.to_string()), partial })
     }
@@ -186,6 +201,22 @@ struct Candidates {
     searched_to: Option<Seq>,
     /// Whether no more could be looked at.
     bounded: bool,
+}
+
+/// Says of each group when its letters died: all over the same time, so that they can be compared.
+fn with_trends(groups: Vec<(DeadGroup, Vec<Timestamp>)>) -> Vec<DeadGroup> {
+    let first = groups.iter().map(|(group, _)| group.first.0).min().unwrap_or_default();
+    let last = groups.iter().map(|(group, _)| group.last.0).max().unwrap_or_default();
+    let parts = u128::from(last - first) + 1;
+    let counted = |(group, times): (DeadGroup, Vec<Timestamp>)| {
+        let mut trend = vec![0; TREND_PARTS];
+        for time in times {
+            let part = u128::from(time.0 - first) * TREND_PARTS as u128 / parts;
+            trend[part as usize] += 1;
+        }
+        DeadGroup { trend, ..group }
+    };
+    groups.into_iter().map(counted).collect()
 }
 
 fn records(reader: &mut dyn Reader, seqs: Vec<Seq>) -> Result<Vec<TaskRecord>, divvy_store::Error> {

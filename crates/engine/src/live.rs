@@ -1,5 +1,5 @@
-//! What running attempts say of themselves, progress and fresh log text, and when the latest that finished their tasks
-//! began. Soft: gone with a restart.
+//! What running attempts say of themselves, progress and fresh log text, and when the latest that ended began. Soft: gone
+//! with a restart.
 
 use std::collections::BTreeMap;
 
@@ -8,15 +8,15 @@ use divvy_types::limits::LOG_BYTES_MAX;
 use divvy_types::view::Progress;
 use divvy_types::{Seq, Timestamp, Token};
 
-/// Attempts that are over and whose beginnings are remembered: a task makes place for the one that came so many later.
+/// Attempts that are over and whose beginnings are remembered: one makes place for the one that was granted so many later.
 const BEGINNINGS_MAX: usize = 1 << 16;
 
 /// News of running attempts.
 #[derive(Default)]
 pub struct Live {
     attempts: BTreeMap<Seq, News>,
-    /// By the last digits of the task's number; empty before the first.
-    beginnings: Vec<(Seq, Timestamp)>,
+    /// By the last digits of the attempt's token; empty before the first.
+    beginnings: Vec<(Token, Timestamp)>,
 }
 
 /// News of one attempt.
@@ -51,18 +51,19 @@ impl Live {
         }
     }
 
-    /// An attempt finished its task.
-    pub(crate) fn finished(&mut self, seq: Seq, began: Timestamp) {
+    /// An attempt ended.
+    pub(crate) fn ended(&mut self, token: Token, began: Timestamp) {
         if self.beginnings.is_empty() {
             self.beginnings = vec![Default::default(); BEGINNINGS_MAX];
         }
-        self.beginnings[place(seq)] = (seq, began);
+        self.beginnings[place(token)] = (token, began);
     }
 
-    /// When the attempt began that finished a task, if that is remembered.
-    pub fn began(&self, seq: Seq) -> Option<Timestamp> {
-        let (known, began) = *self.beginnings.get(place(seq))?;
-        (known == seq).then_some(began)
+    /// When an attempt began that is over, if that is remembered.
+    pub fn began(&self, token: Token) -> Option<Timestamp> {
+        let (known, began) = *self.beginnings.get(place(token))?;
+        // No attempt has the token zero: that is what a place holds before the first.
+        (known == token && token > Token(0)).then_some(began)
     }
 
     /// What is known of the running attempt of a task.
@@ -71,8 +72,8 @@ impl Live {
     }
 }
 
-fn place(seq: Seq) -> usize {
-    seq.0 as usize % BEGINNINGS_MAX
+fn place(token: Token) -> usize {
+    token.0 as usize % BEGINNINGS_MAX
 }
 
 #[cfg(test)]
@@ -80,14 +81,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_beginning_of_a_finished_task_is_remembered_for_a_while() {
+    fn the_beginning_of_an_attempt_that_ended_is_remembered_for_a_while() {
         let mut live = Live::default();
-        assert_eq!(live.began(Seq(5)), None);
-        live.finished(Seq(5), Timestamp(70));
-        assert_eq!((live.began(Seq(5)), live.began(Seq(6))), (Some(Timestamp(70)), None));
-        let later = Seq(5 + BEGINNINGS_MAX as u64);
-        live.finished(later, Timestamp(90));
-        assert_eq!((live.began(Seq(5)), live.began(later)), (None, Some(Timestamp(90))));
+        assert_eq!(live.began(Token(5)), None);
+        live.ended(Token(5), Timestamp(70));
+        assert_eq!((live.began(Token(5)), live.began(Token(6))), (Some(Timestamp(70)), None));
+        let later = Token(5 + BEGINNINGS_MAX as u64);
+        live.ended(later, Timestamp(90));
+        assert_eq!((live.began(Token(5)), live.began(later)), (None, Some(Timestamp(90))));
     }
 
     #[test]

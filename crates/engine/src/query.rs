@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use divvy_store::{AttemptRecord, Reader, TaskRecord};
 use divvy_types::view::{Attempt, Progress, TaskDetail, TaskSummary};
-use divvy_types::{IdEnd, Name, Seq, TaskId, TaskSpec, TaskState, WaitReason};
+use divvy_types::{IdEnd, Name, Seq, TaskId, TaskSpec, TaskState, Timestamp, Token, WaitReason};
 use tokio::sync::Semaphore;
 
 use crate::core::Core;
@@ -64,7 +64,11 @@ impl Handle {
             None => None,
         };
         let present = self.present(vec![record_key(&record)]).await?.pop().flatten();
-        Ok(detail(record, present, spawned_by))
+        let mut task = detail(record, present, spawned_by);
+        let tokens = task.history.iter().map(|attempt| attempt.token).collect();
+        let began = self.began(tokens).await?;
+        task.history.iter_mut().zip(began).for_each(|(attempt, began)| attempt.started = began);
+        Ok(task)
     }
 
     /// How many kept tasks are in each final state.
@@ -78,6 +82,15 @@ impl Handle {
         keys: Vec<(TaskId, Seq, Option<Box<TaskSpec>>)>,
     ) -> Result<Vec<Option<Present>>, Error> {
         self.look(move |core| keys.into_iter().map(|key| Present::of(core, key)).collect()).await
+    }
+
+    /// When attempts began that are over, as far as that is remembered.
+    pub(crate) async fn began(&self, tokens: Vec<Token>) -> Result<Vec<Option<Timestamp>>, Error> {
+        if tokens.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.look(move |core| tokens.into_iter().map(|token| core.live.began(token)).collect())
+            .await
     }
 
     /// Runs `read` on a connection of its own, off the loop.
@@ -118,10 +131,12 @@ pub(crate) fn only<T: Ord + Copy + ToString>(
 
 /// What the loop knows of an open task.
 pub(crate) struct Present {
-    state: TaskState,
-    wait: Option<WaitReason>,
-    worker: Option<Name>,
-    attempts: u32,
+    pub(crate) state: TaskState,
+    pub(crate) wait: Option<WaitReason>,
+    pub(crate) worker: Option<Name>,
+    pub(crate) attempts: u32,
+    /// When the attempt that runs presumably began.
+    pub(crate) began: Option<Timestamp>,
     progress: Option<Progress>,
 }
 
@@ -136,6 +151,7 @@ impl Present {
                 wait: None,
                 worker: None,
                 attempts: 1,
+                began: None,
                 progress: None,
             });
         }
@@ -145,11 +161,13 @@ impl Present {
                 wait: status.wait,
                 worker: status.worker,
                 attempts: status.attempts,
+                began: core.scheduler().began(seq),
                 progress: core.live.of(seq).map(|news| news.progress.clone()),
             });
         }
         let wait = Some(core.scheduler().wait_reason_for_spilled(&spec));
-        Some(Self { state: TaskState::Ready, wait, worker: None, attempts: 0, progress: None })
+        let state = TaskState::Ready;
+        Some(Self { state, wait, worker: None, attempts: 0, began: None, progress: None })
     }
 }
 
@@ -181,6 +199,7 @@ pub(crate) fn detail(
             worker = Some(outcome.worker.clone());
             history.push(Attempt {
                 token: outcome.token,
+                started: None,
                 at: outcome.at,
                 worker: outcome.worker,
                 error: outcome.error,
@@ -192,6 +211,7 @@ pub(crate) fn detail(
     }
     let wait =
         present.as_ref().and_then(|present| present.wait.clone()).filter(|_| !state.is_final());
+    let started = present.as_ref().and_then(|present| present.began);
     let summary = TaskSummary {
         id: spec.id,
         kind: spec.kind,
@@ -208,10 +228,11 @@ pub(crate) fn detail(
         ended_at,
         workflow: workflow.map(|workflow| *workflow),
     };
-    TaskDetail { summary, payload: spec.payload, result, terms: spec.terms, spawned_by, history }
+    let (payload, terms) = (spec.payload, spec.terms);
+    TaskDetail { summary, payload, result, terms, spawned_by, history, started }
 }
 
 fn shown(attempt: AttemptRecord) -> Attempt {
     let AttemptRecord { token, at, worker, error, log, counted } = attempt;
-    Attempt { token, at, worker, error: Some(error), counted, log }
+    Attempt { token, started: None, at, worker, error: Some(error), counted, log }
 }

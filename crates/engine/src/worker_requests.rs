@@ -88,11 +88,10 @@ impl Core {
     fn end_attempt(&mut self, worker: WorkerKey, seq: Seq, report: WorkerReport) {
         let WorkerReport { task, token, outcome, log } = report;
         let mut replaced = Vec::new();
+        let is_present = self.scheduler.lease_token(seq) == Some(token);
         let end = match outcome {
             // Children of an attempt that is not the present one are not looked at: it will be refused.
-            AttemptOutcome::Finished { result, .. }
-                if self.scheduler.lease_token(seq) != Some(token) =>
-            {
+            AttemptOutcome::Finished { result, .. } if !is_present => {
                 AttemptEnd::Finished { result, spawned: Vec::new() }
             }
             AttemptOutcome::Finished { spawned, .. }
@@ -126,6 +125,9 @@ impl Core {
             }
             other => AttemptEnd::Other(other),
         };
+        if let Some(began) = self.scheduler.began(seq).filter(|_| is_present) {
+            self.live.ended(token, began);
+        }
         self.reporting = Some(task);
         self.feed(Input::AttemptEnded(AttemptEnded { worker, seq, token, end, log }));
         self.reporting = None;

@@ -1,25 +1,24 @@
 //! Workflows for people: how one stands, which there are, and cancel and resume from outside.
 //!
-//! Members are read off the loop; the loop is asked only where the open ones are.
+//! What all of them gather from the tasks of a workflow is in `outline`.
 
 use divvy_store::{MemberRecord, Members, Reader};
 use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::{
-    CancelledWorkflow, Page, ResumedWorkflow, SelectWorkflows, WorkflowCounts, WorkflowState,
-    WorkflowSummary, WorkflowTask, WorkflowView,
+    CancelledWorkflow, Page, ResumedWorkflow, SelectWorkflows, WorkflowCounts, WorkflowSummary,
+    WorkflowTask, WorkflowView,
 };
-use divvy_types::{IdEnd, Name, Seq, TaskId, TaskState, Timestamp, WorkflowId, WorkflowRole};
+use divvy_types::{IdEnd, Name, Seq, TaskId, TaskState, WorkflowId};
 
 use crate::core::Core;
 use crate::handle::Handle;
 use crate::list::cursor;
+use crate::outline::{Outline, SLICE};
 use crate::query::{CANDIDATES_MAX, PREFIX_LEN_MIN, only};
 use crate::request::{Error, Request};
 
 /// Failed members and callbacks that a view of a workflow shows.
 const SHOWN_MAX: usize = 20;
-/// Tasks that the loop is asked about, or cancels, at once.
-const SLICE: usize = 1_000;
 /// Stretches of the store that are looked through for one page of a list.
 const LOOKS_MAX: usize = 4;
 /// Members that are looked at for one page of a list, roughly: a page ends early behind a large workflow.
@@ -30,10 +29,8 @@ const CANCEL_PASSES_MAX: usize = 100;
 /// What one walk over the members of a workflow finds.
 #[derive(Default)]
 struct Walk {
-    name: Name,
+    outline: Outline,
     counts: WorkflowCounts,
-    started_at: Option<Timestamp>,
-    ended_at: Option<Timestamp>,
     dead: Vec<WorkflowTask>,
     cancelled: Vec<WorkflowTask>,
     callbacks: Vec<(Seq, WorkflowTask)>,
@@ -41,15 +38,9 @@ struct Walk {
 }
 
 impl Walk {
-    fn add(&mut self, record: MemberRecord) -> bool {
-        let MemberRecord { seq, submitted_at, spec, end, .. } = record;
-        let started_at = self.started_at.get_or_insert(submitted_at);
-        *started_at = (*started_at).min(submitted_at);
-        let label = spec.terms.workflow.as_deref();
-        let role = label.map(|label| label.role).unwrap_or_default();
-        if let Some(label) = label.filter(|_| self.name.is_empty()) {
-            self.name = label.name.clone();
-        }
+    fn add(&mut self, record: MemberRecord) {
+        let role = self.outline.add(&record);
+        let MemberRecord { seq, spec, end, .. } = record;
         let task = WorkflowTask {
             id: spec.id,
             kind: spec.kind.clone(),
@@ -57,45 +48,40 @@ impl Walk {
             state: end.as_ref().map_or(TaskState::Ready, |end| end.state),
             error: end.as_ref().and_then(|end| end.error.clone()),
         };
-        if role != WorkflowRole::Member {
+        if !role.is_member() {
             if self.callbacks.len() < SHOWN_MAX {
                 self.callbacks.push((seq, task));
             }
-            return true;
+            return;
         }
         let Some(end) = end else {
             self.open.push((spec.id, seq));
-            return true;
+            return;
         };
         *self.counts.of(end.state) += 1;
-        self.ended_at = self.ended_at.max(Some(end.at));
         let list = match end.state {
             TaskState::Dead => &mut self.dead,
             TaskState::Cancelled => &mut self.cancelled,
-            _ => return true,
+            _ => return,
         };
         if list.len() < SHOWN_MAX {
             list.push(task);
         }
-        true
     }
 
     fn view(mut self, id: WorkflowId) -> WorkflowView {
-        let (open, ended) = (self.counts.open(), self.counts.ended());
-        let state = WorkflowState::of(open, self.counts.dead + self.counts.cancelled);
         self.dead.extend(self.cancelled);
         self.dead.truncate(SHOWN_MAX);
-        let total = open + ended;
-        let percent = (ended * 100).checked_div(total).unwrap_or(100);
+        let outline = self.outline;
         WorkflowView {
             id,
-            name: self.name,
-            state,
-            total,
+            state: outline.state(),
+            total: outline.total,
             counts: self.counts,
-            percent: percent as u8,
-            started_at: self.started_at.unwrap_or_default(),
-            ended_at: self.ended_at.filter(|_| open == 0),
+            percent: outline.percent(),
+            started_at: outline.started_at,
+            ended_at: outline.ended_at(),
+            name: outline.name,
             failed: self.dead,
             callbacks: self.callbacks.into_iter().map(|(_, task)| task).collect(),
         }
@@ -128,16 +114,7 @@ impl Handle {
 
     /// A workflow whole.
     pub async fn workflow(&self, id: WorkflowId) -> Result<WorkflowView, Error> {
-        let mut walk = self
-            .read(move |reader| {
-                let mut walk = Walk::default();
-                reader.members(id, Members::All, &mut |member| walk.add(member))?;
-                Ok(walk)
-            })
-            .await?;
-        if walk.started_at.is_none() {
-            return Err(Error::NoSuchWorkflow(id.to_string().into()));
-        }
+        let mut walk = self.walk(id, Walk::add).await?;
         let open = std::mem::take(&mut walk.open);
         for slice in open.chunks(SLICE) {
             for (state, queued) in self.states_of(slice.to_vec()).await? {
@@ -298,41 +275,22 @@ fn summaries(
 }
 
 fn summary(reader: &mut dyn Reader, id: WorkflowId) -> Result<WorkflowSummary, divvy_store::Error> {
-    let mut summary = WorkflowSummary {
-        id,
-        name: Name::default(),
-        state: WorkflowState::Succeeded,
-        total: 0,
-        open: 0,
-        failed: 0,
-        percent: 100,
-        started_at: Timestamp::MAX,
-        ended_at: None,
-    };
+    let mut outline = Outline::default();
     reader.members(id, Members::All, &mut |member| {
-        summary.started_at = summary.started_at.min(member.submitted_at);
-        let label = member.spec.terms.workflow.as_deref();
-        if let Some(label) = label.filter(|_| summary.name.is_empty()) {
-            summary.name = label.name.clone();
-        }
-        if label.is_some_and(|label| label.role != WorkflowRole::Member) {
-            return true;
-        }
-        summary.total += 1;
-        match member.end {
-            None => summary.open += 1,
-            Some(end) => {
-                summary.failed += u64::from(end.state.is_failure());
-                summary.ended_at = summary.ended_at.max(Some(end.at));
-            }
-        }
+        outline.add(&member);
         true
     })?;
-    let WorkflowSummary { total, open, failed, .. } = summary;
-    summary.state = WorkflowState::of(open, failed);
-    summary.percent = ((total - open) * 100).checked_div(total).unwrap_or(100) as u8;
-    summary.ended_at = summary.ended_at.filter(|_| open == 0);
-    Ok(summary)
+    Ok(WorkflowSummary {
+        id,
+        state: outline.state(),
+        total: outline.total,
+        open: outline.open,
+        failed: outline.failed,
+        percent: outline.percent(),
+        started_at: outline.started_at,
+        ended_at: outline.ended_at(),
+        name: outline.name,
+    })
 }
 
 /// The workflows whose ids end so, of all that there are.

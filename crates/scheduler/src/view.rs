@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use divvy_types::spec::PRIORITY_MAX;
 use divvy_types::view::{LimitView, QueueView, TierView, WorkerView};
 use divvy_types::{Name, Seq, TaskSpec, TaskState, Timestamp, Token, WaitReason, WorkerKey};
 
@@ -133,12 +134,25 @@ impl Scheduler {
     /// All queues that have tasks or are paused, by name.
     pub fn queues(&self, now: Timestamp) -> Vec<QueueView> {
         let mut oldest: BTreeMap<u32, Timestamp> = BTreeMap::new();
+        let mut ready: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+        let mut count = |queue: u32, band: usize, tasks: u64| {
+            if tasks > 0 {
+                let by_priority =
+                    ready.entry(queue).or_insert_with(|| vec![0; usize::from(PRIORITY_MAX)]);
+                by_priority[band] += tasks;
+            }
+        };
         for (_, stream) in self.streams.iter() {
+            let queue = self.classes.get(stream.id.class).queue;
             if let Some(ready_at) = stream.oldest(&self.tasks) {
-                let queue = self.classes.get(stream.id.class).queue;
                 let least = oldest.entry(queue).or_insert(ready_at);
                 *least = ready_at.min(*least);
             }
+            count(queue, usize::from(stream.id.band), stream.live as u64);
+        }
+        for spill in self.spills.values() {
+            let id = self.streams.get(spill.stream).id;
+            count(self.classes.get(id.class).queue, usize::from(id.band), spill.count);
         }
         let views = self.queues.iter().map(|(index, queue)| {
             let oldest = oldest.get(&index).copied();
@@ -151,6 +165,7 @@ impl Scheduler {
                 leased: queue.counts.leased,
                 queued: queue.counts.queued,
                 oldest_ready_ms: oldest.map(|ready_at| now.since(ready_at).as_millis() as u64),
+                ready_by_priority: ready.remove(&index).unwrap_or_default(),
             }
         });
         views.collect()

@@ -1,6 +1,6 @@
 //! The tasks of one workflow, as far as the store knows them.
 
-use divvy_types::{Seq, TaskError, TaskSpec, TaskState, Timestamp};
+use divvy_types::{Seq, TaskError, TaskSpec, TaskState, Timestamp, Token};
 
 /// A task of a workflow: a member, or one that runs when the workflow has ended.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub struct MemberRecord {
 pub struct MemberEnd {
     /// Done, dead or cancelled.
     pub state: TaskState,
+    /// The attempt that ended it; zero for a cancel.
+    pub token: Token,
     /// When.
     pub at: Timestamp,
     /// What went wrong, or why it was cancelled.

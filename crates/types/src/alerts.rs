@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Name, TaskId, Timestamp};
 
+/// What delivers alerts, as it stands among workers, and the queue of its deliveries. People have no work for it.
+pub const COURIER: &str = "divvy-alerts";
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -45,7 +45,8 @@ pub struct Overview {
     pub workers_wanted: Option<u64>,
     /// What the workers of all pools cost in an hour; nothing if no pool has a price.
     pub cost_per_hour: Option<f64>,
-    /// Rules about the health of the server that are broken now.
+    /// Rules about the health of the server that are broken now: alerts that fire, and those that are pending because it
+    /// has not been so for long enough.
     pub alerts: Vec<Alert>,
     /// How many tasks are kept in each state.
     pub states: BTreeMap<Name, u64>,

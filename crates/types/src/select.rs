@@ -310,6 +310,7 @@ mod tests {
             terms: terms.into(),
             spawned_by: None,
             history: Vec::new(),
+            started: None,
         }
     }
 

@@ -75,6 +75,9 @@ pub struct TaskDetail {
     pub spawned_by: Option<TaskId>,
     /// Attempts that ended, oldest first.
     pub history: Vec<Attempt>,
+    /// When the attempt that runs presumably began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
 }
 
 fn with_defaults<S: Serializer>(terms: &Sparse<Terms>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -94,6 +97,9 @@ fn with_defaults<S: Serializer>(terms: &Sparse<Terms>, serializer: S) -> Result<
 pub struct Attempt {
     /// Its token.
     pub token: Token,
+    /// When it presumably began; nothing if that was before the last start of the server, or many attempts ago.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started: Option<Timestamp>,
     /// When it ended.
     pub at: Timestamp,
     /// Who ran it.
@@ -143,6 +149,9 @@ pub struct QueueView {
     /// How long the oldest ready task has waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_ready_ms: Option<u64>,
+    /// How many of the ready tasks have each priority, from the lowest on; nothing if none is ready.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ready_by_priority: Vec<u64>,
 }
 
 /// A connected worker.
@@ -459,6 +468,16 @@ pub struct DeadGroup {
     pub count: u64,
     /// One of them.
     pub sample: TaskId,
+    /// When the first of them died.
+    #[serde(default)]
+    pub first: Timestamp,
+    /// When the last of them died.
+    #[serde(default)]
+    pub last: Timestamp,
+    /// How many died in each of 24 equal parts of the time from the first to the last letter of all groups that were found
+    /// with this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trend: Vec<u64>,
 }
 
 /// A page of a list, and where the next one starts.

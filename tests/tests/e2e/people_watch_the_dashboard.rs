@@ -167,12 +167,22 @@ async fn every_page_can_be_read_under_load() -> Result<()> {
         page.until(&says(full(path))).await?;
         looked_at(&mut page, &script, path).await?;
     }
-    for path in [format!("/tasks/{task}"), format!("/workflows/{workflow}"), "/queues/mail".into()]
-    {
+    for (path, words) in [
+        (format!("/tasks/{task}"), "Attempt 1 began on"),
+        (format!("/workflows/{workflow}"), "started"),
+        ("/queues/reports".into(), "Ready by priority"),
+    ] {
         page.open(&watched.url(&path)).await?;
         page.until("document.querySelector('h1') && !document.querySelector('.loading')").await?;
+        page.until(&says(words)).await?;
         looked_at(&mut page, &script, &path).await?;
     }
+    page.open(&watched.url("/alerts")).await?;
+    page.until(
+        "[...document.querySelectorAll('.alert code')].some((one) => one.textContent === 'noop')",
+    )
+    .await?;
+    ensure!(page.value("document.querySelector('main').innerText.includes('`')").await? == false);
     ensure!(page.value("document.querySelector('main b')?.textContent === 'here'").await? != true);
     page.close().await?;
     watched.server.terminate()
@@ -227,6 +237,19 @@ async fn write(page: &mut Browser, label: &str, text: &str) -> Result<()> {
     page.write(text).await
 }
 
+/// Nobody is told of a rule for a while, and then others are told again.
+async fn silence_and_end_it(page: &mut Browser, watched: &Watched) -> Result<()> {
+    page.open(&watched.url("/alerts")).await?;
+    press(page, "Silence").await?;
+    page.until("document.querySelector('dialog[open] .command').innerText.trim() === 'divvy alert silence no_worker --for 1h'").await?;
+    agree(page).await?;
+    press(page, "Tell again").await?;
+    ensure!(watched.api.get("alerts").await?["alerts"][0]["silenced_until"].is_string());
+    agree(page).await?;
+    ensure!(watched.api.get("alerts").await?["alerts"][0]["silenced_until"].is_null());
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_is_asked_of_a_page_is_done_and_its_command_is_shown() -> Result<()> {
     let watched = Watched::start()?;
@@ -262,6 +285,8 @@ async fn what_is_asked_of_a_page_is_done_and_its_command_is_shown() -> Result<()
     agree(&mut page).await?;
     page.until(&says("at 18:00 on the last day of the month")).await?;
     ensure!(api.get("schedules").await?["items"][0]["name"] == "month-end");
+
+    silence_and_end_it(&mut page, &watched).await?;
 
     page.open(&watched.url("/workers")).await?;
     press(&mut page, "Pause").await?;

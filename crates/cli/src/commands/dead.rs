@@ -54,7 +54,13 @@ async fn list(args: &DeadList, context: &Context) -> Result<Code> {
                 (&known.kind, known.class, &known.error) == (&group.kind, group.class, &group.error)
             };
             match groups.iter_mut().find(alike) {
-                Some(known) => known.count += group.count,
+                Some(known) => {
+                    known.count += group.count;
+                    known.first = known.first.min(group.first);
+                    known.last = known.last.max(group.last);
+                    // Each page has its own time, so their trends do not add up.
+                    known.trend.clear();
+                }
                 None => groups.push(group),
             }
         }

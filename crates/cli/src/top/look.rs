@@ -2,7 +2,7 @@
 
 use divvy::api::{Api, Error, parse_rows};
 use divvy_autoscale::status::PoolStatus;
-use divvy_types::alerts::{Alert, Alerts, Severity};
+use divvy_types::alerts::{Alert, Alerts, COURIER, Severity};
 use divvy_types::overview::QueueStatus;
 use divvy_types::pulse::Overview;
 use divvy_types::view::{DeadGroup, WorkerView};
@@ -11,8 +11,6 @@ use serde_json::{Value, json};
 
 /// Groups of dead letters that are shown.
 const DEAD_MAX: usize = 200;
-/// What delivers alerts is no queue or worker of people.
-const OWN: &str = "divvy-alerts";
 
 /// A server at one moment.
 #[derive(Clone, Debug, Default)]
@@ -57,8 +55,9 @@ impl Look {
         let pools: Vec<PoolStatus> = parse_rows(&pools.items)?;
         let alerts: Alerts = api.get(&["alerts"], &[]).await?.parse()?;
         let overview: Overview = api.get(&["overview"], &[]).await?.parse()?;
-        queues.retain(|status| status.queue.name != OWN);
-        workers.retain(|worker| worker.name != OWN);
+        // What delivers alerts is no queue or worker of people.
+        queues.retain(|status| status.queue.name != COURIER);
+        workers.retain(|worker| worker.name != COURIER);
         dead.truncate(DEAD_MAX);
         let count = |part: &str, name: &str| stats[part][name].as_u64().unwrap_or_default();
         let wanted = |pool: &PoolStatus| u64::from(pool.wanted.values().sum::<u32>());

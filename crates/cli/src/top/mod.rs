@@ -3,7 +3,7 @@
 //! Reading order: `look` (what is asked of the server), `model` (what is shown and what a key means: pure), `draw` (the
 //! screen), `terminal` (taken over and given back), this file (the loop around them).
 //!
-//! **Invariant:** the terminal is given back as it was, at the end, at an error and at a panic.
+//! **Invariant:** the terminal is given back as it was, at the end, at an error, at a panic and at a signal.
 
 mod draw;
 mod look;
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &Top, context: &Context) -> Result<Code> {
     let mut terminal = Terminal::take().context("cannot draw on this terminal")?;
     let ended = follow(&api, first, every, output.has_color(), &mut terminal).await;
     drop(terminal);
-    ended.map(|()| Code::Done)
+    ended
 }
 
 async fn once(api: &Api, output: &Output) -> Result<Code> {
@@ -72,7 +72,7 @@ async fn follow(
     every: Duration,
     has_color: bool,
     terminal: &mut Terminal,
-) -> Result<()> {
+) -> Result<Code> {
     let mut model = Model::new(api.server());
     model.take(first);
     let mut looks = tokio::time::interval(every);
@@ -83,7 +83,7 @@ async fn follow(
             input = terminal.next() => match input {
                 Input::Key(key) => match model.press(key) {
                     Act::Nothing => {}
-                    Act::Quit => return Ok(()),
+                    Act::Quit => return Ok(Code::Done),
                     Act::Do(wish) => {
                         let said = carry_out(api, &wish).await;
                         model.say(said);
@@ -91,6 +91,7 @@ async fn follow(
                     }
                 },
                 Input::Resized => {}
+                Input::Ended => return Ok(Code::Interrupted),
                 Input::Gone(problem) => return Err(anyhow::anyhow!("the terminal cannot be read: {problem}")),
             },
             _ = looks.tick(), if !model.is_frozen() => refresh(api, &mut model).await?,

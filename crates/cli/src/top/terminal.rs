@@ -1,4 +1,4 @@
-//! The terminal: taken over as a whole, given back as it was, at the end, at an error and at a panic.
+//! The terminal: taken over as a whole, given back as it was, at the end, at an error, at a panic and at a signal.
 //!
 //! Keys are read on a thread of their own, which looks now and then whether anyone still wants them.
 
@@ -15,6 +15,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 /// How long a read for keys waits before it looks whether it is still wanted.
@@ -26,6 +27,8 @@ const KEYS_MAX: usize = 64;
 pub(super) enum Input {
     Key(KeyEvent),
     Resized,
+    /// Somebody ends this process.
+    Ended,
     /// It cannot be read any more.
     Gone(String),
 }
@@ -34,6 +37,8 @@ pub(super) enum Input {
 pub(super) struct Terminal {
     screen: ratatui::Terminal<CrosstermBackend<Stdout>>,
     inputs: mpsc::Receiver<Input>,
+    /// What would end the process with the terminal as it is: that of Ctrl-C is heard elsewhere.
+    signals: [Signal; 3],
     done: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
 }
@@ -41,6 +46,11 @@ pub(super) struct Terminal {
 impl Terminal {
     /// Takes the terminal over.
     pub(super) fn take() -> io::Result<Self> {
+        let signals = [
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::quit())?,
+        ];
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
@@ -57,7 +67,7 @@ impl Terminal {
             .name("keys".to_owned())
             .spawn(move || read(&sender, &stop))
             .inspect_err(|_| give_back())?;
-        Ok(Self { screen, inputs, done, reader: Some(reader) })
+        Ok(Self { screen, inputs, signals, done, reader: Some(reader) })
     }
 
     pub(super) fn draw(&mut self, picture: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
@@ -67,7 +77,13 @@ impl Terminal {
     /// What comes next from the terminal. Nothing is lost if the wait is given up.
     pub(super) async fn next(&mut self) -> Input {
         let gone = || Input::Gone("it was closed".to_owned());
-        self.inputs.recv().await.unwrap_or_else(gone)
+        let [terminate, hangup, quit] = &mut self.signals;
+        tokio::select! {
+            input = self.inputs.recv() => input.unwrap_or_else(gone),
+            _ = terminate.recv() => Input::Ended,
+            _ = hangup.recv() => Input::Ended,
+            _ = quit.recv() => Input::Ended,
+        }
     }
 }
 

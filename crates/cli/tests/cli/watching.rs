@@ -2,10 +2,11 @@
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 
 use crate::stack::{Folder, Guarded, Server, until};
 
@@ -101,13 +102,16 @@ fn top_prints_once_and_needs_a_terminal_for_more() {
 /// The bytes that end raw drawing: the usual screen is back.
 const BACK: &str = "\u{1b}[?1049l";
 
-#[test]
-fn top_takes_the_terminal_and_gives_it_back() {
-    let server = Server::serve(&[]);
-    server.run(&["submit", "noop"]).expect(0);
+/// Runs `divvy top` on a terminal of its own. `act` ends it, and is given its keys and a look for a text on the screen.
+fn on_a_terminal(
+    server: &Server,
+    act: impl FnOnce(&mut ChildStdin, &dyn Fn(&str) -> Option<()>),
+) -> ExitStatus {
     let divvy = env!("CARGO_BIN_EXE_divvy");
+    let top = format!("sh -c 'echo $$ > top.pid; exec {divvy} top'");
     let mut command = Command::new("script");
-    command.args(["-qec", &format!("stty rows 24 cols 80; {divvy} top; stty -a"), "/dev/null"]);
+    let run = format!("stty rows 24 cols 80; {top}; ended=$?; stty -a; exit $ended");
+    command.args(["-qec", &run, "/dev/null"]);
     command.current_dir(server.folder.path()).env("DIVVY_SERVER", &server.url);
     command.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut terminal = Guarded(command.spawn().unwrap());
@@ -122,23 +126,39 @@ fn top_takes_the_terminal_and_gives_it_back() {
     let shows = |text: &str| seen.lock().unwrap().contains(text).then_some(());
     until("the screen is drawn", || shows("QUEUE"));
     let mut keys = terminal.0.stdin.take().unwrap();
-    // The queue is paused by a key, and the server knows.
-    keys.write_all(b"p").unwrap();
-    until("the queue is paused", || {
-        let queues = server.run(&["queue", "list", "--json"]).expect(0).json();
-        (queues[0]["paused"] == true).then_some(())
-    });
-    keys.write_all(b"4").unwrap();
-    until("the alerts are shown", || shows("no_worker"));
-    keys.write_all(b"q").unwrap();
+    act(&mut keys, &shows);
     let status = until("it ends", || terminal.0.try_wait().unwrap());
     drop(keys);
     reader.join().unwrap();
     let seen = seen.lock().unwrap();
-    assert!(status.success(), "{seen}");
     let after = seen.rsplit_once(BACK).expect("the screen is given back").1;
     assert!(
         after.contains(" icanon") && after.contains(" echo "),
         "lines and echo are on again: {after}"
     );
+    status
+}
+
+#[test]
+fn top_takes_the_terminal_and_gives_it_back() {
+    let server = Server::serve(&[]);
+    server.run(&["submit", "noop"]).expect(0);
+    let status = on_a_terminal(&server, |keys, shows| {
+        // The queue is paused by a key, and the server knows.
+        keys.write_all(b"p").unwrap();
+        until("the queue is paused", || {
+            let queues = server.run(&["queue", "list", "--json"]).expect(0).json();
+            (queues[0]["paused"] == true).then_some(())
+        });
+        keys.write_all(b"4").unwrap();
+        until("the alerts are shown", || shows("no_worker"));
+        keys.write_all(b"q").unwrap();
+    });
+    assert!(status.success(), "{status}");
+    let status = on_a_terminal(&server, |_, _| {
+        let pid = std::fs::read_to_string(server.folder.path().join("top.pid")).unwrap();
+        nix::sys::signal::kill(Pid::from_raw(pid.trim().parse().unwrap()), Signal::SIGTERM)
+            .unwrap();
+    });
+    assert_eq!(status.code(), Some(130), "somebody ended it");
 }

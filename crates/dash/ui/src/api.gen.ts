@@ -126,6 +126,8 @@ export interface Attempt {
   error?: TaskError | null;
   /** The end of its log. */
   log?: string | null;
+  /** When it presumably began; nothing if that was before the last start of the server, or many attempts ago. */
+  started?: Timestamp | null;
   /** Its token. */
   token: Token;
   /** Who ran it. */
@@ -299,10 +301,16 @@ export interface DeadGroup {
   count: number;
   /** The error with numbers and ids blanked out. */
   error: string;
+  /** When the first of them died. */
+  first: Timestamp;
   /** The kind. */
   kind: string;
+  /** When the last of them died. */
+  last: Timestamp;
   /** One of them. */
   sample: TaskId;
+  /** How many died in each of 24 equal parts of the time from the first to the last letter of all groups that were found with this one. */
+  trend?: Array<number>;
 }
 
 /** Which dead letters, by id or by a filter, and how. At least one part must be given; several parts must all fit. */
@@ -986,7 +994,7 @@ export type Overlap = "allow" | "skip";
 
 /** How a server stands, in the numbers that are looked at first. */
 export interface Overview {
-  /** Rules about the health of the server that are broken now. */
+  /** Rules about the health of the server that are broken now: alerts that fire, and those that are pending because it has not been so for long enough. */
   alerts: Array<Alert>;
   /** What the workers of all pools cost in an hour; nothing if no pool has a price. */
   cost_per_hour: number | null;
@@ -1296,6 +1304,8 @@ export interface QueueStatus {
   queued: number;
   /** Tasks that wait for a worker. */
   ready: number;
+  /** How many of the ready tasks have each priority, from the lowest on; nothing if none is ready. */
+  ready_by_priority?: Array<number>;
   /** Tasks that wait for a time. */
   scheduled: number;
   /** Its share against other queues with a weight. */
@@ -1837,6 +1847,8 @@ export interface TaskDetail {
   run_at?: Timestamp | null;
   /** The task whose finish spawned it. */
   spawned_by?: TaskId | null;
+  /** When the attempt that runs presumably began. */
+  started?: Timestamp | null;
   /** Where it is. */
   state: TaskState;
   /** When it was accepted. */

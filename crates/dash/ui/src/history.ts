@@ -51,7 +51,7 @@ export function useHistory(ms: number, queue?: string, points = POINTS): Loaded<
 
 /** The history with one more point at its end and one less at its beginning; nothing if it has the point already or its
  * steps are others. */
-function continued(history: History, next: HistoryPoint): History | "gap" | null {
+export function continued(history: History, next: HistoryPoint): History | "gap" | null {
   if (next.step_ms !== history.step_ms) return null;
   const at = Math.round((millis(next.at) - millis(history.from)) / history.step_ms);
   const length = history.series.done.length;

@@ -106,7 +106,8 @@ fn all_of_it_runs_once_in_order_within_the_window() {
     spilling.submit((1..=500).map(spec).collect());
     assert_eq!(spilling.world.scheduler.counts().ready, 20);
     assert_eq!(spilling.world.scheduler.counts().spilled, 480);
-    assert_eq!(spilling.world.scheduler.queues(spilling.world.now)[0].ready, 500);
+    let queue = &spilling.world.scheduler.queues(spilling.world.now)[0];
+    assert_eq!((queue.ready, &queue.ready_by_priority), (500, &vec![0, 0, 500, 0, 0]));
     let wait = spilling.world.scheduler.wait_reason_for_spilled(&spec(400));
     assert!(matches!(wait, WaitReason::NoWorker { .. }));
     spilling.world.join(1, 3);

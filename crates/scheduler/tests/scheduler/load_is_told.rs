@@ -26,6 +26,35 @@ fn what_a_worker_holds_beyond_its_slots_is_its_queue() {
 }
 
 #[test]
+fn what_is_ready_in_a_queue_is_told_by_priority() {
+    let mut world = World::new();
+    let task = |number: u64, priority: u8, queue: &str| {
+        let mut task = spec(number);
+        (task.priority, task.queue) = (priority, queue.into());
+        task
+    };
+    let mut kept = task(6, 2, "mail");
+    kept.fair_key = Some("acme".into());
+    world.submit(vec![
+        task(1, 5, "mail"),
+        task(2, 5, "mail"),
+        task(3, 1, "mail"),
+        task(4, 3, "late"),
+        task(5, 2, "mail"),
+        kept,
+    ]);
+    let told = |world: &World| -> Vec<(u64, Vec<u64>)> {
+        let queues = world.scheduler.queues(world.now).into_iter();
+        queues.map(|queue| (queue.ready, queue.ready_by_priority)).collect()
+    };
+    assert_eq!(told(&world), [(1, vec![0, 0, 1, 0, 0]), (5, vec![1, 2, 0, 0, 2])]);
+    // What a worker has is not ready any more.
+    world.join(1, 3);
+    let ready: Vec<u64> = told(&world).iter().map(|(_, counts)| counts.iter().sum()).collect();
+    assert_eq!(ready.iter().sum::<u64>(), 3, "{ready:?}");
+}
+
+#[test]
 fn ready_tasks_that_nobody_can_run_are_told_with_the_reason() {
     let mut world = World::new();
     let mut needy = spec(1);

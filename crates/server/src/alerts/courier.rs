@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use divvy_engine::{Error, GrantedTask, Outbox, ToWorker, WorkerReport};
-use divvy_types::alerts::AlertChange;
+use divvy_types::alerts::{AlertChange, COURIER};
 use divvy_types::view::QueueView;
 use divvy_types::{
     AttemptOutcome, ErrorClass, Failure, FailureVerdict, Name, Payload, RetryPolicy, TaskError,
@@ -26,12 +26,8 @@ use super::memory::Notice;
 use super::sinks;
 use crate::app::App;
 
-/// The queue of deliveries.
-pub(crate) const QUEUE: &str = "divvy-alerts";
-/// Their kind.
+/// The kind of deliveries.
 pub(super) const KIND: &str = "divvy.alert";
-/// What the courier is called where workers are listed.
-pub(crate) const NAME: &str = "divvy-alerts";
 /// Deliveries at once.
 const SLOTS: u32 = 4;
 /// Messages of the engine that may wait.
@@ -75,7 +71,7 @@ struct Delivery {
 
 /// Makes tasks of what is to be told, and sends the courier if some are to be delivered.
 pub(super) async fn tell(app: &App, queues: &[QueueView], shutdown: &CancellationToken) {
-    let mut waits = queues.iter().any(|queue| queue.name == QUEUE && queue.ready > 0);
+    let mut waits = queues.iter().any(|queue| queue.name == COURIER && queue.ready > 0);
     while let Some(notice) = app.watch.first() {
         match submit(app, &notice).await {
             Ok(()) => waits = true,
@@ -111,7 +107,7 @@ async fn tell_without_task(app: &App, notice: &Notice) -> Result<(), String> {
 async fn submit(app: &App, notice: &Notice) -> Result<(), Error> {
     let delivery = Delivery { sink: notice.sink.clone(), alert: notice.change.clone() };
     let mut spec = TaskSpec::new(notice.id, Name::const_new(KIND));
-    spec.queue = Name::const_new(QUEUE);
+    spec.queue = Name::const_new(COURIER);
     spec.priority = divvy_types::spec::PRIORITY_MAX;
     spec.payload = Payload::from_value(&delivery).expect("an alert is JSON");
     spec.retry = RETRIES;
@@ -133,8 +129,8 @@ async fn deliver(app: &App, shutdown: &CancellationToken) -> Result<(), Error> {
 
 async fn connect(app: &App, outbox: Outbox) -> Result<WorkerKey, Error> {
     let hello = WorkerHello {
-        name: Name::const_new(NAME),
-        queues: vec![Name::const_new(QUEUE)],
+        name: Name::const_new(COURIER),
+        queues: vec![Name::const_new(COURIER)],
         kinds: vec![Name::const_new(KIND)],
         credit: SLOTS,
         slots: SLOTS,
@@ -184,7 +180,7 @@ async fn work(
 
 async fn has_work(app: &App) -> Result<bool, Error> {
     let queues = app.handle.queues().await?;
-    Ok(queues.iter().any(|queue| queue.name == QUEUE && queue.ready + queue.leased > 0))
+    Ok(queues.iter().any(|queue| queue.name == COURIER && queue.ready + queue.leased > 0))
 }
 
 async fn attempt(app: App, task: GrantedTask) -> WorkerReport {

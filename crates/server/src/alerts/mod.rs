@@ -23,7 +23,6 @@ mod watch;
 pub use options::{AlertOptions, Command, RuleOptions, Sink, Webhook};
 pub use rules::{RULES, Rule};
 
-pub(crate) use courier::NAME as COURIER;
 pub(crate) use rules::Scene;
 pub(crate) use watch::{Looked, Watch, look, run};
 

@@ -388,7 +388,7 @@ fn oldest_wait(scene: &Scene, broken: bool) -> Said {
     ill(
         text,
         format!(
-            "see why with {list}, then divvy explain ID; start more workers, or raise its priority or limit"
+            "see why with `{list}`, then `divvy explain ID`; start more workers, or raise its priority or limit"
         ),
     )
 }
@@ -449,13 +449,18 @@ fn dead_letters_growing(scene: &Scene, broken: bool) -> Said {
 
 fn workers_benched(scene: &Scene, broken: bool) -> Said {
     match scene.benched.first().filter(|_| broken) {
-        None => well("no worker is kept from a kind that it keeps failing"),
+        None => well("no breaker is open: no worker is kept from a kind that it keeps failing"),
         Some((worker, ..)) => {
-            let names =
-                scene.benched.iter().map(|(worker, kind, _)| format!("`{worker}` from `{kind}`"));
+            let names = scene
+                .benched
+                .iter()
+                .map(|(worker, kind, _)| format!("`{worker}` gets no `{kind}`"));
             ill(
-                format!("kept from kinds that they keep failing: {}", listed(names)),
-                format!("see why: divvy worker status {worker}"),
+                format!("breaker open for workers that keep failing a kind: {}", listed(names)),
+                format!(
+                    "others run it meanwhile, and each tries again by itself; see why it fails there: divvy worker status {}",
+                    shell::word(worker)
+                ),
             )
         }
     }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The signature is the HMAC-SHA256 of `ID.TIMESTAMP.BODY`, made anew for each attempt, so that a receiver may refuse old
-//! ones. The id is the same for all attempts: who gets it twice knows that it is a repetition.
+//! ones. The id is the same for all attempts, also if the server was killed between two of them: who gets it twice knows that it is
+//! a repetition. A command has it in `DIVVY_ALERT_ID`.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -46,7 +47,7 @@ pub(super) async fn tell(
     let told = async {
         match sink {
             Sink::Webhook(hook) => post(hook, id, body, now).await,
-            Sink::Command(command) => run(command, body, change).await,
+            Sink::Command(command) => run(command, id, body, change).await,
         }
     };
     let late = |_| Err(format!("it took longer than {} s", TELL_WITHIN.as_secs()));
@@ -82,12 +83,18 @@ fn signature(key: &[u8], id: &str, now: u64, body: &str) -> String {
     format!("v1,{}", to_base64(signed.as_ref()))
 }
 
-async fn run(command: &Command, body: String, change: &AlertChange) -> Result<(), String> {
+async fn run(
+    command: &Command,
+    id: &str,
+    body: String,
+    change: &AlertChange,
+) -> Result<(), String> {
     let (program, arguments) = command.run.split_first().ok_or("its command is empty")?;
     let mut child = tokio::process::Command::new(program)
         .args(arguments)
         .env("DIVVY_ALERT", change.name.as_str())
         .env("DIVVY_ALERT_STATE", change.state.as_str())
+        .env("DIVVY_ALERT_ID", id)
         // It is no business of the program who may use this server.
         .env_remove("DIVVY_TOKEN")
         .stdin(Stdio::piped())
@@ -157,11 +164,11 @@ mod tests {
             Sink::Command(Command { run })
         };
         let sink =
-            run(format!("cat > {}; echo $DIVVY_ALERT_STATE >> {}", told.display(), told.display()));
-        tell(&sink, "id", &change, 1).await.unwrap();
+            run(format!("(cat; echo $DIVVY_ALERT_STATE $DIVVY_ALERT_ID) > {}", told.display()));
+        tell(&sink, "id-7", &change, 1).await.unwrap();
         let text = std::fs::read_to_string(told).unwrap();
         assert!(text.starts_with(r#"{"#) && text.contains("divvy.alert.fired"), "{text}");
-        assert!(text.ends_with("fired\n") && text.contains("2026-01-01T00:00:00"), "{text}");
+        assert!(text.ends_with("fired id-7\n") && text.contains("2026-01-01T00:00:00"), "{text}");
         let sink = run("echo no pager >&2; exit 3".to_owned());
         let error = tell(&sink, "id", &change, 1).await.unwrap_err();
         assert!(error.contains("no pager"), "{error}");

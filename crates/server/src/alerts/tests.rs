@@ -137,6 +137,7 @@ fn queue(name: &str, oldest_sec: u64, paused: bool) -> QueueView {
         leased: 0,
         queued: 0,
         oldest_ready_ms: Some(oldest_sec * 1_000),
+        ready_by_priority: Vec::new(),
     }
 }
 
@@ -194,7 +195,7 @@ const WARNINGS: &[(Spoil, &str, &str, &str)] = &[
     (
         |scene| scene.benched = vec![("w1".into(), "encode".into(), Timestamp(1))],
         "workers_benched",
-        "`w1` from `encode`",
+        "breaker open for workers that keep failing a kind: `w1` gets no `encode`",
         "divvy worker status w1",
     ),
     (

@@ -11,13 +11,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use divvy_engine::{Error, Snapshot};
-use divvy_types::alerts::{Alert, AlertChange, AlertState, AlertTestSent, Alerts, Severity};
+use divvy_types::alerts::{
+    Alert, AlertChange, AlertState, AlertTestSent, Alerts, COURIER, Severity,
+};
 use divvy_types::view::LoadMetrics;
 use divvy_types::{Name, Timestamp};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::courier::{self, Courier, QUEUE};
+use super::courier::{self, Courier};
 use super::memory::{self, HISTORY_MAX, Kept, Notice, OUTBOX_MAX};
 use super::options::AlertOptions;
 use super::rules::{COMMITS_MS, LATELY_MS, MISSED_MS, RULES, Rule, Scene};
@@ -322,7 +324,7 @@ async fn scene(app: &App, stats: Snapshot) -> Result<(Timestamp, Scene), Error> 
 
 /// The courier is no worker of people: what it does and waits for is left out.
 fn without_courier(scene: &mut Scene, own: Option<u64>) {
-    scene.stranded.retain(|stranded| stranded.queue != QUEUE);
+    scene.stranded.retain(|stranded| stranded.queue != COURIER);
     let before = scene.workers.len();
     scene.workers.retain(|worker| Some(worker.key) != own);
     let LoadMetrics { agent_count, idle_agents, .. } = &mut scene.load;

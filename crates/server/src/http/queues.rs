@@ -118,6 +118,7 @@ fn empty(name: Name) -> QueueView {
         leased: 0,
         queued: 0,
         oldest_ready_ms: None,
+        ready_by_priority: Vec::new(),
     }
 }
 

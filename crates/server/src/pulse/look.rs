@@ -8,13 +8,13 @@ use divvy_autoscale::status::PoolStatus;
 use divvy_engine::core::Core;
 use divvy_engine::{Error, Snapshot};
 use divvy_scheduler::{Stolen, Tally, Waits};
+use divvy_types::alerts::COURIER;
 use divvy_types::pulse::Overview;
 use divvy_types::view::QueueView;
 use divvy_types::{Name, TaskState, Timestamp, WorkerKey};
 
 use super::history::Figures;
 use super::news::{Scenery, WorkerSeen};
-use crate::alerts::COURIER;
 use crate::app::App;
 
 /// Queues whose counts are looked at.

@@ -66,7 +66,8 @@ struct State {
     /// When that was looked at, by the clock of this process.
     looked: Option<Instant>,
     overview: Overview,
-    firing: Vec<Alert>,
+    /// Rules that fire or are pending.
+    broken: Vec<Alert>,
     judged: Option<Instant>,
     /// When someone watched last.
     watched: Option<Instant>,
@@ -160,8 +161,8 @@ impl Pulse {
         let stolen = self.state().last.as_ref().map_or(0, |last| last.stolen_upto);
         let look = Look::take(app, stolen).await?;
         let is_due = self.state().judged.is_none_or(|judged| judged.elapsed() >= JUDGE_EVERY);
-        let firing = if is_due { Some(firing(app, &look).await?) } else { None };
-        let events = self.state().take(app, look, firing);
+        let broken = if is_due { Some(broken(app, &look).await?) } else { None };
+        let events = self.state().take(app, look, broken);
         self.events.extend(events.iter().map(sent));
         Ok(())
     }
@@ -173,19 +174,19 @@ impl Pulse {
 
 const HOUR_US: u64 = 3_600_000_000;
 
-/// Alerts that fire now.
-async fn firing(app: &App, look: &Look) -> Result<Vec<Alert>, Error> {
+/// Rules that are broken now: alerts that fire, and those that are about to.
+async fn broken(app: &App, look: &Look) -> Result<Vec<Alert>, Error> {
     let Looked { alerts, .. } = alerts::look(app, look.stats.clone()).await?;
-    Ok(alerts.alerts.into_iter().filter(|alert| alert.firing).collect())
+    Ok(alerts.alerts.into_iter().filter(Alert::needs_attention).collect())
 }
 
 impl State {
     /// Takes what was seen; what happened since the last look.
-    fn take(&mut self, app: &App, mut look: Look, firing: Option<Vec<Alert>>) -> Vec<PulseEvent> {
+    fn take(&mut self, app: &App, mut look: Look, broken: Option<Vec<Alert>>) -> Vec<PulseEvent> {
         let at = look.at;
         let Some(last) = self.last.take() else {
             // The first look tells how things are, not what happened; but counters begin with the engine.
-            self.firing = firing.unwrap_or_default();
+            self.broken = broken.unwrap_or_default();
             let (all, queues) = since(&look, &Look::default());
             self.history.add(at, &all, queues);
             self.finish(app, look);
@@ -199,9 +200,9 @@ impl State {
         let mut events = news::changes(at, &last.scenery, &look.scenery);
         look.stolen.retain(|one| one.number > last.stolen_upto);
         events.extend(news::steals(at, &look.stolen));
-        if let Some(firing) = firing {
-            events.extend(news::alerts(at, &self.firing, &firing));
-            (self.firing, self.judged) = (firing, Some(Instant::now()));
+        if let Some(broken) = broken {
+            events.extend(news::alerts(at, &self.broken, &broken));
+            (self.broken, self.judged) = (broken, Some(Instant::now()));
         }
         let (all, queues) = since(&look, &last);
         self.history.add(at, &all, queues);
@@ -213,7 +214,7 @@ impl State {
         let pools = app.scale.list(look.at);
         self.judged.get_or_insert_with(Instant::now);
         self.overview = look.overview(&pools);
-        self.overview.alerts = self.firing.clone();
+        self.overview.alerts = self.broken.clone();
         self.count();
         (self.last, self.looked) = (Some(look), Some(Instant::now()));
     }

@@ -101,16 +101,16 @@ pub(super) fn steals<'a>(
 
 /// Rules that broke, and rules that hold again.
 pub(super) fn alerts(at: Timestamp, before: &[Alert], after: &[Alert]) -> Vec<PulseEvent> {
-    let lacks = |list: &[Alert], alert: &&Alert| list.iter().all(|known| known.name != alert.name);
+    let fires = |list: &[Alert], name: &str| list.iter().any(|it| it.firing && it.name == name);
     let event = |what, alert: &Alert| {
         PulseEvent::Alert(Box::new(AlertEvent { at, what, alert: alert.clone() }))
     };
-    let resolved = before.iter().filter(|alert| lacks(after, alert));
+    let resolved = before.iter().filter(|it| it.firing && !fires(after, &it.name));
     let resolved = resolved.map(|alert| {
         let alert = Alert { firing: false, cure: None, ..alert.clone() };
         event(AlertNews::Resolved, &alert)
     });
-    let fired = after.iter().filter(|alert| lacks(before, alert));
+    let fired = after.iter().filter(|it| it.firing && !fires(before, &it.name));
     resolved.chain(fired.map(|alert| event(AlertNews::Fired, alert))).collect()
 }
 
@@ -202,7 +202,10 @@ mod tests {
             });
             serde_json::from_value(alert).unwrap()
         };
-        let events = alerts(Timestamp(1), &[alert("a"), alert("b")], &[alert("b"), alert("c")]);
+        let pending = |name: &str| Alert { firing: false, pending: true, ..alert(name) };
+        let before = [alert("a"), alert("b"), pending("c"), pending("d")];
+        let after = [pending("a"), alert("b"), alert("c"), pending("e")];
+        let events = alerts(Timestamp(1), &before, &after);
         let told = told(&events);
         let what: Vec<(&Value, &Value, &Value)> = told
             .iter()

@@ -65,6 +65,16 @@ async fn dead_letters_are_grouped_replayed_and_dropped_by_selection() {
         (&groups["items"][0]["kind"], &groups["items"][0]["count"]),
         (&json!("a.one"), &json!(4))
     );
+    let time = |at: &Value| at.as_str().unwrap().to_owned();
+    for group in groups["items"].as_array().unwrap() {
+        assert!(time(&group["first"]) <= time(&group["last"]), "{group}");
+        let trend: Vec<u64> = serde_json::from_value(group["trend"].clone()).unwrap();
+        assert_eq!((trend.len(), json!(trend.iter().sum::<u64>())), (24, group["count"].clone()));
+    }
+    let (first, last) = (&groups["items"][0]["trend"][0], &groups["items"][1]["trend"][23]);
+    assert!(*first != 0 && *last != 0, "over the time of all of them: {groups}");
+    let attempt = world.task(&id(1)).await["history"][0].clone();
+    assert!(time(&attempt["started"]) <= time(&attempt["at"]), "{attempt}");
     let group_error = groups["items"][0]["error"].clone();
     let few = world.get("/api/v1/dead?kind=a.two&error=disk%205&worker=w1").await.ok();
     assert_eq!(few["items"][0]["count"], 1, "{few}");

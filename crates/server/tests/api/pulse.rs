@@ -77,6 +77,19 @@ async fn the_overview_and_the_history_tell_what_was_done() {
 }
 
 #[tokio::test]
+async fn the_overview_tells_of_a_rule_that_is_broken_before_it_fires() {
+    let world = World::start().await;
+    world.post("/api/v1/tasks", &json!({"kind": "noop"})).await.ok();
+    let is_pending = |alert: &Value| alert["name"] == "no_worker" && alert["pending"] == true;
+    let overview = until(&world, "/api/v1/overview", |overview| {
+        overview["alerts"].as_array().unwrap().iter().any(is_pending)
+    });
+    let overview = overview.await;
+    let alert = overview["alerts"].as_array().unwrap().iter().find(|alert| is_pending(alert));
+    assert_eq!(alert.unwrap()["firing"], false, "{overview}");
+}
+
+#[tokio::test]
 async fn the_history_is_there_again_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("history.jsonl");

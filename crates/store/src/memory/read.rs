@@ -100,8 +100,12 @@ impl Reader for MemoryReader {
             }
             let TaskRecord { seq, submitted_at, spec, spawned_by, outcome, .. } =
                 summary(task.record(*seq));
-            let end =
-                outcome.map(|end| MemberEnd { state: end.state, at: end.at, error: end.error });
+            let end = outcome.map(|end| MemberEnd {
+                state: end.state,
+                token: end.token,
+                at: end.at,
+                error: end.error,
+            });
             if !visit(MemberRecord { seq, submitted_at, spec, spawned_by, end }) {
                 break;
             }

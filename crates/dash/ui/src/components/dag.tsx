@@ -19,9 +19,11 @@ interface DagProps {
 }
 
 /** What is drawn around the visible part. */
-const MARGIN = 400;
+const MARGIN = 160;
 /** The visible part is looked at in steps of so many pixels. */
-const GRAIN = 400;
+const GRAIN = 160;
+/** The side of the parts of the drawing whose lines are one path. */
+const BUNDLE = 500;
 const ZOOMS = [0.35, 0.5, 0.7, 0.85, 1, 1.25];
 
 export function Dag({ graph, critical, follows, now }: DagProps) {
@@ -39,6 +41,7 @@ export function Dag({ graph, critical, follows, now }: DagProps) {
   useDrag(place);
   const isSeen = (x: number, y: number, width: number, height: number) => x + width > view.left && x < view.right && y + height > view.top && y < view.bottom;
   const isCritical = (key: string) => fresh.get(key)?.members.some(({ id }) => critical.has(id)) ?? false;
+  const bundles = useMemo(() => bundled(where, isCritical), [where, fresh, critical]);
   const fit = (least: number) => {
     const width = place.current?.clientWidth ?? 0;
     setZoom(ZOOMS.findLast((one) => one <= 1 && one >= least && where.width * one <= width) ?? least);
@@ -65,9 +68,7 @@ export function Dag({ graph, critical, follows, now }: DagProps) {
       </div>
       <div ref={place} class="dag-place" role="region" aria-label="Drawing of the workflow" tabIndex={0}>
         <svg width={where.width * zoom} height={where.height * zoom} viewBox={`0 0 ${where.width} ${where.height}`} role="group" aria-label={plural(drawn.length, "node")}>
-          {Object.entries(lines(where, isSeen, isCritical)).map(([look, path]) => (
-            <path key={look} class={`dag-link ${look}`} d={path} />
-          ))}
+          {bundles.map(({ left, right, top, bottom, drawing }) => isSeen(left, top, right - left, bottom - top) && drawing)}
           {where.nodes.map(({ key, x, y }) => {
             const one = fresh.get(key);
             if (!one || !isSeen(x, y, NODE.width, NODE.height)) return null;
@@ -84,17 +85,39 @@ export function Dag({ graph, critical, follows, now }: DagProps) {
   );
 }
 
-/** All visible lines of one look are one path: a few large ones are drawn much faster than many small ones. */
-function lines(where: Placed, isSeen: (x: number, y: number, width: number, height: number) => boolean, isCritical: (key: string) => boolean): Record<string, string> {
-  const paths: Record<string, string> = {};
+/** Lines of one look that begin near each other. */
+interface Bundle {
+  left: number;
+  right: number;
+  top: number;
+  bottom: number;
+  drawing: VNode;
+}
+
+/** All lines of one look in one part of the drawing are one path: a few large ones are drawn much faster than many small ones,
+ * and while one scrolls, the parts that stay are not drawn again. */
+function bundled(where: Placed, isCritical: (key: string) => boolean): Bundle[] {
+  const parts = new Map<string, Omit<Bundle, "drawing"> & { look: string; path: string }>();
   for (const link of where.links) {
     const [from, to] = [where.at.get(link.from), where.at.get(link.to)];
-    if (!from || !to || !isSeen(from.x, Math.min(from.y, to.y), to.x - from.x + NODE.width, Math.abs(from.y - to.y) + NODE.height)) continue;
+    if (!from || !to) continue;
     const look = [link.isOptional ? "is-optional" : "", link.isSpawned ? "is-spawned" : "", isCritical(link.from) && isCritical(link.to) ? "is-critical" : ""].join(" ").trim();
-    paths[look] = (paths[look] ?? "") + link.path;
+    const key = `${Math.floor(from.x / BUNDLE)} ${Math.floor(from.y / BUNDLE)} ${look}`;
+    const box = { left: from.x, right: to.x + NODE.width, top: Math.min(from.y, to.y), bottom: Math.max(from.y, to.y) + NODE.height };
+    const known = parts.get(key) ?? { ...box, look, path: "" };
+    parts.set(key, {
+      look,
+      path: known.path + link.path,
+      left: Math.min(known.left, box.left),
+      right: Math.max(known.right, box.right),
+      top: Math.min(known.top, box.top),
+      bottom: Math.max(known.bottom, box.bottom),
+    });
   }
+  const rank = ({ look }: { look: string }) => Number(look.includes("critical"));
   // What decides the time lies above the rest.
-  return Object.fromEntries(Object.entries(paths).sort(([a], [b]) => Number(a.includes("critical")) - Number(b.includes("critical"))));
+  const sorted = [...parts].sort(([, a], [, b]) => rank(a) - rank(b));
+  return sorted.map(([key, { look, path, ...box }]) => ({ ...box, drawing: <path key={key} class={`dag-link ${look}`} d={path} /> }));
 }
 
 /** Drawings of tasks that stand as they stood: while one scrolls, nothing about them is worked out again. */

@@ -5,7 +5,7 @@ import type { TaskState } from "../api.gen";
 import { count } from "../format";
 import { STATES, stateWord } from "./state";
 
-export type Tone = "accent" | "good" | "warn" | "bad" | "muted" | `state-${TaskState}`;
+export type Tone = "accent" | "good" | "warn" | "bad" | "muted" | `state-${TaskState}` | `p${1 | 2 | 3 | 4 | 5}`;
 
 interface StatProps {
   name: string;

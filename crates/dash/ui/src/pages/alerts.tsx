@@ -8,6 +8,7 @@ import { confirm } from "../components/confirm";
 import { ErrorPanel, Loading } from "../components/notices";
 import { Page } from "../components/page";
 import { Table, type Column } from "../components/table";
+import { Words } from "../components/words";
 import { ago, amount, clock, millis, moment, plural, span } from "../format";
 import { useEvents } from "../live";
 import { useLoad } from "../load";
@@ -75,6 +76,7 @@ function Firing({ rule, done }: { rule: Alert; done: () => void }) {
         <span class={isFault ? "chip bad" : "chip warn"}>{isFault ? "fault" : "warning"}</span>
         <h2>{spoken(rule.name)}</h2>
         {rule.pending && !rule.firing && <span class="note">broken, and not for long enough to fire</span>}
+        {rule.firing && !rule.cure && <span class="note">well again, and over if that lasts</span>}
         {rule.since && (
           <span class="note" title={moment(rule.since)}>
             since {ago(rule.since)}
@@ -95,10 +97,12 @@ function Firing({ rule, done }: { rule: Alert; done: () => void }) {
           </span>
         )}
       </div>
-      <p class="alert-text">{sentence(rule.text)}</p>
+      <p class="alert-text">
+        <Words text={sentence(rule.text)} />
+      </p>
       {rule.cure && (
         <p class="cure">
-          <b>Cure</b> {withoutCommand(rule.cure)}
+          <b>Cure</b> <Words text={withoutCommand(rule.cure)} />
         </p>
       )}
       {commandsIn(rule.cure ?? "").map((text) => (
@@ -113,7 +117,7 @@ const PAST: ReadonlyArray<Column<AlertChange>> = [
   { name: "What", cell: (change) => <span class={change.state === "resolved" ? "chip good" : change.severity === "fault" ? "chip bad" : "chip warn"}>{change.state}</span> },
   { name: "Rule", cell: (change) => spoken(change.name) },
   { name: "Lasted", isRight: true, isWide: true, cell: (change) => (change.state === "resolved" ? span(millis(change.at) - millis(change.since)) : "–") },
-  { name: "Text", class: "wraps", cell: (change) => change.text },
+  { name: "Text", class: "wraps", cell: (change) => <Words text={change.text} /> },
 ];
 
 function Past({ changes }: { changes: AlertChange[] }) {
@@ -135,7 +139,9 @@ function Rules({ rules, done }: { rules: Alert[]; done: () => void }) {
         <>
           {spoken(rule.name)}
           <br />
-          <span class="note">{rule.text}</span>
+          <span class="note">
+            <Words text={rule.text} />
+          </span>
         </>
       ),
     },

@@ -3,10 +3,10 @@ import { useState } from "preact/hooks";
 
 import { ask } from "../api";
 import type { DeadGroup } from "../api.gen";
-import { Stack } from "../components/figures";
+import { Sparkline, Stack } from "../components/figures";
 import { Empty, ErrorPanel, Loading } from "../components/notices";
 import { Page } from "../components/page";
-import { count, percent, plural } from "../format";
+import { ago, count, moment, percent, plural } from "../format";
 import { useLoad } from "../load";
 import { may } from "../me";
 import { place, setQuery } from "../router";
@@ -96,8 +96,15 @@ function Group({ group, most, total, isOpen, toggle, act }: GroupProps) {
           <p class="note">
             <a href={`/tasks?state=dead&kind=${encodeURIComponent(group.kind)}`}>{group.kind}</a> · {CLASSES[group.class] ?? group.class} ·{" "}
             <a href={`/tasks/${group.sample}`}>a sample</a>
+            {group.first && group.last && (
+              <>
+                {" "}
+                · first <time title={moment(group.first)}>{ago(group.first)}</time>, last <time title={moment(group.last)}>{ago(group.last)}</time>
+              </>
+            )}
           </p>
         </div>
+        {group.trend && <Sparkline values={group.trend} label="Dead letters over the time of all groups" tone="bad" width={110} />}
         <div class="group-count">
           <b>{count(group.count)}</b>
           <Stack slices={[{ name: "dead letters", value: group.count, tone: "bad" }]} max={most} label={`${plural(group.count, "dead letter")}, ${percent(group.count / Math.max(total, 1))} of those listed`} />

@@ -146,6 +146,8 @@ function Charts({ history }: { history: History | null }) {
 }
 
 function Attention({ alerts }: { alerts: Alert[] }) {
+  const firing = alerts.filter((alert) => alert.firing);
+  const pending = alerts.filter((alert) => !alert.firing);
   return (
     <section class="card" aria-label="Needs attention">
       <div class="card-head">
@@ -154,31 +156,39 @@ function Attention({ alerts }: { alerts: Alert[] }) {
           All rules
         </a>
       </div>
-      {alerts.length === 0 ? (
+      {firing.length === 0 ? (
         <p class="calm">
           <svg viewBox="0 0 16 16" width="18" height="18" class="line-icon" aria-hidden="true">
             <circle cx="8" cy="8" r="6.5" />
             <path d="M5 8.2l2.1 2.1L11 6.2" />
           </svg>
-          Every rule holds: nothing needs you.
+          {pending.length === 0 ? "Every rule holds: nothing needs you." : "No alert fires."}
         </p>
       ) : (
-        <ul class="attention">
-          {alerts.map((alert) => (
-            <li key={alert.name} class={alert.severity === "fault" ? "is-fault" : undefined}>
-              <span>
-                <Words text={alert.text} /> <a href={whereToLook(alert.name)}>Look</a>
-                {alert.cure && (
-                  <span class="note">
-                    <Words text={alert.cure} />
-                  </span>
-                )}
-              </span>
-            </li>
-          ))}
-        </ul>
+        <Broken alerts={firing} />
+      )}
+      {pending.length > 0 && (
+        <>
+          <h3>Pending: broken, and not for long enough to fire</h3>
+          <Broken alerts={pending} />
+        </>
       )}
     </section>
+  );
+}
+
+function Broken({ alerts }: { alerts: Alert[] }) {
+  return (
+    <ul class="attention">
+      {alerts.map((alert) => (
+        <li key={alert.name} class={!alert.firing ? "is-pending" : alert.severity === "fault" ? "is-fault" : undefined}>
+          <span>
+            <Words text={alert.text} /> <a href={whereToLook(alert.name)}>Look</a>
+            <span class="note">{alert.cure ? <Words text={alert.cure} /> : "Well again, and over if that lasts."}</span>
+          </span>
+        </li>
+      ))}
+    </ul>
   );
 }
 

@@ -2,7 +2,7 @@
 import { ask } from "../api";
 import type { History, QueueStatus } from "../api.gen";
 import { Chart } from "../components/chart";
-import { Stack, Stat } from "../components/figures";
+import { Stack, Stat, type Slice } from "../components/figures";
 import { ErrorPanel, Loading } from "../components/notices";
 import { Page } from "../components/page";
 import { Table } from "../components/table";
@@ -14,7 +14,7 @@ import { useLoad } from "../load";
 import { may } from "../me";
 import { askPause, askShare } from "../queue_actions";
 import type { PageProps } from "../router";
-import { slices } from "./queues";
+import { bySlices, slices } from "./queues";
 
 const LATELY_MS = 3_600_000;
 
@@ -64,16 +64,11 @@ function Inside({ queue }: { queue: QueueStatus }) {
         <div class="stack-cards">
           <section class="card" aria-label="Open tasks">
             <h2>Open tasks</h2>
-            <Stack slices={slices(queue)} />
-            <ul class="state-list">
-              {slices(queue).map(({ name, value, tone }) => (
-                <li key={name} class={`slice tone-${tone}`}>
-                  <i aria-hidden="true" />
-                  {name}
-                  <b>{count(value)}</b>
-                </li>
-              ))}
-            </ul>
+            <Parts slices={slices(queue)} />
+          </section>
+          <section class="card" aria-label="Ready by priority">
+            <h2>Ready by priority</h2>
+            <Parts slices={bySlices(queue)} />
           </section>
           <section class="card" aria-label="Share">
             <h2>Share</h2>
@@ -93,6 +88,24 @@ function Inside({ queue }: { queue: QueueStatus }) {
         </div>
       </div>
       <Latest queue={queue.name} />
+    </>
+  );
+}
+
+/** Parts of a whole, and what each of them is. */
+function Parts({ slices }: { slices: Slice[] }) {
+  return (
+    <>
+      <Stack slices={slices} />
+      <ul class="state-list">
+        {slices.map(({ name, value, tone }) => (
+          <li key={name} class={`slice tone-${tone}`}>
+            <i aria-hidden="true" />
+            {name}
+            <b>{count(value)}</b>
+          </li>
+        ))}
+      </ul>
     </>
   );
 }

@@ -24,6 +24,7 @@ export function Queues() {
   useEvents("queue", queues.reload);
   const rows = queues.data?.items ?? [];
   const most = Math.max(1, ...rows.map(open));
+  const mostReady = Math.max(1, ...rows.map(({ ready }) => ready));
   const drawn = new Set(rows.slice(0, DRAWN_MAX).map(({ name }) => name));
   return (
     <Page title="Queues" mark={rows.length > 0 && <span class="note">{plural(rows.length, "queue")}</span>}>
@@ -57,6 +58,7 @@ export function Queues() {
               { name: "p95 wait", isRight: true, isWide: true, cell: (queue) => (drawn.has(queue.name) ? <WaitLately queue={queue.name} /> : "–") },
               { name: "Open tasks", class: "stack-cell", isWide: true, cell: (queue) => <Stack slices={slices(queue)} max={most} /> },
               { name: "Ready", isRight: true, sort: (queue) => queue.ready, cell: (queue) => link(queue, "ready", queue.ready) },
+              { name: "By priority", class: "stack-cell", isWide: true, cell: (queue) => <Stack slices={bySlices(queue)} max={mostReady} /> },
               { name: "Running", isRight: true, sort: (queue) => queue.leased - queue.queued, cell: (queue) => link(queue, "leased", queue.leased - queue.queued) },
               { name: "Later", isRight: true, isWide: true, sort: (queue) => queue.scheduled + queue.blocked, cell: (queue) => <a class="plain" href={`/tasks?queue=${encodeURIComponent(queue.name)}&state=scheduled&state=blocked`}>{count(queue.scheduled + queue.blocked)}</a> },
               { name: "Done per minute", isWide: true, class: "spark-cell", cell: (queue) => (drawn.has(queue.name) ? <DoneLately queue={queue.name} /> : null) },
@@ -91,6 +93,12 @@ export function slices(queue: QueueStatus): Slice[] {
     { name: "scheduled", value: queue.scheduled, tone: "state-scheduled" },
     { name: "blocked", value: queue.blocked, tone: "state-blocked" },
   ];
+}
+
+/** What is ready, highest priority first. */
+export function bySlices(queue: QueueStatus): Slice[] {
+  const counts = queue.ready_by_priority ?? [];
+  return ([5, 4, 3, 2, 1] as const).map((priority) => ({ name: `priority ${priority}`, value: counts[priority - 1] ?? 0, tone: `p${priority}` }));
 }
 
 function open(queue: QueueStatus): number {

@@ -91,7 +91,7 @@ function Pool({ pool }: { pool: PoolStatus }) {
       {pool.problem && <p class="banner bad">{pool.problem}</p>}
       <div class="stats">
         <Stat name="Workers wanted" value={count(wanted)} note={`${count(pool.min)} to ${count(pool.max)}`} />
-        <Stat name="Running" value={count(pool.running)} note={pool.starting > 0 ? `${count(pool.starting)} starting` : pool.draining > 0 ? `${count(pool.draining)} leaving` : "as wanted"} href="/workers" tone={pool.running < wanted ? "warn" : undefined} />
+        <Stat name="Running" value={count(pool.running)} note={pool.starting > 0 ? `${count(pool.starting)} starting` : pool.draining > 0 ? `${count(pool.draining)} leaving` : pool.running < wanted ? "fewer than wanted" : "as wanted"} href="/workers" tone={pool.running < wanted ? "warn" : undefined} />
         <Stat name="Tasks waiting" value={count(pool.tasks_waiting)} note={`${plural(pool.tasks_running, "task")} running`} href="/tasks?state=ready" />
         <Stat name="Cost per hour" value={money(pool.costs.per_hour)} note={`${money(pool.costs.total)} in ${span(Date.now() - millis(pool.costs.since))}`} />
       </div>

@@ -172,12 +172,12 @@ function Why({ task, why }: { task: TaskDetail; why: TaskExplanation | null }) {
 function steps(task: TaskDetail, why: TaskExplanation | null): Step[] {
   const list: Step[] = [{ at: millis(task.submitted_at), title: "Submitted", text: task.spawned_by ? <>by <a class="mono" href={`/tasks/${task.spawned_by}`}>{shortId(task.spawned_by)}</a></> : undefined, tone: "muted" }];
   const placed = why?.placement;
-  task.history.forEach((attempt, at) => list.push(attemptStep(attempt, at, task)));
+  task.history.forEach((attempt, at) => list.push(...attemptSteps(attempt, at, task)));
   const last = list.at(-1);
   // Why it came to that worker is known for a while after it is done.
   if (last?.tone === "done" && placed) last.text = <PlacedText placement={placed} />;
   if (task.state === "leased") {
-    list.push({ at: placed ? millis(placed.at) : null, title: <>{task.wait ? "At" : "Runs on"} {workerLink(task.worker)}</>, text: placed && <PlacedText placement={placed} />, tone: "leased", isNow: true });
+    list.push({ at: task.started ? millis(task.started) : placed ? millis(placed.at) : null, title: <>{task.wait ? "At" : "Runs on"} {workerLink(task.worker)}</>, text: placed && <PlacedText placement={placed} />, tone: "leased", isNow: true });
   } else if (OPEN.includes(task.state)) {
     const at = task.wait && "until" in task.wait && typeof task.wait.until === "string" ? millis(task.wait.until) : null;
     list.push({ at, title: sentence(stateWord(task.state)), text: task.wait_text ? <Words text={task.wait_text} /> : undefined, tone: task.state, isNow: true });
@@ -193,7 +193,14 @@ function sentence(word: string): string {
   return word.charAt(0).toUpperCase() + word.slice(1);
 }
 
-function attemptStep(attempt: Attempt, at: number, task: TaskDetail): Step {
+/** When an attempt began, if that is known, and how it ended. */
+function attemptSteps(attempt: Attempt, at: number, task: TaskDetail): Step[] {
+  const end = attemptEnd(attempt, at, task);
+  if (!attempt.started) return [end];
+  return [{ at: millis(attempt.started), title: <>Attempt {at + 1} began on {workerLink(attempt.worker)}</>, tone: "leased" }, end];
+}
+
+function attemptEnd(attempt: Attempt, at: number, task: TaskDetail): Step {
   const where = workerLink(attempt.worker);
   if (!attempt.error) return { at: millis(attempt.at), title: <>Attempt {at + 1} finished it on {where}</>, tone: "done" };
   return {

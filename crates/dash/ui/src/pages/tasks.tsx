@@ -2,9 +2,9 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { ask } from "../api";
-import type { ErrorClass, Select, TaskState, TaskSummary } from "../api.gen";
+import type { Select, TaskState, TaskSummary } from "../api.gen";
 import { askBulk, type Action } from "../bulk";
-import { Filter, type Field, type Filters } from "../components/filter";
+import { Filter, type Filters } from "../components/filter";
 import { Empty, ErrorPanel, Loading } from "../components/notices";
 import { Page } from "../components/page";
 import { STATES, StateBadge, StateIcon, stateWord } from "../components/state";
@@ -17,31 +17,17 @@ import { useLoad } from "../load";
 import { may } from "../me";
 import { go, place, setQuery } from "../router";
 import { say } from "../toast";
+import { asQuery, asSelect, FIELDS, fromQuery } from "./tasks/filters";
 
 const ROWS = 50;
 
-const FIELDS: readonly Field[] = [
-  { name: "kind", about: "a trailing * stands for any end" },
-  { name: "state", about: "may be given more than once", values: STATES, isMany: true },
-  { name: "queue", about: "waits in this queue" },
-  { name: "tag", about: "has this label" },
-  { name: "worker", about: "runs there, or did last" },
-  { name: "error", about: "the last error contains this text" },
-  { name: "class", about: "the sort of the last error", values: ["failed", "timeout", "crashed", "worker_lost", "cancelled"] satisfies ErrorClass[] },
-  { name: "workflow", about: "of this workflow, by its id" },
-  { name: "workflow_name", about: "of workflows with this name" },
-  { name: "since", about: "submitted so long ago at most (2h), or since a time (2026-01-31T09:00:00Z)", values: ["15m", "1h", "24h", "7d"] },
-  { name: "until", about: "submitted longer ago than this, or before a time" },
-];
-
 export function Tasks() {
   const { query } = place.value;
-  const filters: Filters = {};
-  for (const { name } of FIELDS) if (query.has(name)) filters[name] = query.getAll(name);
+  const filters = fromQuery(query);
   const after = query.get("after") ?? undefined;
   const key = JSON.stringify([filters, after]);
   // A span back from now stays the same moment while the list is looked at.
-  const select = useMemo(() => asSelect(filters), [key]);
+  const select = useMemo(() => asSelect(filters, Date.now()), [key]);
   const [chosen, setChosen] = useState<Set<string>>(new Set());
   useEffect(() => setChosen(new Set()), [key]);
   // Later pages are looked at, not watched.
@@ -54,7 +40,7 @@ export function Tasks() {
     worker: rows.map(({ worker }) => worker),
   };
   const fields = FIELDS.map((field) => (offers[field.name] ? { ...field, values: [...new Set(offers[field.name])].filter((value) => typeof value === "string") } : field));
-  const change = (next: Filters) => setQuery({ ...Object.fromEntries(FIELDS.map(({ name }) => [name, next[name] ?? null])), after: null }, { replace: false });
+  const change = (next: Filters) => setQuery({ ...asQuery(next), after: null }, { replace: false });
   return (
     <Page title="Tasks" actions={may("admin") && <Actions select={select} chosen={chosen} rows={rows} done={() => (setChosen(new Set()), tasks.reload())} />}>
       <div class="toolbar">
@@ -72,21 +58,6 @@ export function Tasks() {
       )}
     </Page>
   );
-}
-
-function asSelect(filters: Filters): Select {
-  const select: Record<string, unknown> = {};
-  for (const [name, values] of Object.entries(filters)) {
-    select[name] = name === "state" ? values : name === "since" || name === "until" ? asTime(values[0] ?? "") : values[0];
-  }
-  return select as Select;
-}
-
-/** `2h` is two hours ago; anything else is a time. */
-function asTime(text: string): string {
-  const units: Record<string, number> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-  const [, number, unit] = /^(\d+)([smhd])$/.exec(text) ?? [];
-  return number && unit ? new Date(Date.now() - Number(number) * (units[unit] ?? 0)).toISOString() : text;
 }
 
 function StateTabs({ chosen, isOnly, change }: { chosen: string[]; isOnly: boolean; change: (states: TaskState[]) => void }) {

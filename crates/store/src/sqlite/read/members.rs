@@ -195,7 +195,12 @@ fn walk(
 fn record(row: &Row<'_>) -> Outcome<MemberRecord> {
     let task = row::read_task(row, Want::NoPayload)?;
     let outcome = row::read_outcome(row, TASK_COLUMNS, Want::NoPayload)?;
-    let end = outcome.map(|end| MemberEnd { state: end.state, at: end.at, error: end.error });
+    let end = outcome.map(|end| MemberEnd {
+        state: end.state,
+        token: end.token,
+        at: end.at,
+        error: end.error,
+    });
     let (seq, submitted_at, spawned_by) = (task.seq, task.at, task.spawned_by);
     Ok(MemberRecord { seq, submitted_at, spec: task.spec, spawned_by, end })
 }
