@@ -46,6 +46,8 @@ const ROOM: f64 = 1.5;
 const FINALISTS_MAX: usize = 4;
 /// Candidates that are judged.
 const JUDGED_MAX: usize = 4;
+/// How many times as many of a fixed fleet are tried where what was just enough in the search is not when it is judged.
+const MORE: [f64; 4] = [1.02, 1.05, 1.1, 1.2];
 /// Seeds that fleets are judged by whose arrivals are kept for the next fleet; the others are drawn anew.
 const JUDGING_KEPT: usize = 4;
 /// What is tried instead where a goal cannot be met: a little above what is possible at all.
@@ -111,7 +113,7 @@ impl<'a, 'p> Search<'a, 'p> {
         };
         let mut others = Vec::new();
         for (fleet, _) in fixed.into_iter().take(1).filter(|(fleet, _)| *fleet != best.fleet) {
-            others.push(self.judged("cheapest fixed", fleet)?);
+            others.push(self.judged_fixed(fleet)?);
         }
         if !plan.fleet.is_empty() {
             let fleet = Fleet::Fixed(plan.fleet.clone());
@@ -266,14 +268,28 @@ impl<'a, 'p> Search<'a, 'p> {
             }
             nearest.get_or_insert(judged);
         }
-        // What was just enough on some seeds was not on another: some more of the same are.
-        for more in [1.02, 1.05, 1.1, 1.2] {
+        for more in MORE {
             let judged = self.judged("cheapest", larger(&first, more))?;
             if judged.met {
                 return Ok(Some(judged));
             }
         }
         Ok(nearest)
+    }
+
+    /// A fixed fleet, or the smallest larger one that meets the goal on every seed.
+    fn judged_fixed(&mut self, fleet: Fleet) -> Found<Judged> {
+        let name = "cheapest fixed";
+        let found = self.judged(name, fleet.clone())?;
+        if let (false, Fleet::Fixed(counts)) = (found.met, fleet) {
+            for more in MORE {
+                let judged = self.judged(name, larger(&counts, more))?;
+                if judged.met {
+                    return Ok(judged);
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Fleets that come and go, cost less than the fixed one, and meet the goal on every seed of the search.
