@@ -219,3 +219,15 @@ fn a_pool_that_is_taken_out_of_the_settings_is_remembered() {
     assert!(scale.list(Timestamp(2)).is_empty() && !scale.has_pools());
     assert!(scale.to_keep().contains_key("p"));
 }
+
+#[test]
+fn a_worker_of_a_program_rests_before_it_goes_and_is_called_back() {
+    let mut one = Pooled::new(pool(Policy::Fixed), Kept::default());
+    let two = [member("a", 2, 0), member("b", 1, 0)];
+    one.take(seen(1, 0, &two), Used::default(), false, EVERY);
+    one.scaler.set(Timestamp(1_000_000), Some(1));
+    assert_eq!(one.rests(), [("b".into(), true)]);
+    assert_eq!(one.order(&"p".into()).map(|order| total(&order)), Some(2), "it still runs one");
+    one.scaler.set(Timestamp(2_000_000), Some(2));
+    assert_eq!(one.rests(), [("b".into(), false)]);
+}

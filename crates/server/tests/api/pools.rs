@@ -117,6 +117,7 @@ async fn a_pool_goes_by_what_its_workers_say_of_their_machines() {
     let target =
         json!({ "driver": "print", "min": 1, "max": 8, "policy": "target", "kinds": ["k"] });
     send(&world, Method::PATCH, SETTINGS, &pools(&target)).await.ok();
+    world.shown("p", |pool| pool["max"] == 8).await;
     let mut said = hello("w", &["k"]);
     said.capabilities = vec!["pool=p".into()];
     let mut worker = world.worker(said).await.unwrap();
