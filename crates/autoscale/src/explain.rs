@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::costs::Costs;
 use crate::decision::{Bound, Flapping, Wanted};
+use crate::policies::name;
 
 /// Why a pool has as many workers as it has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -231,19 +232,6 @@ impl Costs {
              Kubernetes {:.2}{energy}.",
             self.per_hour, self.total, self.fixed_total, self.hpa_total
         )
-    }
-}
-
-/// What a policy is called in settings.
-pub fn name(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Objective => "objective",
-        Policy::Queue => "queue",
-        Policy::Predictive => "predictive",
-        Policy::Target => "target",
-        Policy::Reactive => "reactive",
-        Policy::Hpa => "hpa",
-        Policy::Fixed => "fixed",
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod costs;
 pub mod decision;
 pub mod explain;
+pub mod replay;
 pub mod sample;
 pub mod scaler;
 pub mod status;
@@ -30,6 +31,7 @@ mod reach;
 pub use costs::Costs;
 pub use decision::{Bound, Change, Decision, Flapping, Wanted};
 pub use explain::Explanation;
+pub use policies::{NAMES as POLICY_NAMES, name as policy_name};
 pub use sample::{Due, Fleet, KindLoad, Sample};
 pub use scaler::{Memory, Scaler};
 

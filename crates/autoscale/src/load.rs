@@ -59,6 +59,8 @@ pub(crate) struct Recent {
     early: BTreeMap<Name, f64>,
     /// Over how long arrivals are measured at most, in seconds.
     window: f64,
+    /// The mean run time of what arrived or waited last, for what is forecast while nothing does.
+    run: f64,
 }
 
 /// What the latest sample means.
@@ -73,7 +75,7 @@ pub(crate) struct Load {
     pub(crate) measured: f64,
     /// Variance of the work that arrives in one second.
     pub(crate) noise: f64,
-    /// The mean run time of what arrives or waits.
+    /// The mean run time of what arrives or waits, or did last.
     pub(crate) run: f64,
     /// Work that waits.
     pub(crate) backlog: f64,
@@ -138,7 +140,10 @@ impl Recent {
             );
             load.due.extend(kind.into_iter().flat_map(|kind| due(kind, sample.at, *run)));
         }
-        load.run = if tasks > 0.0 { load.run / tasks } else { 0.0 };
+        if tasks > 0.0 {
+            self.run = load.run / tasks;
+        }
+        load.run = self.run;
         accumulate(&mut load.due);
         load
     }

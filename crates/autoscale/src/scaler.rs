@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use divvy_types::pools::{Pool, WorkerType};
+use divvy_types::pools::{Policy, Pool, WorkerType};
 use divvy_types::{Name, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::costs::{Account, Costs};
 use crate::decision::{Bound, Change, Decision, Flapping, Wanted};
 use crate::explain::{Answer, Explanation};
-use crate::forecast::Forecast;
+use crate::forecast::{self, Forecast};
 use crate::history::History;
 use crate::load::{Load, Recent};
 use crate::mix::{Mix, count, growth, total, unit};
@@ -138,6 +138,16 @@ impl Scaler {
         let want = policies::ask(self.pool.policy, &self.view(running, &coming));
         self.carry_out(sample.at, &sample.fleet, Some(want));
         &self.memory.last
+    }
+
+    /// When to look again although nothing happens. Where the policy forecasts and workers take time to start, quiet
+    /// times are learnt from too, and workers may be wanted before anything has come; else nothing is to be seen.
+    pub fn next_look(&self) -> Option<Timestamp> {
+        let forecasts = matches!(self.pool.policy, Policy::Objective | Policy::Predictive);
+        let boots = growth(&self.types).boot_sec > 0.0;
+        let decides = !self.memory.paused && self.memory.set.is_none();
+        let last = self.memory.sample.as_ref().filter(|_| forecasts && boots && decides)?;
+        Some(forecast::next_slot(last.at))
     }
 
     /// The work that arrives, as the last sample was understood, in seconds per second.

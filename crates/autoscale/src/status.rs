@@ -65,6 +65,8 @@ pub struct PoolExplained {
     pub explanation: Option<Explanation>,
     /// What was seen last.
     pub sample: Sample,
+    /// What else is to be known of how it counts, in words.
+    pub notes: Vec<String>,
     /// Its workers.
     pub workers: Vec<PoolWorker>,
 }
@@ -154,6 +156,10 @@ pub struct SimulatedStep {
     pub workers: u32,
     /// Workers that would have been wanted.
     pub wanted: u32,
+    /// Tasks that would have waited, with the workers that would have been there.
+    pub would_wait: u64,
+    /// Workers that would have been there: those wanted before, after their boot time.
+    pub would_work: u32,
     /// Work that arrived, in seconds per second.
     pub work_rate: f64,
     /// Work that the workers that there were could do, in seconds per second.

@@ -302,6 +302,17 @@ pub struct Heartbeat {
     /// Progress and new log text of running attempts; may be empty.
     #[prost(message, repeated, tag = "1")]
     pub progress: ::prost::alloc::vec::Vec<Progress>,
+    /// How much of its machine is in use, where the worker can tell.
+    #[prost(message, optional, tag = "2")]
+    pub load: ::core::option::Option<MachineLoad>,
+}
+/// Shares from 0 to 1, of the limits of a container where it has some.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct MachineLoad {
+    #[prost(float, optional, tag = "1")]
+    pub cpu: ::core::option::Option<f32>,
+    #[prost(float, optional, tag = "2")]
+    pub memory: ::core::option::Option<f32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Progress {

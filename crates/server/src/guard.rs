@@ -23,7 +23,7 @@ use divvy_types::{Scope, Scopes};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 
-use crate::door;
+use crate::door::{self, Guest};
 use crate::grpc;
 use crate::guesses::Guesses;
 use crate::http::error::to_grpc;
@@ -175,6 +175,33 @@ impl Rules {
         }
     }
 
+    /// Judges a token that was named elsewhere than in a header; `cure` says where it belongs.
+    pub(crate) fn check_named(
+        &self,
+        guest: Option<&Guest>,
+        token: Option<&str>,
+        needed: Scopes,
+        cure: &str,
+    ) -> Result<(), ApiError> {
+        if self.is_open() {
+            return Ok(());
+        }
+        let unauthorized = |problem: &str| {
+            ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", format!("{problem}; {cure}"))
+        };
+        let Some(token) = token else { return Err(unauthorized("a token is needed")) };
+        let shown = tokens::hash(token);
+        let judge = || match self.worth(|known| *known == shown) {
+            Worth::Allows(have) if have.allow(needed) => Ok(()),
+            Worth::Allows(have) => Err(scope_missing(needed, have)),
+            Worth::Expired(end) => Err(unauthorized(&format!("this token was good until {end}"))),
+            Worth::Nothing => Err(unauthorized("this server does not know this token")),
+        };
+        let Some(guest) = guest else { return judge() };
+        let is_wrong = |error: &ApiError| error.status() == StatusCode::UNAUTHORIZED;
+        self.guesses().of_secret(guest.address, token.as_bytes(), judge, is_wrong)
+    }
+
     /// What the caller may do.
     fn check_token(&self, headers: &HeaderMap) -> Result<Scopes, ApiError> {
         if self.is_open() {
@@ -257,6 +284,12 @@ impl Access {
         let told = find(method).or_else(|| find(&Method::GET).filter(|_| method == Method::HEAD));
         match told {
             Some((_, needed)) => *needed,
+            // Who cannot send a header names its token in what it asks, and is judged where that is read.
+            None if grpc::names_its_token(request.uri().path())
+                && !request.headers().contains_key(header::AUTHORIZATION) =>
+            {
+                None
+            }
             None => Some(grpc::scopes(request.uri().path()).unwrap_or(Scopes::ADMIN)),
         }
     }

@@ -62,8 +62,8 @@ fn mounted(app: &App) -> Mounted {
 /// The same with gRPC. One of them describes the others too.
 fn router(app: App, own: &Mounted, rules: Rules, others: &[Mounted]) -> Router {
     let document = openapi::document([own].into_iter().chain(others));
-    let http = own.router().layer(Extension(rules)).layer(Extension(document));
-    http.merge(grpc::routes(app))
+    let grpc = grpc::routes(app).layer(Extension(rules.clone()));
+    own.router().layer(Extension(rules)).layer(Extension(document)).merge(grpc)
 }
 
 /// Marks a refusal as ours, if nobody has: what has no mark is a proxy's word, which clients and workers do not believe.

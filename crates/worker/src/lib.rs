@@ -16,6 +16,7 @@ pub mod builtin;
 mod checkpoint;
 mod error;
 mod handler;
+mod machine;
 mod notes;
 mod options;
 mod outgoing;

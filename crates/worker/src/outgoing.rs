@@ -16,6 +16,7 @@ use futures_util::Stream;
 use v1::from_worker::Message;
 
 use crate::attempt::Context;
+use crate::machine::Machine;
 use crate::run::Runners;
 use crate::state::{Ended, Key, State};
 
@@ -41,6 +42,7 @@ pub(crate) fn messages(
         ready: VecDeque::new(),
         beat_due: None,
         progress_sent: None,
+        machine: Machine::default(),
     };
     futures_util::stream::unfold(outgoing, |mut outgoing| async move {
         let message = outgoing.next().await?;
@@ -57,6 +59,7 @@ struct Outgoing {
     /// When the next heartbeat is due; nothing while no task is held.
     beat_due: Option<Instant>,
     progress_sent: Option<Instant>,
+    machine: Machine,
 }
 
 enum Step {
@@ -111,6 +114,10 @@ impl Outgoing {
             self.beat_due = None;
             return Step::Wait(None);
         }
+        if self.beat_due.is_none() {
+            // From here on it is measured what the tasks take.
+            self.machine.look(now);
+        }
         let due = *self.beat_due.get_or_insert(now + beat_every);
         let beat_now = due <= now;
         if beat_now {
@@ -118,7 +125,9 @@ impl Outgoing {
         }
         let (progress, news_due) = self.collect_news(&state, now);
         if beat_now || !progress.is_empty() {
-            self.ready.push_back(Message::Heartbeat(v1::Heartbeat { progress }));
+            // What the machine does is told at the regular beat, not with every progress.
+            let load = if beat_now { self.machine.look(now) } else { None };
+            self.ready.push_back(Message::Heartbeat(v1::Heartbeat { progress, load }));
         }
         match self.ready.pop_front() {
             Some(message) => Step::Send(message),

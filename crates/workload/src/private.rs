@@ -64,6 +64,9 @@ impl Process {
         command.args(["--listen", "127.0.0.1:0", "--json", "--data"]).arg(data);
         command.args(["--slots", &format!("process={slots},cpu={slots}")]);
         command.args(flags);
+        // Its start and its end are no news to whoever measures with it.
+        let log = std::env::var_os("DIVVY_LOG").unwrap_or_else(|| "error".into());
+        command.env("DIVVY_LOG", log);
         Self::listening(command)
     }
 

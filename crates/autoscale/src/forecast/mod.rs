@@ -229,6 +229,11 @@ impl Score {
     }
 }
 
+/// When the slot after the one of this time begins.
+pub(crate) fn next_slot(at: Timestamp) -> Timestamp {
+    Timestamp(((slot_of(at, 0.0) + 1) as f64 * SLOT_SEC * 1e6) as u64)
+}
+
 /// The slot of a time, `ahead` seconds from it.
 fn slot_of(at: Timestamp, ahead: f64) -> u64 {
     ((at.0 as f64 / 1e6 + ahead).max(0.0) / SLOT_SEC) as u64

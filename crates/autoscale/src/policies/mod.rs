@@ -29,6 +29,15 @@ pub(crate) const ALL: [Policy; 7] = [
     Policy::Fixed,
 ];
 
+/// What they are called in settings, in the same order.
+pub const NAMES: [&str; 7] =
+    ["objective", "predictive", "queue", "target", "reactive", "hpa", "fixed"];
+
+/// What a policy is called in settings.
+pub fn name(policy: Policy) -> &'static str {
+    ALL.iter().zip(NAMES).find(|(known, _)| **known == policy).map_or("", |(_, name)| name)
+}
+
 /// What is more than needed and worth keeping against going up and down, as a share of a worker; and at most, of what is
 /// needed, so that a pool without work stops.
 const HYSTERESIS: f64 = 0.3;
@@ -140,4 +149,17 @@ impl View<'_> {
 /// How many workers of `unit` have this capacity.
 pub(crate) fn workers(capacity: f64, unit: f64) -> u32 {
     (capacity / unit - 1e-6).ceil().clamp(0.0, f64::from(u32::MAX)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn policies_are_called_what_settings_call_them() {
+        for (policy, name) in ALL.into_iter().zip(NAMES) {
+            assert_eq!(serde_json::to_value(policy).unwrap(), name);
+            assert_eq!(super::name(policy), name);
+        }
+    }
 }

@@ -58,6 +58,34 @@ fn the_step_of_every_morning_is_seen_coming_once_it_was_forecast_well() {
     }
 }
 
+/// Nothing comes at night, and the pool stops: nobody looks but when the scaler says so.
+#[test]
+fn a_pool_at_zero_starts_workers_before_the_first_task_of_the_day() {
+    for policy in [Policy::Predictive, Policy::Objective] {
+        let mut play = Play::new(slow_start(policy));
+        let works = |second: u64| (9 * 3_600..17 * 3_600).contains(&(second % DAY));
+        let morning = 5 * DAY + 9 * 3_600;
+        let (mut looks, mut at_night) = (0, None);
+        while play.at < morning - 120 {
+            let rests = !works(play.at) && play.total() == 0;
+            let next = play.scaler.next_look().filter(|_| rests).map(|next| next.0 / 1_000_000);
+            let next = next.unwrap_or(play.at + MINUTE);
+            looks += u32::from(play.at > morning - 4 * 3_600 && rests);
+            let arrived = if works(play.at) { 30 * (next - play.at) } else { 0 };
+            play.at = next - crate::play::STEP;
+            play.tick(arrived, 0);
+            if play.at < morning - 3_600 {
+                at_night = Some(play.total());
+            }
+        }
+        assert_eq!(at_night, Some(0), "{policy:?}: it stops at night");
+        assert!(looks < 60, "{policy:?}: {looks} looks in four hours");
+        assert!(play.total() >= 20, "{policy:?}: nothing has come, and {} start", play.total());
+    }
+    let quick = Play::new(pool(Policy::Objective));
+    assert_eq!(quick.scaler.next_look(), None, "who starts at once need not look ahead");
+}
+
 #[test]
 fn the_queue_alone_sees_the_step_when_it_has_come() {
     let mut play = Play::new(slow_start(Policy::Queue));

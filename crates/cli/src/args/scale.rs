@@ -1,6 +1,7 @@
 //! Pools of workers on a running server.
 
 use clap::{Args, Subcommand};
+use divvy_autoscale::POLICY_NAMES;
 use divvy_types::pools::{Goal, Policy};
 
 use crate::values::one_of;
@@ -57,7 +58,8 @@ pub(crate) enum Scale {
         /// Its name
         pool: String,
     },
-    /// Tell what a pool would have wanted with other settings; changes nothing
+    /// Play what arrived again with other settings: what would have been wanted,
+    /// who would have worked and what would have waited; changes nothing
     #[command(after_help = SCALE_EXAMPLES)]
     Simulate(Simulate),
 }
@@ -68,9 +70,7 @@ pub(crate) struct Simulate {
     /// Its name
     pub(crate) pool: String,
     /// Another policy
-    #[arg(long, value_name = "POLICY", value_parser = one_of::<Policy>(&[
-        "objective", "queue", "predictive", "target", "reactive", "hpa", "fixed",
-    ]))]
+    #[arg(long, value_name = "POLICY", value_parser = one_of::<Policy>(&POLICY_NAMES))]
     pub(crate) policy: Option<Policy>,
     /// Another minimum
     #[arg(long, value_name = "N")]

@@ -201,7 +201,9 @@ fn lines(told: &PoolExplained, now: Timestamp) -> Vec<String> {
     if let Some(energy) = costs.energy_kwh {
         lines.push(format!("energy    {energy:.3} kWh so far"));
     }
-    for text in told.explanation.iter().flat_map(|explanation| &explanation.words) {
+    for text in
+        told.explanation.iter().flat_map(|explanation| &explanation.words).chain(&told.notes)
+    {
         lines.push(format!("          {}", folded(text, 10)));
     }
     for worker in &told.workers {
@@ -225,13 +227,17 @@ async fn simulate(args: Simulate, context: &Context) -> Result<Code> {
     }
     let simulated: Simulated = reply.parse()?;
     let changes = changing(&simulated.steps);
-    let mut table = Table::new(&["=WHEN", ">WAITED", ">THERE WERE", ">WOULD WANT", "WHY"]);
+    let headings =
+        ["=WHEN", ">WAITED", ">WOULD WAIT", ">THERE WERE", ">WOULD BE", ">WANTED", "WHY"];
+    let mut table = Table::new(&headings);
     let now = words::now();
     for step in changes.iter().skip(changes.len().saturating_sub(STEPS_MAX)) {
         table.row([
             words::relative(step.at, now).into(),
             step.waiting.to_string().into(),
+            step.would_wait.to_string().into(),
             step.workers.to_string().into(),
+            step.would_work.to_string().into(),
             step.wanted.to_string().into(),
             step.reason.as_str().into(),
         ]);
@@ -246,7 +252,9 @@ async fn simulate(args: Simulate, context: &Context) -> Result<Code> {
         words::count(simulated.changes.into(), "change"),
         simulated.costs.total
     ))?;
-    output.note("tried on what was seen; nothing was changed");
+    output.note(
+        "what arrived is what was seen; who works and what waits follows; nothing was changed",
+    );
     Ok(Code::Done)
 }
 

@@ -1176,6 +1176,8 @@ export type Policy = "objective" | "queue" | "predictive" | "target" | "reactive
 export interface PoolExplained {
   /** How the decision came about; nothing before the first sample. */
   explanation: Explanation | null;
+  /** What else is to be known of how it counts, in words. */
+  notes: Array<string>;
   /** What was seen last. */
   sample: Sample;
   /** The pool. */
@@ -1711,6 +1713,10 @@ export interface SimulatedStep {
   work_rate: number;
   /** Workers that there were. */
   workers: number;
+  /** Tasks that would have waited, with the workers that would have been there. */
+  would_wait: number;
+  /** Workers that would have been there: those wanted before, after their boot time. */
+  would_work: number;
 }
 
 /** How a worker does with one kind. */

@@ -12,6 +12,13 @@ use super::play::{MONTH_HOURS, Played, quantile};
 use super::search::{Search, finite};
 use crate::experiment::Progress;
 
+/// The 97.5th percentile of Student's distribution (1908) with 1 degree of freedom and more, as in published tables.
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
+];
+
 /// A fleet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,8 +73,19 @@ pub struct Answer {
     /// The time that the share of the goal needs at least, in seconds, whatever the fleet: nobody waits, every piece
     /// has a slot.
     pub fastest_sec: f64,
+    /// What the search, the largest load and the table of inputs were simulated with.
+    pub searched: Searched,
     /// Simulations that were run.
     pub runs: u32,
+}
+
+/// What a search was simulated with.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Searched {
+    /// Days of each run.
+    pub days: f64,
+    /// Seeds, none of which fleets are judged by; the largest load and the table of inputs use the hardest of them.
+    pub seeds: u32,
 }
 
 /// What comes, in numbers.
@@ -115,6 +133,10 @@ pub struct Judged {
     pub missed: f64,
     /// The same on the worst seed.
     pub missed_worst: f64,
+    /// Between which shares the true one lies with 95 % confidence, by how far the simulated days differ; nothing for
+    /// a single day with late items.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missed_between: Option<(f64, f64)>,
     /// From arrival to the first task that begins, in seconds.
     pub start: Times,
     /// From arrival to done.
@@ -169,6 +191,7 @@ impl Judged {
             met: played.iter().all(meets),
             missed: misses / (ends.len() as f64).max(1.0),
             missed_worst: played.iter().map(Played::missed_share).fold(0.0, f64::max),
+            missed_between: between(played),
             start: Times::of(&starts, goal),
             end: Times::of(&ends, goal),
             urgent_end: (!urgent.is_empty()).then(|| Times::of(&urgent, goal)),
@@ -184,6 +207,23 @@ impl Judged {
             ends,
         }
     }
+}
+
+/// Student's interval of the late share over simulated days. Days are alike and drawn apart, which items of one rush
+/// are not. Where none was ever late, three in all items could have been (the rule of three).
+fn between(played: &[Played]) -> Option<(f64, f64)> {
+    let items: usize = played.iter().map(|played| played.ends.len()).sum();
+    if items > 0 && played.iter().all(|played| played.misses == 0) {
+        return Some((0.0, (3.0 / items as f64).min(1.0)));
+    }
+    let days = played.iter().flat_map(|played| &played.days).filter(|(_, items)| *items > 0);
+    let shares: Vec<f64> = days.map(|(missed, items)| *missed as f64 / *items as f64).collect();
+    let count = shares.len() as f64;
+    let mean = shares.iter().sum::<f64>() / count;
+    let squares: f64 = shares.iter().map(|share| (share - mean).powi(2)).sum();
+    let error = (squares / (count - 1.0) / count).sqrt();
+    let times = *STUDENT.get(shares.len().checked_sub(2)?).unwrap_or(&1.96);
+    Some(((mean - times * error).max(0.0), (mean + times * error).min(1.0)))
 }
 
 impl Times {
@@ -285,4 +325,23 @@ pub enum Error {
 pub fn answer(plan: &Plan, threads: usize, progress: &mut Progress<'_>) -> Result<Answer, Error> {
     plan.check()?;
     Ok(Search::new(plan, threads, progress).answer()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_the_late_share_is_that_of_the_days() {
+        let of = |days: &[(usize, usize)]| {
+            between(&[Played { days: days.to_vec(), misses: 1, ..Played::default() }])
+        };
+        assert_eq!(of(&[(1, 10)]), None);
+        assert_eq!(of(&[(1, 10), (1, 10)]), Some((0.1, 0.1)));
+        // Shares 0.1, 0.2 and 0.3: mean 0.2, standard error 0.1 / √3, and 4.303 of them.
+        let (low, high) = of(&[(1, 10), (20, 100), (3, 10)]).unwrap();
+        assert!(low == 0.0 && (high - (0.2 + 4.303 * 0.1 / 3.0_f64.sqrt())).abs() < 1e-9);
+        let none = Played { ends: vec![1.0; 600], days: vec![(0, 600)], ..Played::default() };
+        assert_eq!(between(&[none]), Some((0.0, 0.005)));
+    }
 }

@@ -36,6 +36,21 @@ pub(super) struct Item {
     pub(super) tasks: (usize, usize),
 }
 
+impl Demand {
+    /// The time that each item needs on slots of speed 1 if none of its tasks ever waits for a slot, in seconds.
+    pub(super) fn chains(&self) -> Vec<f64> {
+        let tasks = &self.given.tasks;
+        let mut ends = vec![0.0_f64; tasks.len()];
+        for (place, task) in tasks.iter().enumerate() {
+            let begins = task.parents.iter().map(|parent| ends[*parent]).fold(0.0, f64::max);
+            ends[place] = begins + task.run.as_secs_f64();
+        }
+        let longest =
+            |item: &Item| ends[item.tasks.0..item.tasks.1].iter().copied().fold(0.0, f64::max);
+        self.items.iter().map(longest).collect()
+    }
+}
+
 /// Draws what comes.
 pub(super) fn draw(plan: &Plan, seed: u64) -> Demand {
     let mut seeds = fastrand::Rng::with_seed(seed);
@@ -50,13 +65,15 @@ pub(super) fn of_items(plan: &Plan, known: &[(Duration, f64)], seed: u64) -> Dem
     let mut seeds = fastrand::Rng::with_seed(seed);
     let (mut users, mut times) = (source(&mut seeds), source(&mut seeds));
     let within = Duration::from_secs_f64(plan.goal.within_sec);
-    let mut given = Given { sorts: sorts(plan), tasks: Vec::new() };
+    let mut given = Given::new(sorts(plan), Vec::new());
     let mut items = Vec::with_capacity(known.len());
     for (at, size_gb) in known.iter().copied() {
         let urgent = users.f64() * 100.0 < plan.priority;
         let first = given.tasks.len();
         add_tasks(plan, &mut given.tasks, at, size_gb, urgent, at + within, &mut times);
-        items.push(Item { at, size_gb, urgent, tasks: (first, given.tasks.len()) });
+        let tasks = (first, given.tasks.len());
+        given.groups.push(tasks);
+        items.push(Item { at, size_gb, urgent, tasks });
     }
     let last = known.last().map_or(Duration::ZERO, |(at, _)| *at);
     let horizon = Duration::from_secs_f64(plan.horizon_sec()).max(last);

@@ -153,7 +153,8 @@ pub struct Goal {
     pub within_sec: f64,
 }
 
-/// A type of worker that can be had.
+/// A type of worker that can be had: what [`WorkerType`] says of it, and what a plan has to know besides. Not one inside
+/// the other, because then a field that nobody knows would not be refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Worker {
@@ -183,14 +184,15 @@ pub struct Worker {
 
 impl Default for Worker {
     fn default() -> Self {
+        let usual = WorkerType::default();
         Self {
             name: Name::default(),
-            slots: 1,
-            speed: 1.0,
-            price_hour: 0.0,
-            boot_sec: 0.0,
-            billing_sec: 0.0,
-            spot: false,
+            slots: usual.slots,
+            speed: usual.speed,
+            price_hour: usual.price_hour,
+            boot_sec: usual.boot_sec,
+            billing_sec: usual.billing_sec,
+            spot: usual.spot,
             interruptions_hour: 0.0,
             notice_sec: 120.0,
             min: 0,

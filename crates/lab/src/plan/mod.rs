@@ -4,8 +4,9 @@
 //! real scheduler and, where workers come and go, its real autoscaler, in simulated time, over several seeds. Nothing of
 //! the answer is a formula but the first guess ([`erlang`]), which is shown beside it.
 //!
-//! Reading order: [`input`] (what is asked), `demand` (what comes), `play` (one fleet, one run), `search` (the cheapest
-//! fleet, the largest load, what each input matters), [`mod@answer`] (what is found), [`show`] (the same as a report);
+//! Reading order: [`input`] (what is asked), `demand` (what comes), `play` (one fleet, one run), `runs` (many, and their
+//! seeds), `fluid` (where to begin), `search` (the cheapest fleet), `around` (the largest load, what each input matters),
+//! [`mod@answer`] (what is found), [`show`] (the same as a report);
 //! [`trace`], [`history`] and [`fit`] make inputs from what was seen; [`replay`] compares with what happened.
 //!
 //! **Invariant:** the same plan gives the same answer, whatever the machine and the number of threads.
@@ -19,8 +20,11 @@ pub mod replay;
 pub mod show;
 pub mod trace;
 
+mod around;
 mod demand;
+mod fluid;
 mod play;
+mod runs;
 mod search;
 #[cfg(test)]
 mod tests;

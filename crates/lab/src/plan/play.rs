@@ -18,6 +18,7 @@ use crate::sim::cluster::{AtStart, Cluster, End, Hired, Interruptions, Member, O
 
 /// Hours of a month of 30 days.
 pub(super) const MONTH_HOURS: f64 = 720.0;
+const DAY_SEC: u64 = 86_400;
 /// The lease of tasks.
 const LEASE: Duration = Duration::from_secs(3_600);
 /// How often the autoscaler looks.
@@ -36,6 +37,8 @@ pub(super) struct Played {
     pub(super) urgent_ends: Vec<f64>,
     /// Items that were not done within the goal.
     pub(super) misses: usize,
+    /// The same day by day, with the items of each.
+    pub(super) days: Vec<(usize, usize)>,
     /// Money in the time in which items come, by type of worker: for as many as there always are, and for the rest.
     pub(super) paid: BTreeMap<Name, (f64, f64)>,
     /// Slot seconds of work, and those that were paid for.
@@ -70,12 +73,20 @@ pub(super) fn quantile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(place.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0.0)
 }
 
-/// Plays one run.
+/// Items that may be late: one more, and the share of the goal is not in time.
+pub(super) fn late_max(plan: &Plan, items: usize) -> usize {
+    let in_time = (plan.goal.percentile / 100.0 * items as f64).ceil() as usize;
+    items - in_time.clamp(items.min(1), items)
+}
+
+/// Plays one run. Unless the whole is wanted, it ends when too many are late for the goal; those that were not done by
+/// then count as never done.
 pub(super) fn play(
     plan: &Plan,
     fleet: &Fleet,
     demand: &Demand,
     seed: u64,
+    whole: bool,
 ) -> Result<Played, Error> {
     // What has waited much longer than allowed is missed, whenever it ends.
     let tail = Duration::from_secs_f64(plan.goal.within_sec * 2.0 + 3_600.0);
@@ -87,6 +98,10 @@ pub(super) fn play(
         .settings(settings)
         .lease(LEASE)
         .until(demand.horizon + tail);
+    let cluster = match whole {
+        true => cluster,
+        false => cluster.give_up_after(late_max(plan, demand.items.len())),
+    };
     let types = types(plan, fleet);
     let (cluster, fixed) = match fleet {
         Fleet::Scaled(scaled) => (cluster.scaled(scaling(plan, scaled, &types)), Vec::new()),
@@ -175,7 +190,12 @@ fn judge(plan: &Plan, demand: &Demand, types: &[&Worker], outcome: &Outcome) -> 
         };
         played.starts.push(since(began));
         played.ends.push(since(ended));
-        played.misses += usize::from(since(ended) > plan.goal.within_sec);
+        let missed = usize::from(since(ended) > plan.goal.within_sec);
+        played.misses += missed;
+        let day = (item.at.as_secs() / DAY_SEC) as usize;
+        played.days.resize(played.days.len().max(day + 1), (0, 0));
+        played.days[day].0 += missed;
+        played.days[day].1 += 1;
         if item.urgent {
             played.urgent_ends.push(since(ended));
         }

@@ -35,7 +35,7 @@ pub fn predict(
     let (mut middles, mut tails) = (Vec::new(), Vec::new());
     for seed in 0..u64::from(seeds.max(1)) {
         let demand = demand::of_items(plan, &items, seed);
-        let played = play(plan, &fleet, &demand, seed)?;
+        let played = play(plan, &fleet, &demand, seed, true)?;
         middles.push(quantile(&played.ends, 0.5));
         tails.push(quantile(&played.ends, 0.95));
     }

@@ -1,9 +1,9 @@
 //! Decides how an answer is told: one report with tables, sentences, charts and verdicts, in plain words.
 
-use divvy_types::pools::Policy;
+use divvy_autoscale::policy_name;
 
 use super::answer::{Answer, Fleet, Judged, Times};
-use super::input::{Plan, Stage, Worker};
+use super::input::{Stage, Worker};
 use crate::chart::{Axis, Bars, Chart, Lines, Mark};
 use crate::report::number::{brief, count, counted, decimal, percent};
 use crate::report::{Cell, Report, Table};
@@ -21,7 +21,7 @@ pub fn report(answer: &Answer) -> Report {
     report.tables.push(times(answer));
     report.tables.push(split(answer));
     report.tables.push(sensitivity(answer));
-    report.tables.push(assumptions(plan));
+    report.tables.push(assumptions(answer));
     find(&mut report, answer);
     charts(&mut report, answer);
     judge(&mut report, answer);
@@ -144,7 +144,8 @@ fn sensitivity(answer: &Answer) -> Table {
 }
 
 /// Everything that was assumed: what the plan says, and what the simulation adds.
-fn assumptions(plan: &Plan) -> Table {
+fn assumptions(answer: &Answer) -> Table {
+    let plan = &answer.plan;
     let mut table = Table::new("What is assumed").text("about").text("assumption");
     let mut row = |about: &str, words: String| table.row([about.into(), words.into()]);
     let random = if plan.arrivals.evenly { "at equal distances" } else { "at random (Poisson)" };
@@ -177,16 +178,23 @@ fn assumptions(plan: &Plan) -> Table {
     row("money", "a worker is paid from asking for it until it is gone; a month has 720 hours; nothing but workers is counted".into());
     row(
         "draining",
-        "a worker that is no longer wanted ends its tasks first, and is not called back".into(),
+        "a worker that is no longer wanted ends its tasks first; until then it is called back before another is started".into(),
     );
     row("failures", "no task fails but those on spot workers that are taken away".into());
     row("start", "the minimum is there at the start, nothing waits then, and the autoscaler knows no earlier day".into());
-    let (seeds, days) =
-        (counted(u64::from(plan.seeds), "seed"), plain(plan.horizon_sec() / 86_400.0));
+    let in_days = |days: f64| match plain(days).as_str() {
+        "1" => "one day".to_owned(),
+        days => format!("{days} days"),
+    };
+    let seeds = counted(u64::from(plan.seeds), "seed");
     row(
         "seeds",
         format!(
-            "fleets are judged by {days} days of {seeds}; the search, the largest load and the table of inputs use one day of one seed"
+            "fleets are judged by {} of {seeds}, and must meet the goal on each seed; they were found with {} of {} other seeds; the largest load and the table of inputs use the hardest of these; {} runs in all",
+            in_days(plan.horizon_sec() / 86_400.0),
+            in_days(answer.searched.days),
+            answer.searched.seeds,
+            answer.runs,
         ),
     );
     for words in &plan.assumptions {
@@ -259,6 +267,14 @@ fn find(report: &mut Report, answer: &Answer) {
             decimal(best.month, 0),
             percent(best.missed),
             plan.item,
+        ));
+    }
+    if let Some((low, high)) = best.missed_between {
+        report.finding(format!(
+            "With 95 % confidence {} to {} % of them are late, by how far the simulated days differ; on the worst seed {} % are.",
+            decimal(low * 100.0, 2),
+            decimal(high * 100.0, 2),
+            decimal(best.missed_worst * 100.0, 2),
         ));
     }
     for other in &answer.others {
@@ -415,20 +431,11 @@ pub fn words(fleet: &Fleet) -> String {
                 _ => format!(", at least {} not spot", percent(scaled.on_demand)),
             };
             let (min, max, types) = (scaled.min, scaled.max, scaled.types.join(" or "));
-            format!("{min} to {max} {types} as needed{mixed}, by policy {}", policy(scaled.policy))
+            format!(
+                "{min} to {max} {types} as needed{mixed}, by policy {}",
+                policy_name(scaled.policy)
+            )
         }
-    }
-}
-
-fn policy(policy: Policy) -> &'static str {
-    match policy {
-        Policy::Objective => "objective",
-        Policy::Queue => "queue",
-        Policy::Predictive => "predictive",
-        Policy::Target => "target",
-        Policy::Reactive => "reactive",
-        Policy::Hpa => "hpa",
-        Policy::Fixed => "fixed",
     }
 }
 

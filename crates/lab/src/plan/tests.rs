@@ -6,7 +6,8 @@ use super::answer::{Answer, answer};
 use super::demand;
 use super::erlang;
 use super::input::{Arrivals, Goal, PerHour, Plan, SizeClass, Stage, Worker};
-use super::play::{play, quantile};
+use super::play::{Played, late_max, play, quantile};
+use super::runs::{SEARCH_SEEDS, judging_seed, search_seed};
 use super::{Fleet, show};
 use crate::experiment::Progress;
 use crate::report::text;
@@ -46,6 +47,10 @@ fn fixed(count: u32) -> Fleet {
     Fleet::Fixed([("small".into(), count)].into())
 }
 
+fn is_met(plan: &Plan, played: &Played) -> bool {
+    quantile(&played.ends, plan.goal.percentile / 100.0) <= plan.goal.within_sec
+}
+
 /// Waits in a queue with exponential run times, against Erlang's formula: M/M/c.
 #[test]
 fn a_textbook_queue_waits_as_the_textbook_says() {
@@ -55,7 +60,7 @@ fn a_textbook_queue_waits_as_the_textbook_says() {
     plan.sizes[0] = SizeClass { share: 100.0, mean_gb: Some(1.0), ..SizeClass::default() };
     plan.days = 10.0;
     let demand = demand::draw(&plan, 11);
-    let played = play(&plan, &fixed(slots), &demand, 11).unwrap();
+    let played = play(&plan, &fixed(slots), &demand, 11, true).unwrap();
     let waited = |longer_sec: f64| {
         let count = played.starts.iter().filter(|wait| **wait > longer_sec).count();
         count as f64 / played.starts.len() as f64
@@ -88,6 +93,35 @@ fn the_cheapest_fleet_of_an_even_load_is_what_it_needs_and_no_more() {
     assert!(found.largest_load.unwrap().factor < 1.05);
 }
 
+/// A run that is given up says the same as the whole one: missed.
+#[test]
+fn a_run_that_is_given_up_would_have_missed_the_goal() {
+    let mut plan = one_stage(300.0, 30.0);
+    plan.days = 0.5;
+    let demand = demand::draw(&plan, 3);
+    let met = |count: u32, whole: bool| {
+        let played = play(&plan, &fixed(count), &demand, 3, whole).unwrap();
+        assert_eq!(played.misses <= late_max(&plan, demand.items.len()), is_met(&plan, &played));
+        (is_met(&plan, &played), played.misses)
+    };
+    let fleets: Vec<u32> = (2..=7).collect();
+    for count in &fleets {
+        let (whole, early) = (met(*count, true), met(*count, false));
+        assert_eq!(whole.0, early.0, "{count} workers");
+        assert!(!whole.0 || whole == early);
+    }
+    assert!(!met(fleets[0], true).0 && met(fleets[5], true).0);
+    assert_eq!([0, 1, 20, 1_001].map(|items| late_max(&plan, items)), [0, 0, 1, 50]);
+}
+
+/// What the search chose by is not what it is judged by.
+#[test]
+fn no_seed_of_the_search_is_one_that_fleets_are_judged_by() {
+    let search: Vec<u64> = (0..SEARCH_SEEDS).map(search_seed).collect();
+    assert!(search.len() > 1 && search.windows(2).all(|pair| pair[0] != pair[1]));
+    assert!((0..100).map(judging_seed).all(|seed| !search.contains(&seed)));
+}
+
 #[test]
 fn an_answer_is_the_same_whatever_the_threads_and_fits_a_terminal() {
     let mut plan = one_stage(300.0, 30.0);
@@ -113,7 +147,15 @@ fn an_answer_is_the_same_whatever_the_threads_and_fits_a_terminal() {
     let report = show::report(&two);
     let text = text::render(&report, 80, false);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    for words in ["First guess", "p99", "priority", "a month", "What is assumed", "Little's law"] {
+    for words in [
+        "First guess",
+        "p99",
+        "priority",
+        "a month",
+        "What is assumed",
+        "Little's law",
+        "3 other seeds",
+    ] {
         assert!(text.contains(words), "{words} is missing:\n{text}");
     }
     assert!(show::why_not(&two).unwrap().contains("the cheapest fleet that meets the goal costs"));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_lab::sim::cluster::{
-    AtStart, Cluster, Given, GivenTask, Interruptions, Outcome, Scaling,
+    AtStart, Cluster, Given, GivenTask, Interruptions, Member, Outcome, Scaling,
 };
 use divvy_types::pools::{Pool, WorkerType};
 use divvy_types::{TaskId, TaskSpec};
@@ -21,7 +21,7 @@ fn hump() -> Arc<Given> {
             tasks.push(GivenTask { at, sort: 0, run, due, parents: Vec::new() });
         }
     }
-    Arc::new(Given { sorts: vec![TaskSpec::new(TaskId(0), "work")], tasks })
+    Arc::new(Given::new(vec![TaskSpec::new(TaskId(0), "work")], tasks))
 }
 
 fn scaled(worker_type: WorkerType, change: impl FnOnce(&mut Scaling)) -> Outcome {
@@ -77,10 +77,35 @@ fn spot_workers_are_taken_away_and_their_tasks_run_again() {
 }
 
 #[test]
+fn a_run_is_given_up_when_too_many_are_late_and_no_earlier() {
+    let whole = hump();
+    let mut given = Given::new(whole.sorts.clone(), whole.tasks.clone());
+    given.groups = (0..given.tasks.len()).map(|place| (place, place + 1)).collect();
+    let given = Arc::new(given);
+    // One worker for what needs five.
+    let run = |late: Option<usize>| {
+        let mut cluster = Cluster::new(1).given(given.clone()).member(Member::new("alone", 1));
+        cluster.late_max = late;
+        cluster.run().unwrap()
+    };
+    let whole = run(None);
+    let (_, late) = whole.missed(|_| true);
+    assert!(late > 100 && !whole.gave_up, "{late}");
+    assert_eq!(run(Some(late)), whole);
+    let early = run(Some(20));
+    assert!(early.gave_up && early.ended_at < whole.ended_at / 2, "{:?}", early.ended_at);
+    // The last of them was due after the last thing that happened, and before the next.
+    let was_due = |due: Duration| due < early.ended_at;
+    let due = early.lives.iter().filter(|life| life.due.is_some_and(was_due));
+    let late = due.filter(|life| life.ended.is_none_or(|at| Some(at) > life.due)).count();
+    assert!((20..=21).contains(&late), "{late}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let one = GivenTask { at: Duration::ZERO, sort: 0, run: MINUTE, due: None, parents: vec![0] };
     let sorts = vec![TaskSpec::new(TaskId(0), "work")];
-    let given = Given { sorts, tasks: vec![one] };
+    let given = Given::new(sorts, vec![one]);
     let error = Cluster::new(1).given(Arc::new(given)).run().unwrap_err().to_string();
     assert!(error.contains("given.tasks.parents is 0"), "{error}");
     let mut scaling = Scaling::new(Pool::default());

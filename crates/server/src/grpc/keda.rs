@@ -3,6 +3,9 @@
 //!
 //! The metric is the number of workers that are wanted, with a target of 1 for each: so what Kubernetes makes of it is
 //! that number. With 0 wanted the object is not active, and KEDA may scale it to zero.
+//!
+//! KEDA sends no header, but the metadata of its trigger with every question: on a server with tokens one with the scope
+//! `read` stands there as `token`, or as `tokenFromEnv`, which KEDA replaces by a variable of the workers' container.
 
 use std::pin::Pin;
 
@@ -13,14 +16,22 @@ use divvy_proto::keda::{
     GetMetricSpecResponse, GetMetricsRequest, GetMetricsResponse, IsActiveResponse, MetricSpec,
     MetricValue, ScaledObjectRef,
 };
+use divvy_types::Scope;
 use futures_util::{Stream, StreamExt as _, stream};
 use tonic::{Request, Response, Status};
 
 use crate::app::App;
+use crate::door::Guest;
 use crate::grpc::status::status;
+use crate::guard::Rules;
+use crate::http::error::to_grpc;
 
 /// The key in the metadata of a trigger that names the pool.
 const POOL: &str = "pool";
+/// Those that hold a token: as it is, or put there by KEDA from a variable.
+const TOKENS: [&str; 2] = ["token", "tokenFromEnv"];
+const CURE: &str =
+    "write `token` or `tokenFromEnv` into the metadata of the trigger, with the scope read";
 
 /// The service.
 pub(crate) struct Service {
@@ -33,7 +44,12 @@ impl Service {
     }
 
     /// The pool that a trigger names, and how many workers it wants.
-    async fn wanted(&self, object: &ScaledObjectRef) -> Result<(String, u32), Status> {
+    async fn wanted(
+        &self,
+        object: &ScaledObjectRef,
+        from: &Origin,
+    ) -> Result<(String, u32), Status> {
+        from.admit(object)?;
         let pool = object.scaler_metadata.get(POOL).ok_or_else(|| {
             Status::invalid_argument(format!(
                 "the trigger of {}/{} names no pool; add `pool: NAME` to its metadata",
@@ -49,6 +65,35 @@ impl Service {
     }
 }
 
+/// Where a question came from.
+struct Origin {
+    rules: Option<Rules>,
+    guest: Option<Guest>,
+    /// A header with a token was judged before it came here.
+    was_judged: bool,
+}
+
+impl Origin {
+    fn of<T>(request: &Request<T>) -> Self {
+        Self {
+            rules: request.extensions().get::<Rules>().cloned(),
+            guest: request.extensions().get::<Guest>().cloned(),
+            was_judged: request.metadata().contains_key("authorization"),
+        }
+    }
+
+    fn admit(&self, object: &ScaledObjectRef) -> Result<(), Status> {
+        if self.was_judged {
+            return Ok(());
+        }
+        let rules = self.rules.as_ref().ok_or_else(|| Status::internal("nobody judges tokens"))?;
+        let token = TOKENS.iter().find_map(|key| object.scaler_metadata.get(*key));
+        let token = token.map(|token| token.trim());
+        let judged = rules.check_named(self.guest.as_ref(), token, Scope::Read.into(), CURE);
+        judged.map_err(|error| to_grpc(&error))
+    }
+}
+
 fn metric(pool: &str) -> String {
     format!("divvy-{pool}-workers")
 }
@@ -59,7 +104,7 @@ impl ExternalScaler for Service {
         &self,
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<IsActiveResponse>, Status> {
-        let (_, wanted) = self.wanted(request.get_ref()).await?;
+        let (_, wanted) = self.wanted(request.get_ref(), &Origin::of(&request)).await?;
         Ok(Response::new(IsActiveResponse { result: wanted > 0 }))
     }
 
@@ -72,7 +117,7 @@ impl ExternalScaler for Service {
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<Self::StreamIsActiveStream>, Status> {
         let following = self.app.scale.follow(None);
-        let (pool, wanted) = self.wanted(request.get_ref()).await?;
+        let (pool, wanted) = self.wanted(request.get_ref(), &Origin::of(&request)).await?;
         let news = stream::unfold(following, |mut following| async move {
             let news = following.next().await;
             Some((news, following))
@@ -96,7 +141,7 @@ impl ExternalScaler for Service {
         &self,
         request: Request<ScaledObjectRef>,
     ) -> Result<Response<GetMetricSpecResponse>, Status> {
-        let (pool, _) = self.wanted(request.get_ref()).await?;
+        let (pool, _) = self.wanted(request.get_ref(), &Origin::of(&request)).await?;
         let spec =
             MetricSpec { metric_name: metric(&pool), target_size: 1, target_size_float: 1.0 };
         Ok(Response::new(GetMetricSpecResponse { metric_specs: vec![spec] }))
@@ -106,8 +151,9 @@ impl ExternalScaler for Service {
         &self,
         request: Request<GetMetricsRequest>,
     ) -> Result<Response<GetMetricsResponse>, Status> {
+        let from = Origin::of(&request);
         let GetMetricsRequest { scaled_object_ref, metric_name } = request.into_inner();
-        let (pool, wanted) = self.wanted(&scaled_object_ref.unwrap_or_default()).await?;
+        let (pool, wanted) = self.wanted(&scaled_object_ref.unwrap_or_default(), &from).await?;
         if !metric_name.is_empty() && metric_name != metric(&pool) {
             let message = format!("`{metric_name}` is not known; ask for `{}`", metric(&pool));
             return Err(Status::not_found(message));

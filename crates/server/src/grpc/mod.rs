@@ -46,6 +46,13 @@ pub(crate) fn routes(app: App) -> Router {
     routes.layer(middleware::map_request(wait_for_room))
 }
 
+/// Whether callers of this method may name their token in what they ask, because they cannot send a header.
+pub(crate) fn names_its_token(path: &str) -> bool {
+    path.strip_prefix('/')
+        .and_then(|path| path.split_once('/'))
+        .is_some_and(|(service, _)| service == external_scaler_server::SERVICE_NAME)
+}
+
 /// The scope that a method needs; nothing if there is no such service.
 pub(crate) fn scopes(path: &str) -> Option<Scopes> {
     match path.strip_prefix('/')?.split_once('/')?.0 {

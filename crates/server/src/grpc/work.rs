@@ -12,13 +12,13 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use divvy_engine::{Error, ToWorker, WorkerHello};
 use divvy_proto::v1;
 use divvy_proto::v1::from_worker::Message;
 use divvy_proto::v1::work_server::Work;
-use divvy_types::WorkerKey;
+use divvy_types::{Name, WorkerKey};
 use futures_util::{Stream, StreamExt as _, stream};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -139,7 +139,8 @@ impl Reader {
         if let Ok(now) = self.app.handle.look(|core| core.now()).await {
             self.app.watch.came(&name, now);
         }
-        let ended = self.read(worker).await;
+        let ended = self.read(worker, &name).await;
+        self.app.scale.loads.forget(&name);
         tracing::debug!(%name, worker = worker.0, ?ended, "worker gone");
         let goodbye = matches!(ended, Ok(Ended::Goodbye));
         match ended {
@@ -160,7 +161,7 @@ impl Reader {
         self.app.pulse.note();
     }
 
-    async fn read(&mut self, worker: WorkerKey) -> Result<Ended, Status> {
+    async fn read(&mut self, worker: WorkerKey, name: &Name) -> Result<Ended, Status> {
         loop {
             let message = tokio::select! {
                 biased;
@@ -169,11 +170,16 @@ impl Reader {
                 message = self.inbound.message() => message?,
             };
             let Some(message) = message else { return Ok(Ended::Goodbye) };
-            self.take(worker, message).await?;
+            self.take(worker, name, message).await?;
         }
     }
 
-    async fn take(&self, worker: WorkerKey, message: v1::FromWorker) -> Result<(), Status> {
+    async fn take(
+        &self,
+        worker: WorkerKey,
+        name: &Name,
+        message: v1::FromWorker,
+    ) -> Result<(), Status> {
         samples::note(&self.app);
         let handle = &self.app.handle;
         let taken = match message.message {
@@ -182,6 +188,9 @@ impl Reader {
                 handle.report(worker, reports).await
             }
             Some(Message::Heartbeat(heartbeat)) => {
+                if let Some(load) = heartbeat.load {
+                    self.app.scale.loads.note(name, Instant::now(), load);
+                }
                 let progress = wire::progress(heartbeat).map_err(|error| malformed(&error))?;
                 handle.heartbeat(worker, progress).await
             }

@@ -1,5 +1,5 @@
-//! Who of a pool is on its way out. Before a local worker is ended it rests: it takes nothing more and ends what it
-//! holds. Until it holds nothing it can be called back, which costs nothing, while a new worker would have to start.
+//! Who of a pool is on its way out. Before a worker is ended that is let go by name it rests: it takes nothing more and
+//! ends what it holds. Until it holds nothing it can be called back, which costs nothing, while a new worker would have to start.
 //!
 //! Decides who rests and who may go; knows neither engine nor processes. Workers that somebody else paused are none of
 //! ours: they are not counted, and nobody here resumes them.
@@ -46,9 +46,11 @@ impl Leaving {
         let chosen: BTreeSet<Name> = chosen.into_iter().cloned().collect();
         let back =
             self.0.difference(&chosen).filter(|name| members.iter().any(|one| one.name == **name));
+        // One that connected anew meanwhile has forgotten that it rests.
+        let awake = members.iter().filter(|one| !one.paused && chosen.contains(&one.name));
         let told: Vec<(Name, bool)> = back
             .map(|name| (name.clone(), false))
-            .chain(chosen.difference(&self.0).map(|name| (name.clone(), true)))
+            .chain(awake.map(|one| (one.name.clone(), true)))
             .collect();
         self.0 = chosen;
         told

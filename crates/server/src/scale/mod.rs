@@ -1,6 +1,6 @@
 //! Pools of workers: what they see, how many they want, and who starts and stops them.
 //!
-//! Reading order: `sampling` (what a pool sees), `pool` (one pool: its scaler and its driver), `leaving` (who rests
+//! Reading order: `sampling` (what a pool sees), `shares` (whose work it is), `loads` (how full machines are), `pool` (one pool: its scaler and its driver), `leaving` (who rests
 //! before it goes), `run` (the loop), `driver`
 //! (who acts, one file each), `memory` (what lasts). How many are wanted is decided in `divvy-autoscale`, which the lab
 //! tries out with the same code. It is here, and not in the engine, because it speaks with programs and clusters and
@@ -10,16 +10,19 @@
 
 mod driver;
 mod leaving;
+pub(crate) mod loads;
 mod memory;
 mod pool;
 mod run;
 mod sampling;
+mod shares;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use divvy_autoscale::replay::{Step, replay};
 use divvy_autoscale::status::{
     PoolEvent, PoolExplained, PoolStatus, PoolWorker, Simulated, SimulatedStep, Trial,
 };
@@ -35,8 +38,9 @@ pub use driver::local::{LocalOrder, LocalWorkers};
 pub(crate) use run::run;
 
 use driver::{Answer, Order};
-use pool::{Kept, Pooled, simulate};
-use sampling::{Offers, Seen};
+use loads::{Loads, Used};
+use pool::{Kept, Pooled};
+use sampling::{Known, Seen};
 
 /// Events that are kept for watchers who come back.
 const EVENTS_MAX: usize = 1_000;
@@ -55,6 +59,8 @@ pub struct Scaling {
 /// All pools.
 pub(crate) struct Scale {
     scaling: Scaling,
+    /// What workers say of their machines.
+    pub(crate) loads: Loads,
     state: Mutex<State>,
     wake: Notify,
     events: Ring<Arc<PoolEvent>>,
@@ -71,6 +77,7 @@ impl Scale {
     pub(crate) fn new(scaling: Scaling) -> Self {
         Self {
             scaling,
+            loads: Loads::default(),
             state: Mutex::default(),
             wake: Notify::new(),
             events: Ring::new(EVENTS_MAX),
@@ -115,6 +122,7 @@ impl Scale {
             status: status(&name.into(), pool, now),
             explanation: pool.scaler.explain(),
             sample: pool.sample.clone(),
+            notes: pool.notes(),
             workers: pool.members.iter().map(|member| worker(pool, member)).collect(),
         })
     }
@@ -170,15 +178,21 @@ impl Scale {
             return Ok(None);
         }
         let (policy, min, max) = (settings.policy, settings.min, settings.max);
-        let (scaler, decisions) = simulate(settings, &kept);
-        let differ = |pair: &&[(Decision, f64)]| pair[0].0.wanted != pair[1].0.wanted;
-        let changes = decisions.windows(2).filter(differ).count();
-        let step = |(sample, (decision, work_rate)): (&Sample, &(Decision, f64))| SimulatedStep {
+        let (scaler, replayed) = replay(settings, &kept);
+        let differ = |pair: &&[Step]| pair[0].decision.wanted != pair[1].decision.wanted;
+        let changes = replayed.windows(2).filter(differ).count();
+        let step = |(sample, step): (&Sample, &Step)| SimulatedStep {
+            at: sample.at,
+            waiting: sample.kinds.values().map(|load| load.waiting).sum(),
+            workers: sample.fleet.values().map(|fleet| fleet.running).sum(),
+            wanted: step.decision.total(),
+            would_wait: step.waiting,
+            would_work: step.workers,
+            work_rate: step.work_rate,
             capacity: scaler.capacity(sample),
-            work_rate: *work_rate,
-            ..step(sample, decision)
+            reason: step.decision.reason.clone(),
         };
-        let steps = kept.iter().zip(&decisions).map(step).collect();
+        let steps = kept.iter().zip(&replayed).map(step).collect();
         Ok(Some(Simulated {
             policy,
             min,
@@ -212,9 +226,21 @@ impl Scale {
         }
     }
 
-    fn offers(&self) -> BTreeMap<Name, Offers> {
+    /// What is known of each pool before a look.
+    fn known(&self) -> BTreeMap<Name, Known> {
         let state = self.state();
-        state.pools.iter().map(|(name, pool)| (name.clone(), pool.offers.clone())).collect()
+        let known = |pool: &Pooled| Known {
+            offers: pool.offers.clone(),
+            fails: matches!(pool.answer, Some(Err(_))),
+        };
+        state.pools.iter().map(|(name, pool)| (name.clone(), known(pool))).collect()
+    }
+
+    /// When a pool that rests wants to be looked at, from its last look on.
+    fn next_look(&self) -> Option<Duration> {
+        let state = self.state();
+        let next = |pool: &Pooled| Some(pool.scaler.next_look()?.since(pool.sample.at));
+        state.pools.values().filter_map(next).min()
     }
 
     /// Takes over what was kept in the file.
@@ -258,7 +284,12 @@ impl Scale {
                 .or_insert_with(|| Pooled::new(settings.clone(), kept.unwrap_or_default()));
             pool.reload(settings);
             let Some(seen) = seen.get(&name) else { continue };
-            pool.take(seen.clone(), rested, every);
+            let is_local = pool.scaler.pool().driver == Driver::Local;
+            let used = match is_local {
+                true => Used::default(),
+                false => self.loads.of(&seen.members, Instant::now()),
+            };
+            pool.take(seen.clone(), used, rested, every);
             if pool.scaler.last().wanted != pool.told_people.wanted {
                 let now = pool.scaler.last().clone();
                 let before = std::mem::replace(&mut pool.told_people, now);
@@ -360,17 +391,6 @@ fn worker(pool: &Pooled, member: &sampling::Member) -> PoolWorker {
         running: member.running,
         queued: member.queued,
         affinity_keys: member.keys,
-    }
-}
-
-fn step(sample: &Sample, decision: &Decision) -> SimulatedStep {
-    SimulatedStep {
-        at: sample.at,
-        waiting: sample.kinds.values().map(|load| load.waiting).sum(),
-        workers: sample.fleet.values().map(|fleet| fleet.running).sum(),
-        wanted: decision.total(),
-        reason: decision.reason.clone(),
-        ..SimulatedStep::default()
     }
 }
 

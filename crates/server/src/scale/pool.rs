@@ -10,12 +10,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use divvy_autoscale::{Decision, Memory, Sample, Scaler, Wanted};
+use divvy_scheduler::{Waits, wait_bucket_end_us};
 use divvy_types::pools::{Driver, Policy, Pool};
 use divvy_types::{Name, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::driver::{Answer, Order};
 use super::leaving::{self, Leaving};
+use super::loads::Used;
 use super::sampling::{Member, Offers, Seen};
 
 /// What a worker may be late beyond its boot time before that is told.
@@ -24,6 +26,8 @@ pub(crate) const GRACE: Duration = Duration::from_secs(30);
 const AGAIN: Duration = Duration::from_secs(10);
 /// The time that one sample covers which is kept.
 const KEPT_EVERY: Duration = Duration::from_secs(5);
+/// Over how long it is counted how long tasks waited to start.
+const WAITS_OVER: Duration = Duration::from_secs(60);
 /// Samples that are kept: two hours of work.
 const SAMPLES_MAX: usize = 1_440;
 
@@ -38,6 +42,10 @@ pub(crate) struct Pooled {
     pub(crate) members: Vec<Member>,
     pub(crate) leaving: Leaving,
     held: u64,
+    /// How long tasks of its queues had waited at the looks of the last minute, oldest first.
+    waits: VecDeque<(Timestamp, Waits)>,
+    /// Kinds that other pools can run too: the part that counts here, and the others.
+    shared: BTreeMap<Name, (f64, Vec<Name>)>,
     /// The last decision of which watchers were told; one by hand falls between two looks.
     pub(crate) told_people: Decision,
     /// What had arrived and ended of each kind when it looked last, since the start of the server.
@@ -74,6 +82,8 @@ impl Pooled {
             members: Vec::new(),
             leaving: Leaving::default(),
             held: 0,
+            waits: VecDeque::new(),
+            shared: BTreeMap::new(),
             totals: None,
             told: None,
             asked: false,
@@ -101,8 +111,10 @@ impl Pooled {
 
     /// Takes what was seen and decides. `rested` says that nobody looked for a while because nothing came: then what came
     /// since came just now.
-    pub(crate) fn take(&mut self, seen: Seen, rested: bool, every: Duration) {
-        let Seen { mut sample, members, offers, held } = seen;
+    pub(crate) fn take(&mut self, seen: Seen, used: Used, rested: bool, every: Duration) {
+        let Seen { mut sample, members, offers, held, waits, shared } = seen;
+        (sample.cpu, sample.memory) = (used.cpu, used.memory);
+        sample.p95_sec = self.p95_start(sample.at, waits);
         let totals: BTreeMap<Name, (u64, u64)> = sample
             .kinds
             .iter()
@@ -130,7 +142,38 @@ impl Pooled {
         let differs = self.is_driven() && self.connected(&sample) != self.wanted();
         self.differs_since = differs.then(|| self.differs_since.unwrap_or(sample.at));
         self.sample = sample;
-        (self.members, self.offers, self.held) = (members, offers, held);
+        (self.members, self.offers, self.held, self.shared) = (members, offers, held, shared);
+    }
+
+    /// What 95 % of the waits of the last minute stayed below, in seconds; nothing if nothing started.
+    fn p95_start(&mut self, now: Timestamp, waits: Waits) -> Option<f64> {
+        self.waits.push_back((now, waits));
+        while self.waits.get(1).is_some_and(|(at, _)| now.since(*at) >= WAITS_OVER) {
+            self.waits.pop_front();
+        }
+        let ((_, before), (_, after)) = (self.waits.front()?, self.waits.back()?);
+        let counts =
+            after.0.iter().zip(before.0).map(|(after, before)| after.saturating_sub(before));
+        let all: u64 = counts.clone().sum();
+        let mut left = (all as f64 * 0.95).ceil() as u64;
+        for (bucket, count) in counts.enumerate().filter(|(_, count)| *count > 0) {
+            if left <= count {
+                return Some(wait_bucket_end_us(bucket) as f64 / 1e6);
+            }
+            left -= count;
+        }
+        None
+    }
+
+    /// What else is to be known of how it counts, in words.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let note = |(kind, (share, others)): (&Name, &(f64, Vec<Name>))| {
+            let (share, others) = (share * 100.0, others.join(", "));
+            format!(
+                "{share:.0} % of the tasks of kind {kind} count here, because {others} can run them too"
+            )
+        };
+        self.shared.iter().map(note).collect()
     }
 
     /// What is there by the word of the driver, was asked for, and has not connected.
@@ -144,11 +187,12 @@ impl Pooled {
         }
     }
 
-    /// Who shall rest (`true`) and who shall go on. Only processes beside the server are let go one by one.
+    /// Who shall rest (`true`) and who shall go on. Processes beside the server and the machines of a program are let go
+    /// by name; which pod goes is the choice of its cluster, so none rests for that.
     pub(crate) fn rests(&mut self) -> Vec<(Name, bool)> {
-        let is_local = self.scaler.pool().driver == Driver::Local;
+        let by_name = matches!(self.scaler.pool().driver, Driver::Local | Driver::Exec { .. });
         let wanted = self.wanted();
-        if is_local { self.leaving.choose(&self.members, &wanted) } else { Vec::new() }
+        if by_name { self.leaving.choose(&self.members, &wanted) } else { Vec::new() }
     }
 
     /// What the driver is told: what is wanted, and those that leave and still hold something.
@@ -340,28 +384,6 @@ impl Pooled {
 
 fn waiting(sample: &Sample) -> u64 {
     sample.kinds.values().map(|load| load.waiting).sum()
-}
-
-/// What a pool with these settings would have wanted over the samples that were kept, step by step. What waited and ran
-/// is what was seen, whatever would have been there then; who would have been there is what was wanted before. Beside each
-/// decision stands the work that arrived, in seconds per second.
-pub(crate) fn simulate(settings: Pool, kept: &VecDeque<Sample>) -> (Scaler, Vec<(Decision, f64)>) {
-    let mut scaler = Scaler::new(settings);
-    let mut steps = Vec::with_capacity(kept.len());
-    for seen in kept {
-        let mut sample = seen.clone();
-        if let Some((Decision { wanted, .. }, _)) = steps.last() {
-            for fleet in sample.fleet.values_mut() {
-                *fleet = divvy_autoscale::Fleet::default();
-            }
-            for (name, count) in wanted {
-                sample.fleet.entry(name.clone()).or_default().running = *count;
-            }
-        }
-        let decision = scaler.decide(&sample).clone();
-        steps.push((decision, scaler.work_rate()));
-    }
-    (scaler, steps)
 }
 
 /// Whether two counts agree; a type that is not named has no workers.

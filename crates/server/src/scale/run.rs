@@ -1,5 +1,5 @@
-//! The loop over all pools: look, decide, tell the drivers. It looks every second while a pool has something to do, and
-//! not at all while all rest.
+//! The loop over all pools: look, decide, tell the drivers. It looks every second while a pool has something to do. While
+//! all rest it looks when something happens, and for pools that forecast every five minutes.
 
 use std::time::{Duration, Instant};
 
@@ -41,12 +41,14 @@ pub(crate) async fn run(app: App, shutdown: CancellationToken) {
             Err(_) => rests = false,
         }
         let has_pools = app.scale.has_pools();
+        let ahead = app.scale.next_look().filter(|_| rests);
         tokio::select! {
             () = shutdown.cancelled() => break,
             () = app.scale.wake.notified() => {}
             () = app.settings_file.changed() => {}
             () = app.handle.work_came(), if rests && has_pools => {}
             () = sleep(EVERY), if !rests => {}
+            () = sleep(ahead.unwrap_or_default()), if ahead.is_some() => {}
         }
         sleep(PAUSE).await;
     }
@@ -61,7 +63,7 @@ struct Round {
 }
 
 async fn round(app: &App, rested: bool) -> Result<Round, Error> {
-    let (own, known) = (app.scale.scaling.own.clone(), app.scale.offers());
+    let (own, known) = (app.scale.scaling.own.clone(), app.scale.known());
     let (pools, seen) = app
         .handle
         .look(move |core| {

@@ -8,20 +8,22 @@
 //!
 //! **Whose task.** A pool can run a task whose kind and queue it lists, or any if it lists none, and whose needs its
 //! capabilities meet. What a limit keeps or a paused queue has does not count: more workers would not help. Where it lists no kinds, those count that its workers were last seen to offer, so that a pool
-//! does not grow for tasks that its workers cannot run. Two pools that can run the same task both see it.
+//! does not grow for tasks that its workers cannot run. Of what several pools can run each counts a part (`shares`).
 //!
 //! **What a task takes.** A worker may run many tasks at once that mostly wait, and few that compute; a type has one
 //! number of slots. Run times are told as the part of a slot that a task takes: of a worker with one slot that runs 64
 //! such tasks at once, one that runs for 64 seconds takes 1 second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use divvy_autoscale::{Due, Fleet, KindLoad, Sample};
-use divvy_scheduler::{ClassLoad, Scheduler, WorkerTraffic};
+use divvy_scheduler::{ClassLoad, Scheduler, Waits, WorkerTraffic};
 use divvy_types::need::{capability, is_met};
 use divvy_types::pools::Pool;
 use divvy_types::{Name, Timestamp};
 use serde::{Deserialize, Serialize};
+
+use super::shares::{Part, parts, weight};
 
 /// Steps of deadlines that are told of one kind.
 const DUE_MAX: usize = 32;
@@ -57,6 +59,18 @@ pub(crate) struct Seen {
     pub(crate) offers: Offers,
     /// Tasks that a limit keeps, which more workers would not help; nobody says when it lets them go.
     pub(crate) held: u64,
+    /// How long tasks of its queues waited until they started, since the start of the server.
+    pub(crate) waits: Waits,
+    /// Kinds that other pools can run too: the part that counts here, and the others.
+    pub(crate) shared: BTreeMap<Name, (f64, Vec<Name>)>,
+}
+
+/// What is known of a pool before the look.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) offers: Offers,
+    /// Whether its driver fails.
+    pub(crate) fails: bool,
 }
 
 /// Looks at all pools at once.
@@ -64,43 +78,78 @@ pub(crate) fn look(
     scheduler: &Scheduler,
     now: Timestamp,
     pools: &BTreeMap<Name, Pool>,
-    known: &BTreeMap<Name, Offers>,
+    known: &BTreeMap<Name, Known>,
 ) -> BTreeMap<Name, Seen> {
     let workers = scheduler.worker_traffic();
-    let classes = scheduler.class_loads();
-    let seen = pools.iter().map(|(name, pool)| {
-        let own: Vec<&WorkerTraffic<'_>> = workers
-            .iter()
-            .filter(|worker| value(worker.capabilities, "pool") == Some(name))
-            .collect();
-        let offers =
-            Offers::of(&own, pool).unwrap_or_else(|| known.get(name).cloned().unwrap_or_default());
-        (name.clone(), see(now, pool, &own, &classes, offers))
-    });
-    seen.collect()
+    let mut looks: Vec<Look<'_>> = pools
+        .iter()
+        .map(|(name, pool)| {
+            let is_own =
+                |worker: &WorkerTraffic<'_>| value(worker.capabilities, "pool") == Some(name);
+            let own: Vec<&WorkerTraffic<'_>> = workers.iter().filter(|one| is_own(one)).collect();
+            let known = known.get(name).cloned().unwrap_or_default();
+            let weight = if known.fails { 0.0 } else { weight(pool) };
+            let offers = Offers::of(&own, pool).unwrap_or(known.offers);
+            let mut seen = Seen { offers, ..Seen::default() };
+            see_workers(&mut seen, now, pool, &own);
+            Look { name, pool, weight, queues: BTreeSet::new(), seen }
+        })
+        .collect();
+    for class in scheduler.class_loads() {
+        see_class(&mut looks, &class, now);
+    }
+    for (queue, tally) in scheduler.tallies() {
+        for look in looks.iter_mut().filter(|look| look.queues.contains(queue)) {
+            let sums = look.seen.waits.0.iter_mut().zip(tally.waits.0);
+            sums.for_each(|(sum, count)| *sum += count);
+        }
+    }
+    let done = |mut look: Look<'_>| {
+        for load in look.seen.sample.kinds.values_mut() {
+            load.due = in_steps(std::mem::take(&mut load.due));
+        }
+        (look.name.clone(), look.seen)
+    };
+    looks.into_iter().map(done).collect()
 }
 
-fn see(
-    now: Timestamp,
-    pool: &Pool,
-    own: &[&WorkerTraffic<'_>],
-    classes: &[ClassLoad<'_>],
-    offers: Offers,
-) -> Seen {
+/// A pool that is looked at.
+struct Look<'a> {
+    name: &'a Name,
+    pool: &'a Pool,
+    /// What it may have at most, in slots.
+    weight: f64,
+    /// Queues of tasks that it can run.
+    queues: BTreeSet<Name>,
+    seen: Seen,
+}
+
+/// Counts a class of tasks for all pools that can run it.
+fn see_class(looks: &mut [Look<'_>], class: &ClassLoad<'_>, now: Timestamp) {
+    let mut takers: Vec<&mut Look<'_>> =
+        looks.iter_mut().filter(|look| look.seen.offers.take(look.pool, class)).collect();
+    let weights: Vec<f64> = takers.iter().map(|look| look.weight).collect();
+    let names: Vec<Name> = takers.iter().map(|look| look.name.clone()).collect();
+    for (look, part) in takers.iter_mut().zip(parts(&weights)) {
+        look.queues.insert(class.queue.clone());
+        let seen = &mut look.seen;
+        seen.held += if class.paused { 0 } else { part.of(class.held) };
+        let share = seen.offers.share(class.kind);
+        add(seen.sample.kinds.entry(class.kind.clone()).or_default(), class, now, share, part);
+        if names.len() > 1 {
+            let others = names.iter().filter(|name| *name != look.name).cloned().collect();
+            seen.shared.insert(class.kind.clone(), (part.share(), others));
+        }
+    }
+}
+
+/// Who works for a pool.
+fn see_workers(seen: &mut Seen, now: Timestamp, pool: &Pool, own: &[&WorkerTraffic<'_>]) {
     let types = pool.worker_types();
-    let mut sample = Sample { at: now, ..Sample::default() };
-    let mut held = 0;
-    for class in classes.iter().filter(|class| offers.take(pool, class)) {
-        held += if class.paused { 0 } else { class.held };
-        let share = offers.share(class.kind);
-        add(sample.kinds.entry(class.kind.clone()).or_default(), class, now, share);
-    }
-    for load in sample.kinds.values_mut() {
-        load.due = in_steps(std::mem::take(&mut load.due));
-    }
+    let sample = &mut seen.sample;
+    sample.at = now;
     sample.fleet = types.iter().map(|one| (one.name.clone(), Fleet::default())).collect();
     let mut busy = 0.0;
-    let mut members = Vec::new();
     for worker in own {
         let worker_type = type_of(worker, pool);
         let slots = types.iter().find(|one| one.name == worker_type).map_or(1, |one| one.slots);
@@ -111,7 +160,7 @@ fn see(
         } else {
             fleet.running += 1;
         }
-        members.push(Member {
+        seen.members.push(Member {
             name: worker.name.clone(),
             worker_type,
             draining: worker.draining,
@@ -123,22 +172,28 @@ fn see(
         });
     }
     sample.busy_slots = busy.ceil() as u32;
-    Seen { sample, members, offers, held }
 }
 
-fn add(load: &mut KindLoad, class: &ClassLoad<'_>, now: Timestamp, share: f64) {
-    load.arrived += class.arrived;
-    load.ended += class.ended;
-    load.waiting += class.waiting.saturating_sub(class.held);
-    load.running += class.running;
-    if let Some(oldest) = class.oldest {
+fn add(load: &mut KindLoad, class: &ClassLoad<'_>, now: Timestamp, share: f64, part: Part) {
+    load.arrived += part.of_total(class.arrived);
+    load.ended += part.of_total(class.ended);
+    let waiting = part.of(class.waiting.saturating_sub(class.held));
+    load.waiting += waiting;
+    load.running += part.of(class.running);
+    if let Some(oldest) = class.oldest.filter(|_| waiting > 0) {
         load.oldest_sec = load.oldest_sec.max(now.since(oldest).as_secs_f64());
     }
     if let Some(run) = class.run {
         load.run_sec = Some(run.mean_sec * share);
         load.run_p95_sec = Some(run.p95_sec * share);
     }
-    load.due.extend(class.due().map(|(at, tasks)| Due { at, tasks }));
+    let mut before = 0;
+    let due = class.due().map(|(at, tasks)| {
+        let counted = part.of(before + tasks).saturating_sub(part.of(before));
+        before += tasks;
+        Due { at, tasks: counted }
+    });
+    load.due.extend(due.filter(|due| due.tasks > 0));
 }
 
 /// Many deadlines in a few steps, each as early as its first.

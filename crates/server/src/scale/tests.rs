@@ -1,6 +1,6 @@
 //! A pool with a scaler of its own, without an engine: what is told to whom, and what is judged.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use divvy_autoscale::{Fleet, KindLoad};
 use divvy_types::pools::{Pace, Policy, WorkerType};
@@ -62,18 +62,18 @@ fn total(order: &Order) -> u32 {
 #[test]
 fn a_fixed_pool_asks_once_and_rests_when_all_are_there() {
     let mut one = Pooled::new(pool(Policy::Fixed), Kept::default());
-    one.take(seen(1, 0, &[]), false, EVERY);
+    one.take(seen(1, 0, &[]), Used::default(), false, EVERY);
     let order = one.order(&"p".into()).expect("nothing is there");
     assert_eq!(total(&order), 4);
     assert!(one.order(&"p".into()).is_none(), "it has not answered");
     one.answered(Ok(order.wanted));
-    one.take(seen(2, 0, &[]), false, EVERY);
+    one.take(seen(2, 0, &[]), Used::default(), false, EVERY);
     assert_eq!(one.sample.fleet["worker"].starting, 4);
     assert!(one.order(&"p".into()).is_none() && !one.is_at_rest(), "they start");
     let four: Vec<Member> = (0..4).map(|number| member(&format!("p-{number}"), 0, 0)).collect();
-    one.take(seen(3, 0, &four), false, EVERY);
+    one.take(seen(3, 0, &four), Used::default(), false, EVERY);
     assert!(one.is_at_rest() && one.trouble(&"p".into(), Timestamp(3_000_000)).is_none());
-    one.take(seen(4, 1, &four), true, EVERY);
+    one.take(seen(4, 1, &four), Used::default(), true, EVERY);
     assert!(!one.is_at_rest(), "something waits");
 }
 
@@ -81,14 +81,14 @@ fn a_fixed_pool_asks_once_and_rests_when_all_are_there() {
 fn a_driver_that_fails_or_lies_is_told() {
     let name: Name = "p".into();
     let mut one = Pooled::new(pool(Policy::Fixed), Kept::default());
-    one.take(seen(0, 0, &[]), false, EVERY);
+    one.take(seen(0, 0, &[]), Used::default(), false, EVERY);
     let order = one.order(&name).unwrap();
     one.answered(Err("no quota".into()));
     let (text, _) = one.trouble(&name, Timestamp(0)).unwrap();
     assert_eq!(text, "pool `p` cannot be scaled: no quota");
-    one.take(seen(5, 0, &[]), false, EVERY);
+    one.take(seen(5, 0, &[]), Used::default(), false, EVERY);
     assert!(one.order(&name).is_none(), "not so soon again");
-    one.take(seen(11, 0, &[]), false, EVERY);
+    one.take(seen(11, 0, &[]), Used::default(), false, EVERY);
     assert!(one.order(&name).is_some());
     // It says that all are there, and none ever comes.
     one.answered(Ok(order.wanted));
@@ -104,7 +104,7 @@ fn boots_are_waited_for() {
     let mut settings = pool(Policy::Fixed);
     settings.types = vec![WorkerType { boot_sec: 100.0, ..WorkerType::default() }];
     let mut one = Pooled::new(settings, Kept::default());
-    one.take(seen(0, 0, &[]), false, EVERY);
+    one.take(seen(0, 0, &[]), Used::default(), false, EVERY);
     assert!(one.trouble(&"p".into(), Timestamp(129_000_000)).is_none());
     assert!(one.trouble(&"p".into(), Timestamp(131_000_000)).is_some());
 }
@@ -113,14 +113,14 @@ fn boots_are_waited_for() {
 fn who_has_least_to_do_and_the_fewest_keys_goes_first_and_that_is_told() {
     let mut one = Pooled::new(pool(Policy::Fixed), Kept::default());
     let members = [member("busy", 2, 0), member("keys", 0, 7), member("free", 0, 1)];
-    one.take(seen(1, 0, &members), false, EVERY);
+    one.take(seen(1, 0, &members), Used::default(), false, EVERY);
     let order = one.order(&"p".into()).unwrap();
     assert_eq!(order.leave_first["worker"], ["free", "keys", "busy"]);
     assert_eq!(one.leaving(), None, "more are wanted, not fewer");
     let mut settings = pool(Policy::Fixed);
     settings.max = 1;
     one.reload(settings);
-    one.take(seen(2, 0, &members), false, EVERY);
+    one.take(seen(2, 0, &members), Used::default(), false, EVERY);
     let told = one.leaving().unwrap();
     assert_eq!(told, "free, keys can go; tasks with 8 affinity keys lose their worker");
 }
@@ -135,7 +135,7 @@ fn samples_are_thinned_without_losing_arrivals() {
         total += 3;
         let mut now = seen(second, 0, &workers);
         now.sample.kinds.get_mut("k").unwrap().arrived = total;
-        one.take(now, false, EVERY);
+        one.take(now, Used::default(), false, EVERY);
     }
     assert!(one.kept.len() < 30, "{}", one.kept.len());
     let kept: u64 = one.kept.iter().map(|sample| sample.kinds["k"].arrived).sum();
@@ -165,6 +165,7 @@ fn a_trial_tells_what_would_have_been_wanted_and_changes_nothing() {
     assert!(tried.steps.iter().all(|step| step.wanted == 9), "{tried:?}");
     let last = tried.steps.last().unwrap();
     assert_eq!((last.workers, last.capacity), (1, 1.0), "one worker of one slot was there");
+    assert!(last.would_work == 9 && last.would_wait < last.waiting, "nine would do more: {last:?}");
     assert!(last.work_rate > 0.0, "{last:?}");
     assert_eq!(
         serde_json::to_value(scale.to_keep()).unwrap(),
@@ -220,9 +221,13 @@ fn a_pool_that_is_taken_out_of_the_settings_is_remembered() {
 }
 
 #[test]
-fn simulated_fleets_are_those_that_would_have_been_wanted() {
-    let kept: VecDeque<Sample> = (0..5).map(|second| seen(second * 10, 50, &[]).sample).collect();
-    let (_, steps) = simulate(pool(Policy::Fixed), &kept);
-    assert_eq!(steps.len(), 5);
-    assert!(steps.iter().all(|(step, _)| step.total() == 4));
+fn a_worker_of_a_program_rests_before_it_goes_and_is_called_back() {
+    let mut one = Pooled::new(pool(Policy::Fixed), Kept::default());
+    let two = [member("a", 2, 0), member("b", 1, 0)];
+    one.take(seen(1, 0, &two), Used::default(), false, EVERY);
+    one.scaler.set(Timestamp(1_000_000), Some(1));
+    assert_eq!(one.rests(), [("b".into(), true)]);
+    assert_eq!(one.order(&"p".into()).map(|order| total(&order)), Some(2), "it still runs one");
+    one.scaler.set(Timestamp(2_000_000), Some(2));
+    assert_eq!(one.rests(), [("b".into(), false)]);
 }

@@ -166,7 +166,7 @@ async fn a_followed_log_goes_on_until_the_task_is_final() {
             log: line.into(),
             ..Default::default()
         };
-        worker.say(Say::Heartbeat(v1::Heartbeat { progress: vec![news] })).await;
+        worker.say(Say::Heartbeat(v1::Heartbeat { progress: vec![news], load: None })).await;
         follower.until(line).await.unwrap();
     }
     assert_eq!(follower.text.matches("first line").count(), 1, "{}", follower.text);
@@ -209,7 +209,7 @@ async fn how_far_a_task_is_reaches_those_who_asked_for_it_and_nobody_else() {
     let (done, total) = (3, 8);
     let news =
         v1::Progress { task: task.clone(), token: grant.token, done, total, ..Default::default() };
-    worker.say(Say::Heartbeat(v1::Heartbeat { progress: vec![news] })).await;
+    worker.say(Say::Heartbeat(v1::Heartbeat { progress: vec![news], load: None })).await;
     asked.until("event: progress").await.unwrap();
     asked.until(r#""total":8"#).await.unwrap();
     let told = asked.events("progress").remove(0);

@@ -6,12 +6,14 @@ use divvy_client::Channel;
 use divvy_engine::WorkerHello;
 use divvy_proto::keda::external_scaler_client::ExternalScalerClient;
 use divvy_proto::keda::{GetMetricsRequest, MetricSpec, ScaledObjectRef};
+use divvy_proto::v1;
+use divvy_proto::v1::from_worker::Message as Say;
 use divvy_types::{TaskId, TaskSpec};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::world::{Answer, World, read, soon};
+use crate::world::{Answer, World, hello, read, soon};
 
 const SETTINGS: &str = "/api/v1/settings";
 
@@ -92,6 +94,54 @@ async fn a_pool_at_zero_wants_workers_when_tasks_come_and_counts_those_that_say_
 }
 
 #[tokio::test]
+async fn what_two_pools_can_run_is_counted_once_and_that_is_told() {
+    let world = World::start().await;
+    let one = |max: u32, kinds: &[&str]| json!({ "driver": "print", "max": max, "kinds": kinds });
+    let both = json!({ "pools": { "large": one(30, &["k"]), "small": one(10, &["k", "own"]) } });
+    send(&world, Method::PATCH, SETTINGS, &both).await.ok();
+    world.shown("small", |pool| pool["max"] == 10).await;
+    let task = |number: u128| TaskSpec::new(TaskId(number), if number > 400 { "own" } else { "k" });
+    world.handle.submit((1..=404).map(task).collect()).await.unwrap();
+    let waiting = |count: u64| move |pool: &Value| pool["tasks_waiting"] == count;
+    // 40 workers at most, 30 of them in the one and 10 in the other.
+    world.shown("large", waiting(300)).await;
+    world.shown("small", waiting(104)).await;
+    let told = world.get("/api/v1/pools/large/explain").await.ok();
+    let note = "75 % of the tasks of kind k count here, because small can run them too";
+    assert_eq!(told["notes"], json!([note]), "{told}");
+}
+
+#[tokio::test]
+async fn a_pool_goes_by_what_its_workers_say_of_their_machines() {
+    let world = World::start().await;
+    let target =
+        json!({ "driver": "print", "min": 1, "max": 8, "policy": "target", "kinds": ["k"] });
+    send(&world, Method::PATCH, SETTINGS, &pools(&target)).await.ok();
+    world.shown("p", |pool| pool["max"] == 8).await;
+    let mut said = hello("w", &["k"]);
+    said.capabilities = vec!["pool=p".into()];
+    let mut worker = world.worker(said).await.unwrap();
+    world.handle.submit(vec![TaskSpec::new(TaskId(1), "k")]).await.unwrap();
+    worker.granted().await;
+    world.shown("p", |pool| pool["tasks_running"] == 1).await;
+    let load = v1::MachineLoad { cpu: Some(0.25), memory: Some(0.5) };
+    worker.say(Say::Heartbeat(v1::Heartbeat { progress: vec![], load: Some(load) })).await;
+    let told = soon("what the worker said", async {
+        loop {
+            let told = world.get("/api/v1/pools/p/explain").await.ok();
+            if told["sample"]["cpu"].is_number() {
+                return told;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let told = told.await;
+    assert_eq!((&told["sample"]["cpu"], &told["sample"]["memory"]), (&json!(0.25), &json!(0.5)));
+    assert_eq!(told["explanation"]["inputs"]["used"], 0.5, "the fuller of the two: {told}");
+    assert!(told["sample"]["p95_sec"].as_f64().is_some_and(|p95| p95 < 60.0), "{told}");
+}
+
+#[tokio::test]
 async fn a_number_is_held_by_hand_and_bad_ones_are_refused() {
     let world = world().await;
     let error = set(&world, json!({ "workers": 5 })).await.refused(400, "invalid_setting");
@@ -165,4 +215,37 @@ async fn keda_asks_how_many_workers_a_pool_wants() {
     assert_eq!(status.code(), tonic::Code::NotFound, "{status}");
     let status = keda.is_active(ScaledObjectRef::default()).await.unwrap_err();
     assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status}");
+}
+
+#[tokio::test]
+async fn keda_names_its_token_in_the_metadata_of_the_trigger() {
+    let world = World::with(|options| options.token = Some("secret-1".into()), Default::default());
+    let world = world.await;
+    let channel = Channel::to(world.url("")).unwrap();
+    let origin = channel.origin();
+    let mut keda = ExternalScalerClient::with_origin(channel, origin);
+    let object = |named: &[(&str, &str)]| ScaledObjectRef {
+        name: "encoders".into(),
+        namespace: "media".into(),
+        scaler_metadata: [("pool", "x")]
+            .iter()
+            .chain(named)
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect(),
+    };
+    let status = keda.is_active(object(&[])).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Unauthenticated, "{status}");
+    assert!(status.message().contains("tokenFromEnv"), "{status}");
+    let status = keda.get_metric_spec(object(&[("token", "wrong")])).await.unwrap_err();
+    assert_eq!(status.code(), tonic::Code::Unauthenticated, "{status}");
+    for key in ["token", "tokenFromEnv"] {
+        let asked = Some(object(&[(key, "secret-1")]));
+        let asked = GetMetricsRequest { scaled_object_ref: asked, metric_name: String::new() };
+        let status = keda.get_metrics(asked).await.unwrap_err();
+        assert_eq!(
+            status.code(),
+            tonic::Code::NotFound,
+            "it may ask, there is no such pool: {status}"
+        );
+    }
 }

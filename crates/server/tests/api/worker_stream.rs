@@ -37,7 +37,7 @@ async fn a_task_is_granted_run_and_recorded() {
         total: 4,
         ..Default::default()
     };
-    worker.say(Say::Heartbeat(v1::Heartbeat { progress: vec![news] })).await;
+    worker.say(Say::Heartbeat(v1::Heartbeat { progress: vec![news], load: None })).await;
     worker.report(task.id, grant.token, finished("[42]")).await;
     assert!(worker.answered().await);
 
@@ -125,7 +125,10 @@ async fn a_malformed_message_ends_the_stream_and_signs_the_worker_off() {
         ("report.task", Some(Say::Reports(v1::Reports { reports: vec![bad_id] }))),
         (
             "progress.task",
-            Some(Say::Heartbeat(v1::Heartbeat { progress: vec![v1::Progress::default()] })),
+            Some(Say::Heartbeat(v1::Heartbeat {
+                progress: vec![v1::Progress::default()],
+                load: None,
+            })),
         ),
         ("checkpoint.task", Some(saves(Bytes::new(), 1, "1"))),
         ("checkpoint.data", Some(saves(Bytes::from(vec![0; 16]), 1, "{"))),

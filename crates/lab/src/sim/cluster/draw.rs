@@ -76,16 +76,93 @@ pub struct Due {
     pub told: bool,
 }
 
+/// All tasks of a run: what will come, and what waits for what.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Drawn {
+    /// What the tasks of each load are like.
+    pub(super) sorts: Vec<TaskSpec>,
+    /// In the order in which they come; the number of a task is its place and 1.
+    pub(super) tasks: Vec<Planned>,
+    /// Places of the tasks that each waits for.
+    pub(super) parents: Links,
+    /// Places of the tasks that wait for each.
+    pub(super) dependents: Links,
+}
+
 /// A task that will come.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Planned {
     pub(super) at: Micros,
     pub(super) load: usize,
-    pub(super) spec: Arc<TaskSpec>,
     pub(super) run: Micros,
     pub(super) due: Option<Micros>,
-    /// Places of the tasks that it waits for.
-    pub(super) parents: Vec<usize>,
+    /// Whether the scheduler is told by when it is due.
+    pub(super) told: bool,
+}
+
+/// Places that belong to each place, in one list.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Links {
+    /// Where those of each place end.
+    ends: Vec<u32>,
+    places: Vec<u32>,
+}
+
+impl Links {
+    /// Adds those of the next place.
+    fn push(&mut self, places: impl IntoIterator<Item = usize>) {
+        self.places.extend(places.into_iter().map(|place| place as u32));
+        self.ends.push(self.places.len() as u32);
+    }
+
+    /// Those of a place.
+    pub(super) fn of(&self, place: usize) -> impl ExactSizeIterator<Item = usize> {
+        let from = if place == 0 { 0 } else { self.ends[place - 1] };
+        self.places[from as usize..self.ends[place] as usize].iter().map(|place| *place as usize)
+    }
+
+    /// The same the other way round.
+    fn turned(&self) -> Self {
+        let mut ends = vec![0_u32; self.ends.len()];
+        self.places.iter().for_each(|place| ends[*place as usize] += 1);
+        let mut sum = 0;
+        for end in &mut ends {
+            // Where those of a place begin, for now: each that is put there moves it on to where they end.
+            sum += std::mem::replace(end, sum);
+        }
+        let mut places = vec![0_u32; self.places.len()];
+        for from in 0..self.ends.len() {
+            for to in self.of(from) {
+                places[ends[to] as usize] = from as u32;
+                ends[to] += 1;
+            }
+        }
+        Self { ends, places }
+    }
+}
+
+impl Drawn {
+    fn new(sorts: Vec<TaskSpec>, tasks: Vec<Planned>, parents: Links) -> Self {
+        Self { dependents: parents.turned(), sorts, tasks, parents }
+    }
+
+    /// What a task is like, but for its number, deadline and dependencies.
+    pub(super) fn sort(&self, place: usize) -> &TaskSpec {
+        &self.sorts[self.tasks[place].load]
+    }
+
+    /// What the scheduler is told of a task.
+    pub(super) fn spec(&self, place: usize) -> Arc<TaskSpec> {
+        let task = &self.tasks[place];
+        let mut spec = self.sort(place).clone();
+        spec.id = id_of(place);
+        if let Some(due) = task.due.filter(|_| task.told) {
+            spec.deadline = Some(START + Duration::from_micros(due));
+        }
+        let parents = self.parents.of(place);
+        spec.after.extend(parents.map(|place| Dependency { task: id_of(place), optional: false }));
+        Arc::new(spec)
+    }
 }
 
 impl Arrivals {
@@ -167,10 +244,10 @@ impl Due {
     }
 }
 
-/// All tasks of a cluster, in the order in which they come; the number of a task is its place and 1.
-pub(super) fn plan(cluster: &Cluster) -> Result<Vec<Planned>, Error> {
+/// All tasks of a cluster.
+pub(super) fn plan(cluster: &Cluster) -> Result<Arc<Drawn>, Error> {
     if let Some(given) = &cluster.given {
-        return Ok(given.tasks.iter().enumerate().map(|(place, _)| drawn(given, place)).collect());
+        return Ok(Arc::clone(given.drawn.get_or_init(|| Arc::new(of_given(given)))));
     }
     let mut seeds = fastrand::Rng::with_seed(cluster.seed);
     // When, from which load, which of its tasks.
@@ -186,45 +263,31 @@ pub(super) fn plan(cluster: &Cluster) -> Result<Vec<Planned>, Error> {
     order.sort_unstable();
     let mut places: Vec<Vec<usize>> =
         cluster.loads.iter().map(|load| Vec::with_capacity(load.tasks)).collect();
-    let mut planned = Vec::with_capacity(order.len());
+    let (mut planned, mut links) = (Vec::with_capacity(order.len()), Links::default());
     for (place, (at, load, number)) in order.into_iter().enumerate() {
         let plan = &cluster.loads[load];
-        let parents = parents_of(plan, number, &places, &cluster.loads)?;
+        links.push(parents_of(plan, number, &places, &cluster.loads)?);
         places[load].push(place);
         let (running, due) = &mut sources[load];
         let due_at =
             plan.due.map(|due_in| at + due.u64(micros(due_in.least)..=micros(due_in.most)));
-        let told = due_at.filter(|_| plan.due.is_some_and(|due| due.told));
-        let spec = spec(&plan.task, place, told, &parents);
+        let told = plan.due.is_some_and(|due| due.told);
         let run = plan.run_time.draw(running);
-        planned.push(Planned { at, load, spec, run, due: due_at, parents });
+        planned.push(Planned { at, load, run, due: due_at, told });
     }
-    Ok(planned)
+    let sorts = cluster.loads.iter().map(|load| load.task.clone()).collect();
+    Ok(Arc::new(Drawn::new(sorts, planned, links)))
 }
 
-/// A task that was drawn elsewhere.
-fn drawn(given: &Given, place: usize) -> Planned {
-    let task = &given.tasks[place];
-    let due = task.due.map(micros);
-    Planned {
-        at: micros(task.at),
-        load: task.sort,
-        spec: spec(&given.sorts[task.sort], place, due, &task.parents),
-        run: micros(task.run).max(1),
-        due,
-        parents: task.parents.clone(),
+/// Tasks that were drawn elsewhere.
+fn of_given(given: &Given) -> Drawn {
+    let (mut planned, mut links) = (Vec::with_capacity(given.tasks.len()), Links::default());
+    for task in &given.tasks {
+        let (at, due, run) = (micros(task.at), task.due.map(micros), micros(task.run).max(1));
+        planned.push(Planned { at, load: task.sort, run, due, told: true });
+        links.push(task.parents.iter().copied());
     }
-}
-
-fn spec(like: &TaskSpec, place: usize, due: Option<Micros>, parents: &[usize]) -> Arc<TaskSpec> {
-    let mut spec = like.clone();
-    spec.id = id_of(place);
-    if let Some(due) = due {
-        spec.deadline = Some(START + Duration::from_micros(due));
-    }
-    let edges = parents.iter().map(|place| Dependency { task: id_of(*place), optional: false });
-    spec.after.extend(edges);
-    Arc::new(spec)
+    Drawn::new(given.sorts.clone(), planned, links)
 }
 
 fn parents_of(
@@ -259,4 +322,22 @@ fn id_of(place: usize) -> TaskId {
 /// A draw with mean 1.
 pub(super) fn exponential(random: &mut fastrand::Rng) -> f64 {
     -(1.0 - random.f64()).ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_whom_is_found_from_both_sides() {
+        let mut parents = Links::default();
+        for list in [vec![], vec![0], vec![0, 1], vec![], vec![1, 3, 0]] {
+            parents.push(list);
+        }
+        let all = |links: &Links| -> Vec<Vec<usize>> {
+            (0..5).map(|place| links.of(place).collect()).collect()
+        };
+        assert_eq!(all(&parents.turned()), [vec![1, 2, 4], vec![2, 4], vec![], vec![4], vec![]]);
+        assert_eq!(all(&parents.turned().turned())[4], [0, 1, 3]);
+    }
 }

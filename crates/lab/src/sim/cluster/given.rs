@@ -3,11 +3,13 @@
 //! A [`super::Load`] draws tasks of one sort. Where one arrival means several tasks that belong together, such as the
 //! stages of a video of some size, the one who knows what belongs together draws them and hands them over here.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use divvy_types::TaskSpec;
 use divvy_types::limits::AFTER_MAX;
 
+use super::draw::Drawn;
 use super::setup::{TASKS_MAX, bad};
 use crate::experiment::Error;
 
@@ -18,6 +20,11 @@ pub struct Given {
     pub sorts: Vec<TaskSpec>,
     /// The tasks, by rising time.
     pub tasks: Vec<GivenTask>,
+    /// Tasks that belong together, such as those of one video: the place of the first, and the one after the last.
+    /// Those due earlier come first. Only [`super::Cluster::give_up_after`] asks for them.
+    pub groups: Vec<(usize, usize)>,
+    /// The same as runs need it, drawn by the first of them.
+    pub(super) drawn: OnceLock<Arc<Drawn>>,
 }
 
 /// One of them.
@@ -36,6 +43,16 @@ pub struct GivenTask {
 }
 
 impl Given {
+    /// Tasks of these sorts.
+    pub fn new(sorts: Vec<TaskSpec>, tasks: Vec<GivenTask>) -> Self {
+        Self { sorts, tasks, ..Self::default() }
+    }
+
+    /// When the last task of a group is due.
+    pub(super) fn due(&self, (from, to): (usize, usize)) -> Option<Duration> {
+        self.tasks[from..to].iter().filter_map(|task| task.due).max()
+    }
+
     pub(super) fn check(&self) -> Result<(), Error> {
         if self.tasks.len() > TASKS_MAX {
             return bad("given.tasks", self.tasks.len(), "at most 10,000,000 tasks fit");
@@ -59,6 +76,14 @@ impl Given {
             if let Some(parent) = task.parents.iter().find(|parent| **parent >= place) {
                 return bad("given.tasks.parents", parent, "name the place of an earlier task");
             }
+        }
+        if let Some((from, to)) =
+            self.groups.iter().find(|(from, to)| from > to || *to > self.tasks.len())
+        {
+            return bad("given.groups", format!("{from} to {to}"), "name places of tasks");
+        }
+        if !self.groups.is_sorted_by_key(|group| self.due(*group)) {
+            return bad("given.groups", "not by rising time", "sort them by when they are due");
         }
         Ok(())
     }

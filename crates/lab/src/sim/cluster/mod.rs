@@ -13,9 +13,11 @@
 //! deadlines are drawn apart from everything else, so that two clusters with equal loads and one seed face the same
 //! tasks. The same cluster gives the same [`Outcome`]. Nothing is stored: facts count as durable at once.
 
+mod agenda;
 mod crew;
 mod draw;
 mod given;
+mod late;
 mod member;
 mod outcome;
 mod scaled;

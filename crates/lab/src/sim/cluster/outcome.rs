@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_scheduler::Scheduler;
@@ -9,7 +10,7 @@ use divvy_types::view::LoadMetrics;
 use divvy_types::{Name, Seq, WaitReason};
 
 use super::crew::Scaled;
-use super::draw::Planned;
+use super::draw::Drawn;
 use super::member::Bench;
 use super::setup::{Cluster, Member};
 use super::world::{Micros, START};
@@ -33,6 +34,8 @@ pub struct Outcome {
     pub messages: u64,
     /// What became of the workers that the autoscaler started; they follow the others in `members`.
     pub scaled: Scaled,
+    /// Whether it ended early, because too many were late already.
+    pub gave_up: bool,
 }
 
 /// The life of a task. Times are from the start of the run.
@@ -191,10 +194,9 @@ pub fn jain(values: impl IntoIterator<Item = f64>) -> f64 {
 pub(super) struct Record {
     lives: Vec<Life>,
     members: Vec<Tally>,
-    /// Tasks that wait for a task, by its place.
-    dependents: BTreeMap<usize, Vec<usize>>,
+    drawn: Arc<Drawn>,
     /// How many of its dependencies each task still misses.
-    missing: BTreeMap<usize, usize>,
+    missing: Vec<u32>,
     /// When tasks may run at the earliest that may not run at once.
     not_before: BTreeMap<usize, Duration>,
     open: usize,
@@ -204,41 +206,37 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn new(cluster: &Cluster, planned: &[Planned]) -> Self {
-        let life = |task: &Planned| Life {
-            load: task.load,
-            priority: task.spec.priority,
-            fair_key: task.spec.fair_key.clone(),
-            submitted: None,
-            ready: None,
-            began: None,
-            ended: None,
-            end: None,
-            ends: 0,
-            begins: 0,
-            worker: None,
-            given_back: 0,
-            due: task.due.map(Duration::from_micros),
-            wait: None,
-        };
-        let (mut dependents, mut missing) = (BTreeMap::<_, Vec<usize>>::new(), BTreeMap::new());
-        for (place, task) in planned.iter().enumerate().filter(|(_, task)| !task.parents.is_empty())
-        {
-            missing.insert(place, task.parents.len());
-            for parent in &task.parents {
-                dependents.entry(*parent).or_default().push(place);
+    pub(super) fn new(cluster: &Cluster, drawn: &Arc<Drawn>) -> Self {
+        let life = |place: usize| {
+            let (task, sort) = (&drawn.tasks[place], drawn.sort(place));
+            Life {
+                load: task.load,
+                priority: sort.priority,
+                fair_key: sort.fair_key.clone(),
+                submitted: None,
+                ready: None,
+                began: None,
+                ended: None,
+                end: None,
+                ends: 0,
+                begins: 0,
+                worker: None,
+                given_back: 0,
+                due: task.due.map(Duration::from_micros),
+                wait: None,
             }
-        }
-        let not_before = planned.iter().enumerate().filter_map(|(place, task)| {
-            task.spec.run_at.map(|run_at| (place, run_at.since(START)))
+        };
+        let places = 0..drawn.tasks.len();
+        let not_before = places.clone().filter_map(|place| {
+            drawn.sort(place).run_at.map(|run_at| (place, run_at.since(START)))
         });
         Self {
             not_before: not_before.collect(),
-            lives: planned.iter().map(life).collect(),
+            lives: places.clone().map(life).collect(),
             members: cluster.members.iter().map(Tally::new).collect(),
-            dependents,
-            missing,
-            open: planned.len(),
+            missing: places.map(|place| drawn.parents.of(place).len() as u32).collect(),
+            open: drawn.tasks.len(),
+            drawn: Arc::clone(drawn),
             fresh: Vec::new(),
             messages: 0,
         }
@@ -255,7 +253,7 @@ impl Record {
     pub(super) fn submitted(&mut self, places: Range<usize>, now: Micros) {
         for place in places {
             self.lives[place].submitted = Some(Duration::from_micros(now));
-            if self.missing.get(&place).is_none_or(|missing| *missing == 0) {
+            if self.missing[place] == 0 {
                 self.ready(place, now);
             }
         }
@@ -307,10 +305,10 @@ impl Record {
         life.end = Some(end);
         life.ended = Some(Duration::from_micros(now));
         self.open -= 1;
-        for dependent in self.dependents.remove(&place).unwrap_or_default() {
-            let missing = self.missing.entry(dependent).or_default();
-            *missing = missing.saturating_sub(1);
-            if *missing == 0 && self.lives[dependent].submitted.is_some() {
+        let drawn = Arc::clone(&self.drawn);
+        for dependent in drawn.dependents.of(place) {
+            self.missing[dependent] -= 1;
+            if self.missing[dependent] == 0 && self.lives[dependent].submitted.is_some() {
                 self.ready(dependent, now);
             }
         }
@@ -321,7 +319,7 @@ impl Record {
         scheduler: &Scheduler,
         benches: &[Bench],
         scaled: Scaled,
-        now: Micros,
+        (now, gave_up): (Micros, bool),
     ) -> Outcome {
         let open = self.lives.iter_mut().enumerate().filter(|(_, life)| life.ends == 0);
         for (place, life) in open.take(REASONS_MAX) {
@@ -337,6 +335,7 @@ impl Record {
             ended_at: Duration::from_micros(now),
             messages: self.messages,
             scaled,
+            gave_up,
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct Cluster {
     pub lease: Duration,
     /// The run ends when every task has, or at this time.
     pub horizon: Duration,
+    /// The run also ends when more groups of given tasks than this have a task that was not done when it was due.
+    pub late_max: Option<usize>,
     /// Where all chance comes from.
     pub seed: u64,
 }
@@ -129,6 +131,7 @@ impl Cluster {
             travel: TRAVEL,
             lease: LEASE,
             horizon: HORIZON,
+            late_max: None,
             seed,
         }
     }
@@ -178,6 +181,13 @@ impl Cluster {
     /// Ends the run at this time, whatever is open.
     pub fn until(mut self, horizon: Duration) -> Self {
         self.horizon = horizon;
+        self
+    }
+
+    /// Ends the run as soon as more than so many groups of the given tasks are late: what follows changes nothing for
+    /// whoever only asks whether so few are.
+    pub fn give_up_after(mut self, late: usize) -> Self {
+        self.late_max = Some(late);
         self
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use divvy_autoscale::{Due, KindLoad};
 use divvy_types::Name;
 
-use super::draw::Planned;
+use super::draw::Drawn;
 use super::world::{Micros, START};
 
 /// Run times of the latest tasks that are kept for the 95th percentile.
@@ -53,17 +53,18 @@ struct Kind {
 }
 
 impl Watch {
-    pub(super) fn new(kinds: &[Name], planned: &[Planned]) -> Self {
+    pub(super) fn new(kinds: &[Name], drawn: &Drawn) -> Self {
         let place = |kind: &Name| kinds.iter().position(|known| known == kind);
-        let kind_of = |task: &Planned| place(&task.spec.kind).unwrap_or_default() as u32;
+        let kind_of: Vec<u32> =
+            drawn.sorts.iter().map(|sort| place(&sort.kind).unwrap_or_default() as u32).collect();
         Self {
             kinds: kinds
                 .iter()
                 .map(|name| Kind { name: name.clone(), ..Kind::default() })
                 .collect(),
-            kind_of: planned.iter().map(kind_of).collect(),
-            due_of: planned.iter().map(|task| task.due.unwrap_or(Micros::MAX)).collect(),
-            states: vec![State::Absent; planned.len()],
+            kind_of: drawn.tasks.iter().map(|task| kind_of[task.load]).collect(),
+            due_of: drawn.tasks.iter().map(|task| task.due.unwrap_or(Micros::MAX)).collect(),
+            states: vec![State::Absent; drawn.tasks.len()],
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_scheduler::{
@@ -15,8 +16,10 @@ use divvy_types::{
     TaskError, Timestamp, Token, WorkerHello, WorkerKey,
 };
 
+use super::agenda::Agenda;
 use super::crew::Crew;
-use super::draw::{self, Planned};
+use super::draw::{self, Drawn};
+use super::late::Lateness;
 use super::member::{Attempt, Bench};
 use super::outcome::{End, Outcome, Record};
 use super::setup::{Cluster, Member, Turn};
@@ -39,7 +42,7 @@ pub(super) fn micros(time: Duration) -> Micros {
 pub(super) struct World<'a> {
     cluster: &'a Cluster,
     scheduler: Scheduler,
-    planned: Vec<Planned>,
+    drawn: Arc<Drawn>,
     pub(super) kinds: Vec<Name>,
     pub(super) members: Vec<Member>,
     pub(super) benches: Vec<Bench>,
@@ -48,10 +51,8 @@ pub(super) struct World<'a> {
     /// Which worker a connection belongs to.
     connections: BTreeMap<WorkerKey, usize>,
     pub(super) now: Micros,
-    /// What will happen: when and in which order of planning.
-    /// Boxed, because a map moves its entries about and some are large.
-    events: BTreeMap<(Micros, u64), Box<Event>>,
-    numbers: u64,
+    agenda: Agenda,
+    late: Option<Lateness<'a>>,
     luck: fastrand::Rng,
     /// When spot workers are taken away.
     pub(super) fate: fastrand::Rng,
@@ -89,10 +90,8 @@ pub(super) enum Message {
 
 impl<'a> World<'a> {
     pub(super) fn new(cluster: &'a Cluster) -> Result<Self, Error> {
-        let planned = draw::plan(cluster)?;
-        let sorts = cluster.given.iter().flat_map(|given| &given.sorts);
-        let tasks = cluster.loads.iter().map(|load| &load.task).chain(sorts);
-        let mut kinds: Vec<Name> = tasks.map(|task| task.kind.clone()).collect();
+        let drawn = draw::plan(cluster)?;
+        let mut kinds: Vec<Name> = drawn.sorts.iter().map(|sort| sort.kind.clone()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         // There is no store that tasks could wait in.
@@ -108,16 +107,16 @@ impl<'a> World<'a> {
         let scaling = cluster.scaling.as_ref();
         Ok(Self {
             scheduler,
-            record: Record::new(cluster, &planned),
-            crew: scaling.map(|scaling| (Crew::new(scaling), Watch::new(&kinds, &planned))),
-            planned,
+            record: Record::new(cluster, &drawn),
+            crew: scaling.map(|scaling| (Crew::new(scaling), Watch::new(&kinds, &drawn))),
+            drawn,
             kinds,
             members: cluster.members.clone(),
             benches: cluster.members.iter().map(Bench::new).collect(),
             connections: BTreeMap::new(),
             now: 0,
-            events: BTreeMap::new(),
-            numbers: 0,
+            agenda: Agenda::default(),
+            late: cluster.given.as_deref().zip(cluster.late_max).map(|(g, m)| Lateness::new(g, m)),
             luck: fastrand::Rng::with_seed(!cluster.seed),
             fate: fastrand::Rng::with_seed(cluster.seed.rotate_left(32)),
             cluster,
@@ -131,13 +130,17 @@ impl<'a> World<'a> {
         self.plan_crew();
         self.plan_arrivals();
         let horizon = micros(self.cluster.horizon);
-        let mut still = 0;
+        let (mut still, mut gave_up) = (0, false);
         while !self.record.all_ended() {
-            let event = self.events.first_key_value().map(|((at, _), _)| *at);
+            let event = self.agenda.next_at();
             let timer = self.scheduler.next_deadline().map(|at| at.0.saturating_sub(START.0));
             let Some(next) = [event, timer].into_iter().flatten().min() else { break };
             if next > horizon {
                 self.now = self.now.max(horizon);
+                break;
+            }
+            gave_up = self.is_hopeless(next);
+            if gave_up {
                 break;
             }
             still = if next > self.now { 0 } else { still + 1 };
@@ -148,13 +151,20 @@ impl<'a> World<'a> {
             self.now = self.now.max(next);
             if timer == Some(next) {
                 self.feed(Input::TimePassed);
-            } else if let Some((_, event)) = self.events.pop_first() {
-                self.happen(*event);
+            } else if let Some(event) = self.agenda.take() {
+                self.happen(event);
             }
         }
         let Self { scheduler, record, benches, now, crew, .. } = self;
         let scaled = crew.map(|(crew, _)| crew.outcome()).unwrap_or_default();
-        record.outcome(&scheduler, &benches, scaled, now)
+        record.outcome(&scheduler, &benches, scaled, (now, gave_up))
+    }
+
+    /// Whether more groups of tasks are late before `next` than may be.
+    fn is_hopeless(&mut self, next: Micros) -> bool {
+        let (late, record) = (&mut self.late, &self.record);
+        let is_open = |place: usize| record.end_of(place).is_none();
+        late.as_mut().is_some_and(|late| late.is_too_much(next, is_open))
     }
 
     fn plan_members(&mut self) {
@@ -168,12 +178,12 @@ impl<'a> World<'a> {
 
     /// Tasks that come at the same moment come as one batch, as far as a batch may hold them.
     fn plan_arrivals(&mut self) {
-        let mut first = 0;
-        while first < self.planned.len() {
-            let at = self.planned[first].at;
-            let same = self.planned[first..].iter().take_while(|task| task.at == at);
+        let (tasks, mut first) = (&self.drawn.tasks, 0);
+        while first < tasks.len() {
+            let at = tasks[first].at;
+            let same = tasks[first..].iter().take_while(|task| task.at == at);
             let end = first + same.take(BATCH_TASKS_MAX).count();
-            self.plan(at, Event::Submit(first..end));
+            self.agenda.arrives(at, Event::Submit(first..end));
             first = end;
         }
     }
@@ -195,18 +205,17 @@ impl<'a> World<'a> {
 
     fn submit(&mut self, places: Range<usize>) {
         let submission = |place: usize| {
-            let task = &self.planned[place];
-            let parents = task.parents.iter().map(|parent| Parent {
-                seq: seq_of(*parent),
+            let parents = self.drawn.parents.of(place).map(|parent| Parent {
+                seq: seq_of(parent),
                 optional: false,
-                state: match self.record.end_of(*parent) {
+                state: match self.record.end_of(parent) {
                     None => ParentState::Open,
                     Some(End::Done) => ParentState::Done,
                     Some(End::Dead | End::Cancelled) => ParentState::Failed,
                 },
             });
             let parents = parents.collect();
-            Submission { seq: seq_of(place), spec: task.spec.clone(), parents }
+            Submission { seq: seq_of(place), spec: self.drawn.spec(place), parents }
         };
         let batch = places.clone().map(submission).collect();
         self.record.submitted(places, self.now);
@@ -233,8 +242,7 @@ impl<'a> World<'a> {
     }
 
     pub(super) fn join(&mut self, member: usize) {
-        self.numbers += 1;
-        let key = WorkerKey(self.numbers);
+        let key = WorkerKey(self.agenda.number());
         self.benches[member].key = Some(key);
         self.connections.insert(key, member);
         let plan = &self.members[member];
@@ -270,7 +278,7 @@ impl<'a> World<'a> {
         let bench = &mut self.benches[member];
         match message {
             Message::Grant(attempt) => {
-                bench.take(attempt, self.planned[attempt.place].spec.priority);
+                bench.take(attempt, self.drawn.sort(attempt.place).priority);
                 if !std::mem::replace(&mut bench.beating, true) {
                     self.plan(self.now + self.beat_every(), Event::Beat(key));
                 }
@@ -301,7 +309,7 @@ impl<'a> World<'a> {
             if let Some((_, watch)) = &mut self.crew {
                 watch.runs(attempt.place);
             }
-            let run = self.planned[attempt.place].run as f64 / self.benches[member].speed;
+            let run = self.drawn.tasks[attempt.place].run as f64 / self.benches[member].speed;
             self.plan(self.now + (run as Micros).max(1), Event::Ends(key, attempt));
         }
     }
@@ -311,7 +319,7 @@ impl<'a> World<'a> {
         if !self.benches[member].end(self.now, attempt) {
             return;
         }
-        let kind = &self.planned[attempt.place].spec.kind;
+        let kind = &self.drawn.sort(attempt.place).kind;
         let fails = &self.members[member].fails;
         let share = fails.iter().find(|(name, _)| name == kind).map_or(0.0, |(_, share)| *share);
         let end = if share > 0.0 && self.luck.f64() < share {
@@ -386,7 +394,7 @@ impl<'a> World<'a> {
         };
         let place = place_of(end.0);
         self.record.ended(place, end.1, self.now);
-        let took = (end.1 == End::Done).then(|| Duration::from_micros(self.planned[place].run));
+        let took = (end.1 == End::Done).then(|| Duration::from_micros(self.drawn.tasks[place].run));
         if let Some((_, watch)) = &mut self.crew {
             watch.ended(place, took);
         }
@@ -408,12 +416,11 @@ impl<'a> World<'a> {
 
     /// Lets something arrive after the time that a message travels.
     pub(super) fn send(&mut self, event: Event) {
-        self.plan(self.now + micros(self.cluster.travel), event);
+        self.agenda.travels(self.now + micros(self.cluster.travel), event);
     }
 
     pub(super) fn plan(&mut self, at: Micros, event: Event) {
-        self.numbers += 1;
-        self.events.insert((at, self.numbers), Box::new(event));
+        self.agenda.plan(at, event);
     }
 }
 
