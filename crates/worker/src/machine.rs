@@ -3,12 +3,14 @@
 //! Linux tells it in files. Where the worker is in a container with a limit of its own, that of the container counts,
 //! else that of the machine. What cannot be read is not told, and elsewhere than on Linux nothing is.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use divvy_proto::v1::MachineLoad;
 
 /// The files of a control group (version 2), as a container sees its own.
 const GROUP: &str = "/sys/fs/cgroup";
+/// What was noted so lately is good enough to measure from.
+const RECENT: Duration = Duration::from_secs(1);
 
 /// Remembers what was used before: use of processors is only known over a time.
 #[derive(Debug, Default)]
@@ -26,6 +28,15 @@ enum Spent {
 }
 
 impl Machine {
+    /// Notes what was used so far, unless that was done a moment ago: a worker that is given one short task after the
+    /// other reads no file for each.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        let is_recent = |then: Instant| now.saturating_duration_since(then) < RECENT;
+        if !self.before.is_some_and(|(then, _)| is_recent(then)) {
+            self.look(now);
+        }
+    }
+
     /// What is in use now, since the last look; nothing if nothing can be told.
     pub(crate) fn look(&mut self, now: Instant) -> Option<MachineLoad> {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
@@ -131,5 +142,17 @@ mod tests {
         let load = machine.look(Instant::now()).unwrap();
         assert!(load.memory.is_some_and(|memory| memory > 0.0 && memory <= 1.0), "{load:?}");
         assert_eq!(load.cpu, None, "nothing is known over no time");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn short_tasks_in_a_row_are_measured_from_one_beginning() {
+        let (mut machine, now) = (Machine::default(), Instant::now());
+        let noted = |machine: &Machine| machine.before.map(|(then, _)| then);
+        machine.begin(now);
+        machine.begin(now + RECENT / 2);
+        assert_eq!(noted(&machine), Some(now));
+        machine.begin(now + RECENT);
+        assert_eq!(noted(&machine), Some(now + RECENT));
     }
 }

@@ -116,7 +116,7 @@ impl Outgoing {
         }
         if self.beat_due.is_none() {
             // From here on it is measured what the tasks take.
-            self.machine.look(now);
+            self.machine.begin(now);
         }
         let due = *self.beat_due.get_or_insert(now + beat_every);
         let beat_now = due <= now;
