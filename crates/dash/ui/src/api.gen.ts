@@ -627,8 +627,8 @@ export interface KindLoad {
   waiting: number;
 }
 
-/** A cell of a table. */
-export type LabCell = number | string;
+/** A cell of a table: a number, words, or nothing. */
+export type LabCell = number | string | null;
 
 /** What the cells of a column are. */
 export type LabCellKind = "text" | {
@@ -638,7 +638,7 @@ export type LabCellKind = "text" | {
   };
   };
 
-/** A drawing. */
+/** A drawn chart. */
 export interface LabChart {
   /** How to read it; may be empty. */
   note: string;
@@ -648,7 +648,7 @@ export interface LabChart {
   title: string;
 }
 
-/** A column of a table. */
+/** A column. */
 export interface LabColumn {
   /** What its cells are. */
   kind: LabCellKind;
@@ -658,15 +658,15 @@ export interface LabColumn {
   unit: string;
 }
 
-/** One thing that a run ran with. */
+/** One thing that an experiment ran with. */
 export interface LabParameter {
   /** Its name. */
   name: string;
   /** Its value. */
-  value: LabCell | null;
+  value: LabCell;
 }
 
-/** What a run found. */
+/** What an experiment found; `C` is a chart: its data, or its [`Drawing`]. */
 export interface LabReport {
   /** Its drawings. */
   charts: Array<LabChart>;
@@ -674,7 +674,7 @@ export interface LabReport {
   findings: Array<string>;
   /** What to take from it. */
   lessons: Array<string>;
-  /** The experiment. */
+  /** The name of the experiment. */
   name: string;
   /** What it ran with. */
   parameters: Array<LabParameter>;
@@ -711,14 +711,14 @@ export interface LabRun {
 /** How a run stands. */
 export type LabRunState = "running" | "done" | "failed" | "stopped";
 
-/** A table. */
+/** A table with a caption. */
 export interface LabTable {
   /** What it lists. */
   caption: string;
   /** What each column holds. */
   columns: Array<LabColumn>;
-  /** The rows; each has a cell per column, and nothing where there is none. */
-  rows: Array<Array<LabCell | null>>;
+  /** The rows; each has a cell per column. */
+  rows: Array<Array<LabCell>>;
 }
 
 /** Where the times of an experiment come from. */
