@@ -22,17 +22,23 @@ export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T
   useEffect(() => {
     const stop = new AbortController();
     let isAsking = false;
+    let isOutdated = false;
     let waited = 0;
     const asked = async () => {
+      // The answer that is on its way may be older than what made somebody ask.
+      isOutdated = isAsking;
       if (isAsking) return;
       isAsking = true;
-      waited = 0;
-      try {
-        const data = await latest.current(stop.signal);
-        if (!stop.signal.aborted) setShown({ key, data, error: null });
-      } catch (error) {
-        if (!stop.signal.aborted) setShown((before) => ({ key, data: before.key === key ? before.data : null, error: error as Error }));
-      }
+      do {
+        isOutdated = false;
+        waited = 0;
+        try {
+          const data = await latest.current(stop.signal);
+          if (!stop.signal.aborted) setShown({ key, data, error: null });
+        } catch (error) {
+          if (!stop.signal.aborted) setShown((before) => ({ key, data: before.key === key ? before.data : null, error: error as Error }));
+        }
+      } while (isOutdated && !stop.signal.aborted);
       isAsking = false;
     };
     run.current = () => void asked();
@@ -40,7 +46,7 @@ export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T
     const ends = [
       beat.subscribe(() => {
         waited += 1;
-        if (every > 0 && waited > every && !paused.peek()) void asked();
+        if (every > 0 && waited > every && !isAsking && !paused.peek()) void asked();
       }),
       skipFirst(gaps, () => void asked()),
     ];

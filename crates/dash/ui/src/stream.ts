@@ -71,6 +71,11 @@ export function watch<A extends Address>(address: A, asking: Asking<A>, listener
   return { pause, resume, close: pause };
 }
 
+/** A listener that calls back with each event, and when it begins to hear: what changed just before that was not heard. */
+export function whenever(changed: () => void): Listener {
+  return { said: changed, state: (state) => state === "open" && changed() };
+}
+
 /** Reads events until the connection ends. */
 async function read(response: Response, attempt: AbortController, silence_ms: number, event: (said: Said, id: string | null) => void): Promise<void> {
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();

@@ -5,7 +5,7 @@ import { test } from "node:test";
 import type { History, Series } from "../src/api.gen";
 import { continued } from "../src/history";
 import type { HistoryPoint } from "../src/live";
-import { watch, type Said, type Stream } from "../src/stream";
+import { watch, whenever, type Said, type Stream } from "../src/stream";
 
 /** Answers each request with the next of these texts, a few characters at a time, and then ends the connection. */
 function serve(...answers: string[]): Array<string | null> {
@@ -41,6 +41,17 @@ test("events that come in pieces are whole, and a break goes on behind the last 
   ]);
   assert.deepEqual(asked, [null, "7"], "what was cut off is asked for again");
   assert.deepEqual(states, ["connecting", "open", "lost", "connecting", "open"]);
+});
+
+test("whoever begins to hear looks once: what changed just before that was not heard", async () => {
+  serve("");
+  let looks = 0;
+  let stream: Stream | undefined;
+  await new Promise<void>((done) => {
+    stream = watch("GET /pulse", {}, whenever(() => ((looks += 1), done())));
+  });
+  stream?.close();
+  assert.equal(looks, 1);
 });
 
 test("a pulse continues a history by one step, or tells that one is missing", () => {

@@ -20,7 +20,7 @@ import { paused } from "../live";
 import { useLoad } from "../load";
 import { may } from "../me";
 import type { PageProps } from "../router";
-import { watch } from "../stream";
+import { watch, whenever } from "../stream";
 import { say } from "../toast";
 
 export function TaskPage({ path }: PageProps) {
@@ -91,7 +91,7 @@ function useChanges(id: string | null, changed: () => void): void {
   const isPaused = paused.value;
   useEffect(() => {
     if (!id || isPaused) return;
-    const stream = watch("GET /events", { query: { task: [id], progress: true } }, { said: () => latest.current() });
+    const stream = watch("GET /events", { query: { task: [id], progress: true } }, whenever(() => latest.current()));
     return stream.close;
   }, [id, isPaused]);
 }

@@ -19,7 +19,7 @@ import { beat, connection } from "../live";
 import { useLoad } from "../load";
 import { may } from "../me";
 import { place, setQuery, type PageProps } from "../router";
-import { watch } from "../stream";
+import { watch, whenever } from "../stream";
 import { say } from "../toast";
 
 const VIEWS = ["graph", "waterfall", "list"] as const;
@@ -89,14 +89,13 @@ function useGrowth(graph: WorkflowGraph | null, reload: () => void): void {
   useEffect(() => {
     if (!id || !isLive) return;
     let timer: ReturnType<typeof setTimeout> | null = null;
-    const stream = watch("GET /events", { query: { workflow: id } }, {
-      said: () => {
-        timer ??= setTimeout(() => {
-          timer = null;
-          latest.current();
-        }, rest);
-      },
-    });
+    const changed = () => {
+      timer ??= setTimeout(() => {
+        timer = null;
+        latest.current();
+      }, rest);
+    };
+    const stream = watch("GET /events", { query: { workflow: id } }, whenever(changed));
     return () => {
       stream.close();
       if (timer) clearTimeout(timer);
