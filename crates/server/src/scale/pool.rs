@@ -122,10 +122,13 @@ impl Pooled {
             .collect();
         let before = self.totals.replace(totals);
         for (kind, load) in &mut sample.kinds {
-            let (arrived, ended) = match &before {
-                Some(before) => before.get(kind).copied().unwrap_or_default(),
+            // Totals are of the part that counts here: where that has become another one, they cannot be compared.
+            let is_same_part = self.shared.get(kind) == shared.get(kind);
+            let (arrived, ended) = match before.as_ref().map(|before| before.get(kind)) {
+                Some(Some(known)) if is_same_part => *known,
+                Some(None) => (0, 0),
                 // What came before the first look has been seen to wait or run, and not to arrive.
-                None => (load.arrived, load.ended),
+                _ => (load.arrived, load.ended),
             };
             load.arrived = load.arrived.saturating_sub(arrived);
             load.ended = load.ended.saturating_sub(ended);

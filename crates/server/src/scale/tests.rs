@@ -126,6 +126,24 @@ fn who_has_least_to_do_and_the_fewest_keys_goes_first_and_that_is_told() {
 }
 
 #[test]
+fn work_that_another_pool_leaves_to_this_one_has_not_arrived_just_now() {
+    let mut one = Pooled::new(pool(Policy::Queue), Kept::default());
+    let mut arrived = |second, total, share: Option<f64>| {
+        let mut now = seen(second, 0, &[]);
+        now.sample.kinds.get_mut("k").unwrap().arrived = total;
+        now.shared =
+            share.map(|share| ("k".into(), (share, vec!["b".into()]))).into_iter().collect();
+        one.take(now, Used::default(), false, EVERY);
+        one.sample.kinds["k"].arrived
+    };
+    assert_eq!(arrived(1, 500, Some(0.5)), 0, "they came before the first look");
+    assert_eq!(arrived(2, 502, Some(0.5)), 2);
+    // The driver of the other fails: from now on all of it counts here.
+    assert_eq!(arrived(3, 1_006, None), 0);
+    assert_eq!(arrived(4, 1_010, None), 4);
+}
+
+#[test]
 fn samples_are_thinned_without_losing_arrivals() {
     let mut one = Pooled::new(pool(Policy::Queue), Kept::default());
     let workers = [member("p-1", 1, 0)];
