@@ -1,4 +1,5 @@
-"""Compares `divvy flow` with DuckDB on random data: python3 duckdb_compare.py DIVVY [SEED]. See scripts/duckdb."""
+"""Compares `divvy flow` with DuckDB and NetworkX on random data: python3 duckdb_compare.py DIVVY [SEED]. See
+scripts/duckdb."""
 
 import csv
 import glob
@@ -12,6 +13,9 @@ import sys
 import tempfile
 
 import duckdb
+import networkx
+
+from graph_compare import graph_of
 
 ROUNDS = 2
 ROWS = 3000
@@ -50,7 +54,7 @@ class Divvy:
 
 
 def fail(what, seed, found, expected):
-    sys.exit(f"duckdb: {what} differs (seed {seed}):\n  divvy  {found}\n  DuckDB {expected}")
+    sys.exit(f"duckdb: {what} differs (seed {seed}):\n  divvy     {found}\n  the other {expected}")
 
 
 def same(left, right):
@@ -121,7 +125,7 @@ def groups_of(divvy, chance, seed, shape):
 def main():
     binary = sys.argv[1]
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.randrange(1 << 32)
-    groups = 0
+    groups = vertices = 0
     with tempfile.TemporaryDirectory() as folder:
         divvy = Divvy(binary, folder)
         try:
@@ -130,9 +134,11 @@ def main():
                 words_of(divvy, chance, number)
                 for shape in ("csv", "jsonl", "csv.gz"):
                     groups += groups_of(divvy, chance, number, shape)
+                vertices += graph_of(divvy, chance, number, fail, is_named=number % 2 == 0)
         finally:
             divvy.end()
-    print(f"{ROUNDS} word counts and {groups} groups are those of DuckDB {duckdb.__version__} (seed {seed})")
+    print(f"{ROUNDS} word counts and {groups} groups are those of DuckDB {duckdb.__version__},")
+    print(f"ranks, degrees, distances and components of {vertices} vertices those of NetworkX {networkx.__version__} (seed {seed})")
 
 
 if __name__ == "__main__":

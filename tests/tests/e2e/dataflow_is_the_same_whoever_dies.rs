@@ -1,5 +1,8 @@
 //! Dataflow jobs of every kind while their workers and their server are killed at random moments: the result is the same,
 //! byte for byte, as that of an undisturbed run, and no part that was done is done again.
+//!
+//! Usually all jobs run at once through a few kills in all. `DIVVY_E2E_KILLS=20` is the long run: each job by itself, again
+//! and again until so many kills have met it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +15,7 @@ use divvy_e2e::process::{Process, divvy, free_port, serve};
 use divvy_e2e::random::{Random, from_environment};
 use serde_json::Value;
 
-/// Kills in all, unless the environment says otherwise.
+/// Kills in all, unless the environment names those of each job.
 const KILLS: u64 = 20;
 const WORKERS: usize = 2;
 /// How long a round may take.
@@ -73,6 +76,9 @@ const JOBS: &[&[&str]] = &[
     ],
 ];
 
+/// The files of a result, with their bytes.
+type Files = BTreeMap<String, Vec<u8>>;
+
 /// A server with workers, all of which can be killed.
 struct Cluster {
     folder: PathBuf,
@@ -118,10 +124,10 @@ impl Cluster {
         Ok(())
     }
 
-    /// Starts all jobs, as a person would.
-    fn start_jobs(&self) -> Result<Vec<String>> {
+    /// Starts these jobs, as a person would.
+    fn start_jobs(&self, jobs: &[&[&str]]) -> Result<Vec<String>> {
         let mut ids = Vec::new();
-        for job in JOBS {
+        for job in jobs {
             let mut command = divvy()?;
             command.args(["--server", self.api.url(), "--quiet", "flow"]).args(*job);
             let output = command.current_dir(&self.folder).output()?;
@@ -145,6 +151,42 @@ impl Cluster {
         Ok(done)
     }
 
+    /// Runs these jobs until so many kills have met them, and compares; says in how many rounds.
+    async fn torment(
+        &mut self,
+        jobs: &[&[&str]],
+        expected: &[Files],
+        wanted_kills: u64,
+        random: &mut Random,
+    ) -> Result<u64> {
+        let (mut kills, mut rounds) = (0, 0);
+        while kills < wanted_kills {
+            rounds += 1;
+            let ids = self.start_jobs(jobs)?;
+            let mut seen = BTreeMap::new();
+            let began = Instant::now();
+            while !self.are_over(&ids).await? {
+                ensure!(began.elapsed() < PATIENCE, "round {rounds} of {jobs:?} does not end");
+                tokio::time::sleep(Duration::from_millis(random.below(400))).await;
+                if kills < wanted_kills && !self.are_over(&ids).await? {
+                    seen.extend(self.done(&ids).await?);
+                    self.kill(random)?;
+                    kills += 1;
+                }
+            }
+            for (job, (found, expected)) in
+                jobs.iter().zip(self.results(&ids)?.iter().zip(expected))
+            {
+                ensure!(found == expected, "round {rounds}: {job:?} has another result");
+            }
+            let done = self.done(&ids).await?;
+            for (task, at) in &seen {
+                ensure!(done.get(task) == Some(at), "round {rounds}: {task} was done again");
+            }
+        }
+        Ok(rounds)
+    }
+
     async fn are_over(&self, ids: &[String]) -> Result<bool> {
         for id in ids {
             let job = self.api.get(&format!("flows/{id}")).await?;
@@ -158,7 +200,7 @@ impl Cluster {
     }
 
     /// The result of each job: every file with its bytes.
-    fn results(&self, ids: &[String]) -> Result<Vec<BTreeMap<String, Vec<u8>>>> {
+    fn results(&self, ids: &[String]) -> Result<Vec<Files>> {
         let mut results = Vec::new();
         for id in ids {
             let flow = self.folder.join("data/flows").join(id);
@@ -195,37 +237,23 @@ async fn results_are_identical_and_nothing_is_done_twice_while_everything_is_kil
     write_inputs(folder.path())?;
     let mut cluster = Cluster::start(folder.path())?;
     let mut random = Random::announced();
-    let wanted_kills = from_environment("DIVVY_E2E_KILLS", KILLS);
-    let quiet = cluster.start_jobs()?;
+    let quiet = cluster.start_jobs(JOBS)?;
     let began = Instant::now();
     while !cluster.are_over(&quiet).await? {
         ensure!(began.elapsed() < PATIENCE, "the undisturbed run does not end");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let expected = cluster.results(&quiet)?;
-    let (mut kills, mut rounds) = (0, 0);
-    while kills < wanted_kills {
-        rounds += 1;
-        let ids = cluster.start_jobs()?;
-        let mut seen = BTreeMap::new();
+    let kills_of_each = from_environment("DIVVY_E2E_KILLS", 0);
+    if kills_of_each == 0 {
+        cluster.torment(JOBS, &expected, KILLS, &mut random).await?;
+        return Ok(());
+    }
+    for (job, expected) in JOBS.iter().zip(expected) {
         let began = Instant::now();
-        while !cluster.are_over(&ids).await? {
-            ensure!(began.elapsed() < PATIENCE, "round {rounds} does not end");
-            tokio::time::sleep(Duration::from_millis(random.below(400))).await;
-            if kills < wanted_kills {
-                seen.extend(cluster.done(&ids).await?);
-                cluster.kill(&mut random)?;
-                kills += 1;
-            }
-        }
-        let results = cluster.results(&ids)?;
-        for (job, (found, expected)) in JOBS.iter().zip(results.iter().zip(&expected)) {
-            ensure!(found == expected, "round {rounds}: {job:?} has another result");
-        }
-        let done = cluster.done(&ids).await?;
-        for (task, at) in &seen {
-            ensure!(done.get(task) == Some(at), "round {rounds}: {task} was done again");
-        }
+        let rounds = cluster.torment(&[job], &[expected], kills_of_each, &mut random).await?;
+        let took = began.elapsed().as_secs();
+        eprintln!("{}: {kills_of_each} kills in {rounds} runs, {took} s", job[..2].join(" "));
     }
     Ok(())
 }
