@@ -151,7 +151,8 @@ impl Explanation {
     /// All of it in sentences; `why` is that of the decision.
     pub(crate) fn sentences(&self, why: &str) -> Vec<String> {
         let total: u32 = self.wanted.values().sum();
-        let mut words = vec![format!("{total} workers are wanted: {why}.")];
+        let workers = if total == 1 { "worker is" } else { "workers are" };
+        let mut words = vec![format!("{total} {workers} wanted: {why}.")];
         let told = self.impossible.iter().map(|one| {
             format!("The goal ({}) is out of reach: {}; {}.", self.goal, one.problem, one.cheapest)
         });

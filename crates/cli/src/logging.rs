@@ -17,6 +17,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::output::screen::Above;
 use crate::output::words;
 
 /// The variable that holds the filter.
@@ -32,10 +33,10 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Starts to log. `service` is for commands that run long.
+/// Starts to log. `service` is for commands that run long and whose log is all that people see of them.
 pub(crate) fn start(service: bool, verbose: u8, format: LogFormat) {
     let filter = std::env::var(VARIABLE).ok().and_then(|wish| wish.parse().ok());
-    let to_stderr = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(false);
+    let to_stderr = tracing_subscriber::fmt::layer().with_writer(|| Above).with_ansi(false);
     let lines = match format {
         LogFormat::Text => to_stderr.with_timer(Clock).with_target(verbose > 0).boxed(),
         LogFormat::Json => to_stderr.event_format(Objects).boxed(),

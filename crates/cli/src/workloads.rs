@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::Command;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, Resettable};
 use divvy_workload::{Row, Sources, Workload};
 
 /// The sample that needs no workload.
@@ -78,22 +78,21 @@ impl Workloads {
 
     /// The command line with what they bring to it. Their subcommands stand after the one that is called `after`.
     pub(crate) fn extend(&self, mut line: Command, after: &str) -> Command {
-        // The order in the help: room behind `after` for all of them.
+        // The order in the help is that of now, with room behind `after` for all of them. It is written down, because a
+        // subcommand that is changed becomes the last.
         let names: Vec<String> =
             line.get_subcommands().map(|command| command.get_name().to_owned()).collect();
         let place = names.iter().position(|name| name == after).unwrap_or(names.len());
-        for (order, name) in names.iter().enumerate().skip(place + 1) {
-            line = line.mut_subcommand(name, |command| command.display_order(order + self.0.len()));
+        for (order, name) in names.iter().enumerate() {
+            let order = if order > place { order + self.0.len() } else { order };
+            line = line.mut_subcommand(name, |command| command.display_order(order));
         }
         for (number, workload) in self.iter().enumerate() {
             if let Some(command) = workload.command() {
                 line = line.subcommand(command.display_order(place + 1 + number));
             }
-            // A heading of theirs must not stand over the flags of the next.
-            let worker_flags =
-                |to: Command| workload.worker_flags(to).next_help_heading(None::<&'static str>);
-            let up_flags =
-                |to: Command| workload.up_flags(to).next_help_heading(None::<&'static str>);
+            let worker_flags = |to| with_flags(to, |to| workload.worker_flags(to));
+            let up_flags = |to| with_flags(to, |to| workload.up_flags(to));
             line = line
                 .mut_subcommand("work", worker_flags)
                 .mut_subcommand("up", |up| up_flags(worker_flags(up)));
@@ -116,6 +115,14 @@ impl Workloads {
         let help = format!("Run a sample: {} [default: {first}]", about.join(" or "));
         flag.value_parser(PossibleValuesParser::new(names)).default_missing_value(first).help(help)
     }
+}
+
+/// A command with the flags of a workload, which bring a heading and what is said of them: neither must stand over what
+/// follows, or over the command.
+fn with_flags(to: Command, add: impl FnOnce(Command) -> Command) -> Command {
+    let about = Resettable::from(to.get_about().cloned());
+    let long_about = Resettable::from(to.get_long_about().cloned());
+    add(to).about(about).long_about(long_about).next_help_heading(None::<&'static str>)
 }
 
 fn is_named(command: Option<Command>, name: &str) -> bool {

@@ -4,6 +4,8 @@
 
 pub mod bars;
 pub mod ids;
+pub mod line;
+pub mod screen;
 pub mod table;
 pub mod visible;
 pub mod words;
@@ -143,7 +145,7 @@ impl Output {
 
     /// A line on stderr, whatever the form. Nobody to read it is no reason to stop.
     pub fn say(&self, line: impl Display) {
-        let _ = writeln!(io::stderr().lock(), "{}", visible(&line.to_string()));
+        let _ = screen::Above.write_all(format!("{}\n", visible(&line.to_string())).as_bytes());
     }
 
     /// The end of a run that failed.

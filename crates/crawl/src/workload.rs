@@ -2,7 +2,7 @@
 //!
 //! Decides nothing about crawls; it only says which part of this crate answers which question of the interface.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches};
@@ -10,8 +10,8 @@ use divvy::Worker;
 use divvy_workload::console::exit::Code;
 use divvy_workload::settings::{Row, Sources};
 use divvy_workload::{
-    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, ServerContext, ServerPart,
-    WorkerContext, WorkerPart, Workload,
+    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, Prepared, ServerContext,
+    ServerPart, UpContext, WorkerContext, WorkerPart, Workload,
 };
 
 use crate::bench;
@@ -81,6 +81,10 @@ impl Workload for CrawlWorkload {
         Box::pin(std::future::ready(worker(context)))
     }
 
+    fn prepare<'a>(&'a self, up: &'a UpContext<'a>) -> Doing<'a, Prepared> {
+        Box::pin(std::future::ready(prepare(up)))
+    }
+
     fn serve<'a>(&'a self, context: &'a ServerContext) -> Doing<'a, ServerPart> {
         Box::pin(async {
             let agent = CrawlSettings::read(&context.sources)?.user_agent.value;
@@ -106,38 +110,64 @@ impl Workload for CrawlWorkload {
     }
 }
 
+/// What was said about shards, on the command line or in settings.
+struct Choice {
+    is_enabled: bool,
+    folder: Option<PathBuf>,
+    chromium: Option<PathBuf>,
+}
+
+impl Choice {
+    fn new(matches: &ArgMatches, sources: &Sources) -> Result<Self> {
+        let flags = CrawlFlags::from_arg_matches(matches)?;
+        let settings = CrawlSettings::read(sources)?;
+        Ok(Self {
+            is_enabled: !flags.no_crawl && settings.enabled.value,
+            folder: flags.crawls.or(settings.folder.value),
+            chromium: flags.chromium.or(settings.chromium.value),
+        })
+    }
+
+    /// The same as flags of a worker of this machine.
+    fn arguments(self) -> Vec<String> {
+        if !self.is_enabled {
+            return vec!["--no-crawl".to_owned()];
+        }
+        let paths = [("--crawls", self.folder), ("--chromium", self.chromium)];
+        let told = paths.into_iter().filter_map(|(flag, path)| Some((flag, path?)));
+        told.flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]).collect()
+    }
+}
+
+/// What local workers of `divvy up` are told, who read no settings.
+fn prepare(up: &UpContext<'_>) -> Result<Prepared> {
+    let worker_arguments = Choice::new(up.matches, &up.context.sources)?.arguments();
+    Ok(Prepared { worker_arguments, ..Prepared::default() })
+}
+
 /// The kind of shards, if this worker takes any and can read the folder of crawls.
 fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
-    let flags = CrawlFlags::from_arg_matches(context.matches)?;
-    let settings = CrawlSettings::read(context.sources)?;
-    if flags.no_crawl || !settings.enabled.value {
+    let choice = Choice::new(context.matches, context.sources)?;
+    if !choice.is_enabled {
         return Ok(None);
     }
-    let beside = || Some(context.objects.as_deref()?.parent()?.join(CRAWLS));
-    let folder = flags.crawls.or(settings.folder.value).or_else(beside);
-    let Some(folder) = folder.filter(|folder| is_usable(folder)) else {
+    let Some(folder) = context.shared_folder(choice.folder, CRAWLS) else {
         tracing::info!("takes no shards of crawls: --crawls names the server's folder of them");
         return Ok(None);
     };
-    let chromium = browser(&settings.chromium.value);
+    let chromium = browser(choice.chromium);
     let mut capabilities = vec![CAPABILITY.to_owned()];
     if chromium.is_some() {
         capabilities.push(render::CAPABILITY.to_owned());
     }
     tracing::info!("takes shards of crawls in {}", folder.display());
-    let site = task::Site { allow_private: context.allow_private, chromium };
+    let site = task::Site { folder, allow_private: context.allow_private, chromium };
     let worker = Worker::new(NAME).state(site).on(task::work);
     Ok(Some(WorkerPart { registry: worker.into_registry()?, capabilities }))
 }
 
-/// Whether crawls can be worked on there.
-fn is_usable(folder: &Path) -> bool {
-    // A server that comes later makes it.
-    folder.is_dir() || folder.parent().is_some_and(Path::is_dir)
-}
-
-fn browser(named: &Option<PathBuf>) -> Option<PathBuf> {
-    named.clone().or_else(render::find)
+fn browser(named: Option<PathBuf>) -> Option<PathBuf> {
+    named.or_else(render::find)
 }
 
 /// Whether pages that are made by scripts can be rendered here.
@@ -147,12 +177,33 @@ fn check(context: &Context) -> Finding {
         Ok(settings) if !settings.enabled.value => {
             Finding::new(NAME, Grade::Note, "is switched off").cure("set crawl.enabled to true")
         }
-        Ok(settings) => match browser(&settings.chromium.value) {
+        Ok(settings) => match browser(settings.chromium.value) {
             Some(program) => {
                 Finding::new(NAME, Grade::Good, format!("renders with {}", program.display()))
             }
             None => Finding::new(NAME, Grade::Note, "crawls, but renders no pages: no chromium")
                 .cure("install chromium, or set crawl.chromium, for crawls with --render"),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(words: &[&str], yaml: &str) -> Choice {
+        let command = CrawlFlags::augment_args(Command::new("work"));
+        let matches = command.get_matches_from(["work"].iter().chain(words));
+        let file = (PathBuf::from("/a/divvy.yaml"), yaml.to_owned());
+        Choice::new(&matches, &Sources::new(Some(file), |_| None)).unwrap()
+    }
+
+    #[test]
+    fn local_workers_get_what_was_said_about_crawls() {
+        assert_eq!(choice(&[], "").arguments(), Vec::<String>::new());
+        assert_eq!(choice(&["--no-crawl"], "").arguments(), ["--no-crawl"]);
+        assert_eq!(choice(&[], "crawl: {enabled: false}").arguments(), ["--no-crawl"]);
+        let said = choice(&["--crawls", "/c"], "crawl: {folder: f, chromium: bin/chrome}");
+        assert_eq!(said.arguments(), ["--crawls", "/c", "--chromium", "/a/bin/chrome"]);
     }
 }

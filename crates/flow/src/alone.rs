@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::job::folder::{make, write_json};
+use divvy_workload::files::{make, write_json};
+
 use crate::job::{
     Folder, InputFile, NewJob, Next, PartDone, PartError, PartIo, PartSpec, StageDone, Summary,
     Surroundings, kinds,

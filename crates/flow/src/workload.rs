@@ -131,22 +131,25 @@ impl Choice {
             commands: flags.flow_commands || settings.commands.value,
         })
     }
+
+    /// The same as flags of a worker of this machine.
+    fn arguments(self) -> Vec<String> {
+        if !self.is_enabled {
+            return vec!["--no-flow".to_owned()];
+        }
+        let read = readable(&self.read).into_iter().map(|folder| ("--flow-read", folder));
+        let told = self.folder.map(|folder| ("--flows", folder)).into_iter().chain(read);
+        let mut arguments: Vec<String> =
+            told.flat_map(|(flag, path)| [flag.to_owned(), path.display().to_string()]).collect();
+        arguments.extend(self.commands.then(|| "--flow-commands".to_owned()));
+        arguments
+    }
 }
 
 /// What local workers of `divvy up` are told, who read no settings.
 fn prepare(up: &UpContext<'_>) -> Result<Prepared> {
-    let choice = Choice::new(up.matches, &up.context.sources)?;
-    let mut arguments = Vec::new();
-    if !choice.is_enabled {
-        arguments.push("--no-flow".to_owned());
-    }
-    if choice.commands {
-        arguments.push("--flow-commands".to_owned());
-    }
-    for folder in readable(&choice.read) {
-        arguments.extend(["--flow-read".to_owned(), folder.display().to_string()]);
-    }
-    Ok(Prepared { worker_arguments: arguments, ..Prepared::default() })
+    let worker_arguments = Choice::new(up.matches, &up.context.sources)?.arguments();
+    Ok(Prepared { worker_arguments, ..Prepared::default() })
 }
 
 /// The kinds of parts, if this worker takes any and can read the folder of jobs.
@@ -155,9 +158,7 @@ fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
     if !choice.is_enabled {
         return Ok(None);
     }
-    let beside = || Some(context.objects.as_deref()?.parent()?.join(FLOWS));
-    let folder = choice.folder.or_else(beside);
-    let Some(folder) = folder.filter(|folder| is_usable(folder)) else {
+    let Some(folder) = context.shared_folder(choice.folder, FLOWS) else {
         tracing::info!("takes no parts of jobs: --flows names the server's folder of them");
         return Ok(None);
     };
@@ -168,7 +169,7 @@ fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
         capabilities.push(COMMANDS.to_owned());
     }
     tracing::info!("takes parts of jobs in {}", folder.display());
-    let site = WorkerSite { readable: readable.into(), commands: choice.commands };
+    let site = WorkerSite { folder, readable: readable.into(), commands: choice.commands };
     let worker = tasks::serve(Worker::new(NAME).state(site));
     Ok(Some(WorkerPart { registry: worker.into_registry()?, capabilities }))
 }
@@ -178,12 +179,6 @@ fn beside_folder(folder: &Path) -> impl Iterator<Item = PathBuf> {
     let flows = folder.canonicalize().ok();
     let crawls = folder.parent().and_then(|data| data.join(CRAWLS).canonicalize().ok());
     flows.into_iter().chain(crawls)
-}
-
-/// Whether jobs can be worked on there.
-fn is_usable(folder: &Path) -> bool {
-    // A server that comes later makes it.
-    folder.is_dir() || folder.parent().is_some_and(Path::is_dir)
 }
 
 /// Whether workers of this machine take parts, and what jobs may do there.
@@ -200,5 +195,25 @@ fn check(context: &Context) -> Finding {
         Ok(_) => {
             Finding::new(NAME, Grade::Good, "takes parts of jobs, and runs no programs of theirs")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_workers_get_what_was_said_about_jobs() {
+        let arguments = |words: &[&str], yaml: &str| {
+            let command = FlowFlags::augment_args(Command::new("work"));
+            let matches = command.get_matches_from(["work"].iter().chain(words));
+            let file = (PathBuf::from("/a/divvy.yaml"), yaml.to_owned());
+            Choice::new(&matches, &Sources::new(Some(file), |_| None)).unwrap().arguments()
+        };
+        assert_eq!(arguments(&["--no-flow"], "flow: {commands: true}"), ["--no-flow"]);
+        assert_eq!(arguments(&[], "flow: {enabled: false}"), ["--no-flow"]);
+        let said = ["--flows", "/f", "--flow-read", "/", "--flow-commands"];
+        assert_eq!(arguments(&said, ""), said);
+        assert_eq!(arguments(&["--flow-read", "/"], "flow: {folder: f}")[..2], ["--flows", "/a/f"]);
     }
 }

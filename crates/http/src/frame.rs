@@ -4,15 +4,20 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::pages::{Asset, Assets, SCRIPT, STYLE, escape};
+use axum::response::Response;
+use http::StatusCode;
+
+use crate::pages::{self, Asset, Assets, OWN_ONLY, SCRIPT, STYLE, escape};
 
 /// The title and the path of a page.
 pub type Link = (&'static str, &'static str);
 
-/// What all pages look like, and the scripts that all share. The server has them under `/assets/`.
+/// What all pages look like, and the scripts that all share; `live` is for those that show things as they go. The server has them under `/assets/`.
 pub static LOOK: Assets = Assets::new(&[
     Asset { name: "base.css", content_type: STYLE, bytes: include_bytes!("look/base.css") },
     Asset { name: "base.js", content_type: SCRIPT, bytes: include_bytes!("look/base.js") },
+    Asset { name: "live.css", content_type: STYLE, bytes: include_bytes!("look/live.css") },
+    Asset { name: "live.js", content_type: SCRIPT, bytes: include_bytes!("look/live.js") },
     Asset { name: "theme.js", content_type: SCRIPT, bytes: include_bytes!("look/theme.js") },
     Asset {
         name: "icon.svg",
@@ -73,6 +78,20 @@ impl Frame {
             .replace("{{head}}", HEAD)
             .replace("{{frame}}", &self.bar(path))
             .replace("{{title}}", &escape(title))
+    }
+
+    /// A page all of whose parts come from this server.
+    pub fn page(&self, template: &str, path: &str, title: &str) -> Response {
+        self.answer(StatusCode::OK, template, path, title)
+    }
+
+    /// The same for something that is not there; the title says so.
+    pub fn missing(&self, template: &str, path: &str, title: &str) -> Response {
+        self.answer(StatusCode::NOT_FOUND, template, path, title)
+    }
+
+    fn answer(&self, status: StatusCode, template: &str, path: &str, title: &str) -> Response {
+        pages::page(status, OWN_ONLY.to_owned(), self.filled(template, path, title))
     }
 
     /// The bar at the top of the page at this path.

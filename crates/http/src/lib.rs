@@ -35,6 +35,6 @@ pub use feed::Feeds;
 pub use frame::Frame;
 pub use operation::{Described, Gives, Operation, Takes};
 pub use parameters::{Parameters, rows};
-pub use path::{PathText, path_texts};
+pub use path::{Id, PathText, path_texts};
 pub use ring::{Following, News, Ring};
 pub use routes::{Mounted, Route, Routes, delete, get, head, options, patch, post, put};

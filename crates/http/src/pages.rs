@@ -77,6 +77,37 @@ impl Assets {
     }
 }
 
+/// The content security policy of pages whose scripts, styles and pictures come from this server only.
+pub const OWN_ONLY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// Makes sure that these pages use only what there is, under this address, and have nothing inline: no policy would let
+/// a browser run it. For tests of those who have pages.
+///
+/// # Panics
+/// If a page, or a script that it may use, does otherwise.
+pub fn check(pages: &[&str], address: &str, assets: &Assets) {
+    const INLINE: [&str; 6] =
+        ["<style", " style=", " onclick=", "javascript:", "src=\"http", "href=\"http"];
+    // What strangers wrote becomes text, never HTML.
+    const MAKES_HTML: [&str; 5] =
+        ["innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("];
+    for page in pages {
+        for part in page.split(address).skip(1) {
+            let name = part.split('"').next().unwrap_or_default();
+            assert!(assets.files().iter().any(|file| file.name == name), "there is no {name}");
+        }
+        let inline = INLINE.iter().find(|bad| page.contains(**bad));
+        assert!(inline.is_none(), "{inline:?} is in a page");
+        assert_eq!(page.matches("<script").count(), page.matches("<script ").count());
+    }
+    for file in assets.files().iter().filter(|file| file.content_type == SCRIPT) {
+        let text = String::from_utf8_lossy(file.bytes);
+        let bad = MAKES_HTML.iter().find(|bad| text.contains(**bad));
+        assert!(bad.is_none(), "{bad:?} is in {}", file.name);
+    }
+}
+
 /// A page with its content security policy.
 pub fn page(status: StatusCode, policy: String, text: String) -> Response {
     let headers =

@@ -5,6 +5,7 @@ use http::StatusCode;
 use http::request::Parts;
 
 use crate::error::ApiError;
+use crate::operation::{Operation, Takes};
 
 /// The one text in the path of an address, such as an id or a name.
 #[derive(Clone, Debug)]
@@ -16,6 +17,26 @@ impl<S: Send + Sync> FromRequestParts<S> for PathText {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let texts = path_texts(parts).await?;
         texts.into_iter().next().map(|(_, text)| Self(text)).ok_or_else(|| bad("has no name in it"))
+    }
+}
+
+/// The `id` in the path of an address, of something that need not be there.
+#[derive(Clone, Debug)]
+pub struct Id(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let texts = path_texts(parts).await?;
+        let id = texts.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id);
+        Ok(Self(id.unwrap_or_default()))
+    }
+}
+
+impl Takes for Id {
+    fn describe(operation: &mut Operation) {
+        operation.refuses(&[400, 404]);
     }
 }
 

@@ -1,7 +1,9 @@
 //! Parts of something large: which bytes a request asks for, whether its sender has them already, and how the answer
-//! says so. RFC 9110, sections 13 and 14, with one range. Knows nothing about where the bytes are.
+//! says so. RFC 9110, sections 13 and 14, with one range. Where the bytes are is the caller's matter, unless they are a file.
 
+use std::io::{self, SeekFrom};
 use std::ops::Range;
+use std::path::Path;
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -10,6 +12,8 @@ use http::header::{
     IF_RANGE, RANGE,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+use tokio_util::io::ReaderStream;
 
 use crate::error::ApiError;
 
@@ -62,6 +66,30 @@ impl Offer {
                 Asked::Bytes(Part { offer: self, wanted, is_head: *method == Method::HEAD })
             }
         }
+    }
+
+    /// The answer to such a request, if the bytes are those at the beginning of this file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub async fn of_file(
+        self,
+        path: &Path,
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> io::Result<Response> {
+        let part = match self.asked(method, headers) {
+            Asked::Answered(response) => return Ok(response),
+            Asked::Bytes(part) => part,
+        };
+        let bytes = part.bytes();
+        if bytes.is_empty() {
+            return Ok(part.answer(Body::empty()));
+        }
+        let mut file = tokio::fs::File::open(path).await?;
+        file.seek(SeekFrom::Start(bytes.start)).await?;
+        let stream = ReaderStream::new(file.take(bytes.end - bytes.start));
+        Ok(part.answer(Body::from_stream(stream)))
     }
 }
 

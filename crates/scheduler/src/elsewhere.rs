@@ -9,7 +9,7 @@
 //! - for [`ELSEWHERE_MS`] after it became ready again: if the others are busy for longer, whoever is free gets it.
 //!
 //! Kept in memory only: a restarted server has forgotten where tasks failed. Costs nothing for a task that never
-//! failed. How often a worker fails a kind is judged in `bench`.
+//! failed. How often a worker fails a kind is judged in `quarantine`.
 
 use divvy_types::{Name, Seq, TaskState, Timestamp, WaitReason};
 
@@ -25,7 +25,7 @@ impl Scheduler {
     /// Whether a worker is not to be given tasks of this class for now, because it does badly.
     pub(crate) fn is_kept_from(&self, worker: u32, class: u32) -> bool {
         (self.classes.avoiding.contains(class) && self.is_avoided(worker, class))
-            || self.is_benched(worker, class)
+            || self.is_quarantined(worker, class)
     }
 
     /// Whether tasks of this class failed on the worker, and another one could run them.

@@ -79,7 +79,7 @@ impl Scheduler {
         if self.workers.get(self.tasks[row].worker).draining {
             return self.released(now, row);
         }
-        self.end_without_fact(now, row);
+        self.end_without_fact(row);
         self.schedule(row, now, now.plus_ms(self.options.give_up_pause_ms));
     }
 

@@ -29,8 +29,8 @@ impl Scheduler {
     }
 
     /// Whether a worker is kept from a kind that it keeps failing.
-    pub fn has_benched(&self) -> bool {
-        self.learning.benches() > 0
+    pub fn has_quarantined(&self) -> bool {
+        self.learning.quarantines() > 0
     }
 
     /// Ready tasks that no connected worker can run, most first, at most `most` sorts of them.

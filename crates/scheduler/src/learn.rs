@@ -1,7 +1,7 @@
 //! What is learnt of workers and kinds: how often attempts work, and how long they take.
 //!
 //! Kept by the *name* of a worker, so that a reconnection keeps it: per kind a moving success rate, the last results
-//! (which `bench` judges by) and how much slower or faster than others it is; over all kinds a moving success rate.
+//! (which `quarantine` judges by) and how much slower or faster than others it is; over all kinds a moving success rate.
 //! Bounded: of names that are not connected the ones that were idle longest go first.
 //!
 //! **Run time** is from the moment at which the attempt presumably began: at its grant if the worker had a slot free,
@@ -14,9 +14,9 @@ use divvy_types::view::SkillView;
 use divvy_types::{ErrorClass, FailureVerdict, Name, TaskError, TaskSpec, Timestamp};
 
 use crate::Scheduler;
-use crate::bench::{Bench, Results};
 use crate::lengths::LONG_US;
 use crate::places::{QUEUED, UNMEASURED};
+use crate::quarantine::{Quarantine, Results};
 use crate::runtimes::{RunTimes, log_us, us_of};
 use crate::table::{NOBODY, Row};
 use crate::traffic::RunTime;
@@ -62,8 +62,8 @@ pub(crate) struct Learning {
     forgettings: u64,
     /// Counts uses, to know what was idle longest.
     clock: u64,
-    /// How many skills are benched.
-    benches: u32,
+    /// How many skills are quarantined.
+    quarantines: u32,
     /// How many kinds take long.
     long_kinds: u32,
 }
@@ -101,7 +101,7 @@ pub(crate) struct Skill {
     pace: f64,
     measured: u32,
     pub(crate) results: Results,
-    pub(crate) bench: Option<Bench>,
+    pub(crate) quarantine: Option<Quarantine>,
 }
 
 impl Learning {
@@ -160,9 +160,11 @@ impl Learning {
         gone.sort_unstable();
         for known in &mut self.names {
             let is_gone = |skill: &Skill| gone.binary_search(&skill.kind).is_ok();
-            self.benches -=
-                known.skills.iter().filter(|skill| is_gone(skill) && skill.bench.is_some()).count()
-                    as u32;
+            self.quarantines -= known
+                .skills
+                .iter()
+                .filter(|skill| is_gone(skill) && skill.quarantine.is_some())
+                .count() as u32;
             let before = known.skills.len();
             known.skills.retain(|skill| !is_gone(skill));
             self.pairs -= before - known.skills.len();
@@ -230,8 +232,8 @@ impl Learning {
             let known = std::mem::take(&mut self.names[index as usize]);
             self.by_name.remove(&known.name);
             self.pairs -= known.skills.len();
-            self.benches -=
-                known.skills.iter().filter(|skill| skill.bench.is_some()).count() as u32;
+            self.quarantines -=
+                known.skills.iter().filter(|skill| skill.quarantine.is_some()).count() as u32;
             self.free_names.push(index);
         }
     }
@@ -333,28 +335,27 @@ impl Learning {
         self.kinds[kind as usize].long
     }
 
-    pub(crate) fn benches(&self) -> u32 {
-        self.benches
+    pub(crate) fn quarantines(&self) -> u32 {
+        self.quarantines
     }
 
-    /// Benches a skill, or lets it play again.
-    pub(crate) fn set_bench(&mut self, known: u32, kind: u32, bench: Option<Bench>) {
+    /// Quarantines a skill, or lets it take tasks again.
+    pub(crate) fn set_quarantine(&mut self, known: u32, kind: u32, quarantine: Option<Quarantine>) {
         let Some(skill) = self.skill_mut(known, kind) else { return };
-        let is = bench.is_some();
-        let was = std::mem::replace(&mut skill.bench, bench).is_some();
+        let is = quarantine.is_some();
+        let was = std::mem::replace(&mut skill.quarantine, quarantine).is_some();
         if was && !is {
             skill.results = Results::default();
         }
-        self.benches = self.benches + u32::from(is) - u32::from(was);
+        self.quarantines = self.quarantines + u32::from(is) - u32::from(was);
     }
 
-    /// Names that are benched for a kind.
-    pub(crate) fn benched_at(&self, kind: u32) -> Vec<u32> {
-        let benched =
-            self.by_name.values().copied().filter(|known| {
-                self.skill(*known, kind).is_some_and(|skill| skill.bench.is_some())
-            });
-        benched.collect()
+    /// Names that are quarantined for a kind.
+    pub(crate) fn quarantined_at(&self, kind: u32) -> Vec<u32> {
+        let quarantined = self.by_name.values().copied().filter(|known| {
+            self.skill(*known, kind).is_some_and(|skill| skill.quarantine.is_some())
+        });
+        quarantined.collect()
     }
 
     /// How long tasks of a kind run; nothing before one has ended.
@@ -377,7 +378,7 @@ impl Skill {
             pace: 0.0,
             measured: 0,
             results: Results::default(),
-            bench: None,
+            quarantine: None,
         }
     }
 }
@@ -392,7 +393,10 @@ impl Scheduler {
         }
         let known = self.workers.get(task.worker).known;
         let kind = self.fits.get(task.class).kind;
-        let measured = seen == Seen::Worked && task.begun != QUEUED && task.begun != UNMEASURED;
+        // What ended while no server ran is told late.
+        let seen_whole = task.token.epoch() == self.options.epoch;
+        let measured =
+            seen == Seen::Worked && seen_whole && task.begun != QUEUED && task.begun != UNMEASURED;
         let ran_us = measured.then(|| now.since(task.begun).as_micros() as u64);
         let run = ran_us.map(|ran_us| (task.spec.cost_hint, ran_us));
         let was_long = self.learning.takes_long(kind);
@@ -437,7 +441,7 @@ impl Scheduler {
                 .learning
                 .expected_us(skill.kind, None, skill.pace)
                 .map(|us| us as f64 / 1_000.0),
-            benched_until: skill.bench.map(|bench| bench.until),
+            quarantined_until: skill.quarantine.map(|quarantine| quarantine.until),
         });
         views.collect()
     }

@@ -18,9 +18,9 @@ use divvy_types::{
 };
 
 use crate::lanes::End;
-use crate::places::QUEUED;
+use crate::places::{QUEUED, UNMEASURED};
 use crate::profile::Profile;
-use crate::table::{NOBODY, Row};
+use crate::table::{NOBODY, Row, Task};
 use crate::timers::Timer;
 use crate::workers::{Note, TierKey, Worker};
 use crate::{Action, Scheduler};
@@ -108,12 +108,11 @@ impl Scheduler {
 
     /// Gives an attempt that was running when the server stopped back to its worker.
     pub(crate) fn adopt_unclaimed(&mut self, now: Timestamp, row: Row, index: u32) {
-        let token = self.tasks[row].token;
-        let held = self.tasks[row].held;
+        let Task { token, held, begun, .. } = self.tasks[row];
         self.end_lease(row);
         self.tasks[row].held = held;
         self.lease(now, row, index, token);
-        self.began_before(row, QUEUED);
+        self.began_before(row, begun);
     }
 
     /// Adopts an attempt that had run too shortly before a restart to be recorded as held. Its token must be the one that
@@ -133,7 +132,6 @@ impl Scheduler {
         task.given_back = false;
         let (state, due, seq) = (task.state, task.ready_at, task.seq);
         self.lease_held(now, row, index, token);
-        self.began_before(row, QUEUED);
         if state == TaskState::Ready {
             self.unqueue(row, now);
         } else {
@@ -224,18 +222,18 @@ impl Scheduler {
     /// Puts a task that was not begun back to where it came from.
     pub(crate) fn give_back(&mut self, now: Timestamp, row: Row) {
         let ready_at = self.tasks[row].ready_at;
-        self.end_without_fact(now, row);
+        self.end_without_fact(row);
         self.make_ready(row, now, ready_at, End::Front);
     }
 
     /// Ends the lease of a task whose attempt is given back, and does not count. If it is recorded as held, that nobody
     /// holds it any more is recorded too: a restart would wait for its worker, and count it as lost.
-    pub(crate) fn end_without_fact(&mut self, now: Timestamp, row: Row) {
+    pub(crate) fn end_without_fact(&mut self, row: Row) {
         let (held, token) = (self.tasks[row].held, self.tasks[row].token);
         self.end_lease(row);
         self.tasks[row].given_back = true;
         if held {
-            self.record_granted(now, row, token);
+            self.record_granted(row, token);
         }
     }
 
@@ -262,6 +260,7 @@ impl Scheduler {
         }
         if index == NOBODY {
             self.timers.remove(since.plus_ms(self.options.lease_ms), Timer::Unclaimed(seq));
+            task.begun = QUEUED;
             return task.links().holder.take().unwrap_or_default();
         }
         if let Some(timeout) = task.spec.timeout_ms {
@@ -298,40 +297,47 @@ impl Scheduler {
             worker.young.pop_front();
             if runs {
                 worker.old.push(note);
-                self.record_held(now, note, index);
+                self.record_held(note, index);
             }
         }
     }
 
-    fn record_held(&mut self, now: Timestamp, note: Note, index: u32) {
+    fn record_held(&mut self, note: Note, index: u32) {
         self.tasks[note.row].held = true;
+        self.record_holder(note.row, index);
+    }
+
+    /// Records who runs an attempt, and since when.
+    pub(crate) fn record_holder(&mut self, row: Row, index: u32) {
+        let Task { seq, token, begun, .. } = self.tasks[row];
+        let began = if begun == UNMEASURED { QUEUED } else { begun };
         let worker = self.workers.get(index).name.clone();
-        self.record(Fact::Held { seq: note.seq, token: note.token, at: now, worker });
+        self.record(Fact::Held { seq, token, began, worker });
     }
 
     /// Records which attempt of a task was granted last, so that no earlier one is gone on with after a crash. It may not
     /// have begun, or was given back: nobody waits for its worker, and it does not count as lost.
-    pub(crate) fn record_granted(&mut self, now: Timestamp, row: Row, token: Token) {
+    pub(crate) fn record_granted(&mut self, row: Row, token: Token) {
         let (seq, worker) = (self.tasks[row].seq, Name::default());
-        self.record(Fact::Held { seq, token, at: now, worker });
+        self.record(Fact::Held { seq, token, began: QUEUED, worker });
     }
 
-    /// Puts a task into a worker's hands, and records that at once.
+    /// Puts an attempt that began unseen into a worker's hands, and records that at once.
     fn lease_held(&mut self, now: Timestamp, row: Row, index: u32, token: Token) {
         self.tasks[row].held = true;
         self.lease(now, row, index, token);
-        let (seq, worker) = (self.tasks[row].seq, self.workers.get(index).name.clone());
-        self.record(Fact::Held { seq, token, at: now, worker });
+        self.began_before(row, QUEUED);
+        self.record_holder(row, index);
     }
 
-    pub(crate) fn server_stopping(&mut self, now: Timestamp) {
+    pub(crate) fn server_stopping(&mut self) {
         self.stopping = true;
         for index in self.workers.indices() {
             let notes = std::mem::take(&mut self.workers.get_mut(index).young);
             for note in notes {
                 if self.runs(&note, index) {
                     self.workers.get_mut(index).old.push(note);
-                    self.record_held(now, note, index);
+                    self.record_held(note, index);
                 }
             }
         }

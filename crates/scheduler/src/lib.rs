@@ -7,7 +7,7 @@
 //! `fail` and `budgets`, `settle`, `cancel`, `lease`, `spill`, `recover`, `replay`, `workflows`, `groups`, `circles`,
 //! `knot`, `checkpoint`, `reload` (one file per transition); `table` and `pages` (tasks by row and by number), `classes`, `streams`, `bands`,
 //! `lanes` (where ready tasks are), `pick`, `shares`, `limits` (whose turn it is, and the rules of order); about workers:
-//! `profile` and `matching` (who may), `score` and `placed` (who gets, and why), `learn`, `runtimes` and `bench` (who does
+//! `profile` and `matching` (who may), `score` and `placed` (who gets, and why), `learn`, `runtimes` and `quarantine` (who does
 //! well), `elsewhere` and `lengths` (who does not get), `places`, `steal` and `rebalance` (what waits where, and moves);
 //! [`view`], `explain`, [`admission`], `load`, `traffic` and `health` (what can be read), [`admit`] (what is let in).
 //!
@@ -30,7 +30,6 @@ pub mod view;
 
 mod away;
 mod bands;
-mod bench;
 mod bits;
 mod budgets;
 mod cancel;
@@ -58,6 +57,7 @@ mod placed;
 mod places;
 mod priority;
 mod profile;
+mod quarantine;
 mod queues;
 mod rebalance;
 mod recover;

@@ -61,7 +61,7 @@ impl Scheduler {
         let limit = self.crowd_limit();
         self.workers.set_crowd_limit(limit);
         self.disarm_look();
-        // A worker that was benched, or found nothing to steal, may see it otherwise now.
+        // A worker that was quarantined, or found nothing to steal, may see it otherwise now.
         for index in self.workers.indices() {
             let worker = self.workers.get_mut(index);
             (worker.pull_after, worker.look_after) = (Timestamp(0), Timestamp(0));

@@ -136,7 +136,7 @@ impl Scheduler {
         self.grants += 1;
         let token = Token::new(self.options.epoch, self.grants);
         if std::mem::replace(&mut self.tasks[row].given_back, false) {
-            self.record_granted(now, row, token);
+            self.record_granted(row, token);
         }
         self.lease(now, row, worker, token);
         let waited_us = self.note_grant(now, row, worker, by);

@@ -59,6 +59,10 @@ impl Scheduler {
                     self.tasks[note.row].begun = now;
                     self.leave_line(note.row);
                     self.workers.get_mut(index).begun += 1;
+                    if self.tasks[note.row].held {
+                        // It was recorded while it waited in line.
+                        self.record_holder(note.row, index);
+                    }
                     return;
                 }
             }

@@ -5,6 +5,7 @@
 
 use divvy_types::{Lane, Member, Name, OpenTask, Seq, TaskId, TaskSpec, TaskState, Timestamp};
 
+use crate::places::QUEUED;
 use crate::settle::cause;
 use crate::submit::{Batch, Standing, links_of};
 use crate::table::{NOBODY, Task};
@@ -118,8 +119,8 @@ impl Scheduler {
         let RecoveredTask { open, parents } = recovered;
         let OpenTask { seq, submitted_at, spec, spawned_by, attempts, retry_at, held, .. } = open;
         // Without a worker it is only known which attempt was granted last.
-        let granted = held.as_ref().map(|(token, _)| *token);
-        let held = held.filter(|(_, worker)| !worker.is_empty());
+        let granted = held.as_ref().map(|(token, ..)| *token);
+        let held = held.filter(|(_, worker, _)| !worker.is_empty());
         // A callback that has failed before was called, and one that was put back alone does not wait.
         let workflow = called_back_by(&spec, spawned_by)
             .filter(|_| granted.is_none() && attempts == 0 && !open.replayed);
@@ -152,7 +153,7 @@ impl Scheduler {
             spec,
             ready_at: if state == TaskState::Leased { due.min(now) } else { due },
             since: now,
-            begun: Timestamp::default(),
+            begun: held.as_ref().map_or(QUEUED, |(.., began)| now.min(*began)),
             token: granted.unwrap_or_default(),
             links: links_of(&parents, spawned_by),
             class,
@@ -171,7 +172,7 @@ impl Scheduler {
         if !open.lost.is_empty() {
             taken.links().lost_workers = open.lost;
         }
-        if let Some((_, worker)) = held {
+        if let Some((_, worker, _)) = held {
             self.leave_leased(now, &mut taken, worker);
         }
         if state == TaskState::Blocked && !self.recovering {

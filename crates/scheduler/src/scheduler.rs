@@ -248,7 +248,7 @@ impl Scheduler {
                 Timer::Held(worker) => self.note_held(now, worker),
                 Timer::Lease(worker) => self.check_lease(now, worker),
                 Timer::Away(worker) => self.stayed_away(now, worker),
-                Timer::BenchOver(known, kind) => self.bench_over(known, kind),
+                Timer::QuarantineOver(known, kind) => self.quarantine_over(known, kind),
                 Timer::Look => self.look(now),
                 Timer::Lines => self.look_at_lines(),
             }
@@ -304,7 +304,7 @@ impl Machine for Scheduler {
             }
             Input::QueuePaused { queue, paused } => self.queue_paused(queue, paused),
             Input::ClockStepped { by_us } => self.clock_stepped(Duration::from_micros(by_us)),
-            Input::ServerStopping => self.server_stopping(now),
+            Input::ServerStopping => self.server_stopping(),
         }
         self.settle(now);
         self.dispatch(now);

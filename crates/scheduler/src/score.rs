@@ -230,7 +230,8 @@ impl Scheduler {
             let worker = self.workers.get(*index);
             let profile = &self.workers.group(worker.group).profile;
             let kind = self.fits.get(class).kind;
-            let bench = self.learning.skill(worker.known, kind).and_then(|skill| skill.bench);
+            let quarantine =
+                self.learning.skill(worker.known, kind).and_then(|skill| skill.quarantine);
             let takes = open.contains(worker.group) && task.band() < self.bands_that_fall(class);
             let terms = takes.then(|| self.terms(*index, class, spec, fastest));
             Candidate {
@@ -238,9 +239,9 @@ impl Scheduler {
                 lacks: spec.needs.iter().filter(|need| !profile.has(need)).cloned().collect(),
                 serves: profile.runs(&spec.queue, &spec.kind),
                 free: worker.is_waiting() && self.has_place_for(*index, class),
-                benched_until: bench
-                    .filter(|_| self.is_benched(*index, class))
-                    .map(|bench| bench.until),
+                quarantined_until: quarantine
+                    .filter(|_| self.is_quarantined(*index, class))
+                    .map(|quarantine| quarantine.until),
                 score: terms.as_ref().map(Terms::sum),
                 terms: terms.iter().flat_map(Terms::named).map(term).collect(),
             }

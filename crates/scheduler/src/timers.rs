@@ -29,7 +29,7 @@ pub(crate) enum Timer {
     /// A worker whose connection broke has been away for too long.
     Away(WorkerKey),
     /// A worker, by the number of its name, has rested long enough from a kind.
-    BenchOver(u32, u32),
+    QuarantineOver(u32, u32),
     /// The load of the workers is to be looked at.
     Look,
     /// Tasks that wait in line at workers are to be looked at.

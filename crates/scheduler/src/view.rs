@@ -365,8 +365,8 @@ impl Scheduler {
         if let Some(kept) = task.and_then(|task| self.wait_for_another(task)) {
             return kept;
         }
-        if let Some((workers, until)) = class.and_then(|class| self.benched_for(class)) {
-            return WaitReason::Benched { kind: spec.kind.clone(), workers, until };
+        if let Some((workers, until)) = class.and_then(|class| self.quarantined_for(class)) {
+            return WaitReason::Quarantined { kind: spec.kind.clone(), workers, until };
         }
         let able = near
             .iter()

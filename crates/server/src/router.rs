@@ -18,9 +18,9 @@ use crate::app::App;
 use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
-    alerts, blobs, bulk, dead, error, events, explain, health, lab, limits, load, log, me, metrics,
-    openapi, page, pools, pulse, queues, records, schedules, settings, sign_in, stats, submit,
-    tasks, tokens, uploads, workers, workflows,
+    alerts, blobs, bulk, dead, error, events, explain, health, kinds, lab, limits, load, log, me,
+    metrics, openapi, page, pools, pulse, queues, records, schedules, settings, sign_in, stats,
+    submit, tasks, tokens, uploads, workers, workflows,
 };
 use crate::options::Options;
 use crate::tokens::{TOKEN_NAME_LEN_MAX, TokenError};
@@ -239,6 +239,7 @@ fn task_routes() -> Vec<Route<App>> {
 fn queue_routes() -> Vec<Route<App>> {
     vec![
         get("/api/v1/queues", queues::list).summary("List queues that have open tasks or settings"),
+        get("/api/v1/kinds", kinds::list).summary("List kinds that a worker runs or of which there are tasks"),
         get("/api/v1/queues/{name}", queues::show).path::<Label<QUEUE_LEN_MAX>>().summary("Show a queue").refuses([404]),
         put("/api/v1/queues/{name}", queues::set).path::<Label<QUEUE_LEN_MAX>>()
             .summary("Set the weight and the fair shares of a queue")

@@ -117,8 +117,8 @@ pub enum Fact {
         seq: Seq,
         /// The attempt.
         token: Token,
-        /// When.
-        at: Timestamp,
+        /// When it began; zero if that was not seen, because it waits at its worker for a slot or was taken over.
+        began: Timestamp,
         /// Who runs it; empty if it was only granted, so that nobody need be waited for.
         worker: Name,
     },

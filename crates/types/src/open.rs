@@ -24,8 +24,9 @@ pub struct OpenTask {
     /// When the next attempt is due, if one failed.
     pub retry_at: Option<Timestamp>,
     /// The attempt that was running when the server stopped, if it had run for a while: leased to nobody in particular
-    /// until its worker announces it or one lease time has passed.
-    pub held: Option<(Token, Name)>,
+    /// until its worker announces it or one lease time has passed. Its token, its worker, and when it began, which is zero if
+    /// that was not seen.
+    pub held: Option<(Token, Name, Timestamp)>,
     /// Whether it was dead or cancelled once and was put back without its dependencies: they count as met, and attempts
     /// from before this start are not gone on with, because they may have ended before the replay.
     pub replayed: bool,

@@ -30,6 +30,28 @@ pub struct SettingsView {
     pub reload_error: Option<String>,
 }
 
+/// A kind of tasks: who runs it, and what there is of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct KindStatus {
+    /// What it is called.
+    pub name: Name,
+    /// Connected workers that run it.
+    pub workers: u32,
+    /// Tasks of it that they run at once, if they run nothing else.
+    pub slots: u32,
+    /// Ready tasks that wait for a slot.
+    pub waiting: u64,
+    /// Tasks that run.
+    pub running: u64,
+    /// How long they run on average, in milliseconds; nothing before one has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_mean_ms: Option<u64>,
+    /// What 95 of 100 of them stay below, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_p95_ms: Option<u64>,
+}
+
 /// A queue and what is set about it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

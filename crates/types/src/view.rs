@@ -97,7 +97,7 @@ fn with_defaults<S: Serializer>(terms: &Sparse<Terms>, serializer: S) -> Result<
 pub struct Attempt {
     /// Its token.
     pub token: Token,
-    /// When it presumably began; nothing if that was before the last start of the server, or many attempts ago.
+    /// When it presumably began; nothing if it ended before the last start of the server, or many attempts ago.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started: Option<Timestamp>,
     /// When it ended.
@@ -244,7 +244,7 @@ pub struct SkillView {
     pub run_ms: Option<f64>,
     /// Until when it is not given this kind, because it keeps failing it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub benched_until: Option<Timestamp>,
+    pub quarantined_until: Option<Timestamp>,
 }
 
 /// How tasks move between workers, under the names that the work-stealing literature of agents uses.
@@ -404,7 +404,7 @@ pub struct Candidate {
     pub free: bool,
     /// Until when it is not given this kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub benched_until: Option<Timestamp>,
+    pub quarantined_until: Option<Timestamp>,
     /// The score, and its terms by name; absent if it cannot run the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,

@@ -47,7 +47,7 @@ pub struct GraphNode {
     pub group: Option<Name>,
     /// When it was submitted.
     pub submitted: Timestamp,
-    /// When its last attempt began; nothing if none has, or if that was before the last start of the server.
+    /// When its last attempt began; nothing if none has, or if it ended before the last start of the server.
     pub started: Option<Timestamp>,
     /// When it ended.
     pub ended: Option<Timestamp>,

@@ -92,7 +92,7 @@ pub enum WaitReason {
     },
     /// The workers with a place free keep failing this kind and are not given it for a while; the others that could
     /// run it are busy.
-    Benched {
+    Quarantined {
         /// The kind.
         kind: Name,
         /// Workers with a place free that rest from the kind.
@@ -188,7 +188,7 @@ impl WaitReason {
                 format!("limit `{limit}` is reached: the next may start {}", times.at(*until))
             }
             Self::Limit { limit, .. } => format!("limit `{limit}` is reached"),
-            Self::Benched { kind, workers, until } => {
+            Self::Quarantined { kind, workers, until } => {
                 let (keep, rest) =
                     if *workers == 1 { ("keeps", "rests") } else { ("keep", "rest") };
                 format!(
@@ -267,12 +267,12 @@ mod tests {
         let told = "limit `api` is reached: the next may start";
         assert_eq!(limit(until).words(people), format!("{told} in 5s"));
         assert_eq!(limit(now).words(people), format!("{told} now"));
-        let benched = |workers| WaitReason::Benched { kind: "x".into(), workers, until };
+        let quarantined = |workers| WaitReason::Quarantined { kind: "x".into(), workers, until };
         assert_eq!(
-            benched(1).words(people),
+            quarantined(1).words(people),
             "1 free worker keeps failing `x` and rests from it for 5s; the others are busy"
         );
-        assert!(benched(2).to_string().starts_with("2 free workers keep failing `x` and rest"));
+        assert!(quarantined(2).to_string().starts_with("2 free workers keep failing `x` and rest"));
         let busy = WaitReason::WorkersBusy { position: Some(0), workers: 1 };
         assert_eq!(busy.to_string(), "waits for a slot, 0 before it, 1 worker serves it");
         let open = WaitReason::WorkflowOpen { open: 1 };

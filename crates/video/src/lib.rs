@@ -36,6 +36,7 @@ mod fleet;
 mod fmp4;
 mod hls;
 mod ladder;
+mod room;
 mod scratch;
 mod subtitles;
 mod webvtt;

@@ -8,6 +8,7 @@ use divvy::objects::{BlobId, ObjectError, Objects};
 use divvy::prelude::*;
 
 use crate::plan::Plan;
+use crate::room::Room;
 use crate::scratch::Scratch;
 use crate::tools::Tools;
 
@@ -25,6 +26,7 @@ struct Shared {
     objects: Objects,
     tools: Tools,
     scratch: PathBuf,
+    room: Room,
     /// Removes what is in `scratch` at the end.
     place: Option<Arc<Scratch>>,
     client: Option<Client>,
@@ -56,6 +58,7 @@ impl Studio {
         let shared = Shared {
             objects,
             tools,
+            room: Room::at(&scratch),
             scratch,
             place: None,
             client: None,
@@ -107,8 +110,15 @@ impl Studio {
         self.shared.fetch
     }
 
-    /// A folder for one attempt; it is removed with everything in it when it is dropped.
+    /// The room that there is to work.
+    pub(crate) fn room(&self) -> &Room {
+        &self.shared.room
+    }
+
+    /// A folder for one attempt; it is removed with everything in it when it is dropped. Where the disk is nearly full,
+    /// the attempt has to wait.
     pub fn folder(&self) -> Outcome<tempfile::TempDir> {
+        self.room().check(0)?;
         Ok(tempfile::Builder::new().prefix("video-").tempdir_in(&self.shared.scratch)?)
     }
 

@@ -115,6 +115,14 @@ impl Registry {
         self
     }
 
+    /// Serves only these of its kinds from now on. Those of the list that it does not serve are returned.
+    pub fn keep_only(&mut self, kinds: &[Name]) -> Vec<Name> {
+        let unknown =
+            kinds.iter().filter(|kind| !self.kinds.contains_key(*kind)).cloned().collect();
+        self.kinds.retain(|kind, _| kinds.contains(kind));
+        unknown
+    }
+
     /// The kinds, in order.
     pub fn kinds(&self) -> impl ExactSizeIterator<Item = &Name> {
         self.kinds.keys()

@@ -13,21 +13,27 @@
 //! Reading order: [`Workload`] (everything that one can bring; each part has a default, so a small workload is short),
 //! [`settings`] (where values come from), [`Context`] (what a command works with), [`WorkerContext`] and
 //! [`ServerContext`] (what a worker and a server give), [`UpContext`] (how `divvy up` starts), [`Finding`] (what a check
-//! says).
+//! says). What commands of workloads do alike is in [`View`] (things that people start, watch and end), what they share
+//! on disk in [`files`].
 //!
 //! **Invariant:** nothing here decides. A workload depends on this crate and the SDK, never on the server or the engine.
 
+mod clock;
 mod context;
+pub mod files;
 mod finding;
+mod follow;
 mod listing;
 pub mod private;
 mod server;
 pub mod settings;
 mod up;
+pub mod view;
 mod worker;
 mod workload;
 
 pub use clap;
+pub use clock::now_ms;
 pub use context::Context;
 pub use divvy_console as console;
 pub use divvy_http as http;
@@ -36,5 +42,6 @@ pub use listing::Listing;
 pub use server::{RegisterMetrics, ServerContext, ServerPart};
 pub use settings::{Origin, Row, Setting, Sources};
 pub use up::{Prepared, SampleContext, UpContext};
+pub use view::View;
 pub use worker::{WorkerContext, WorkerPart};
 pub use workload::{BoxFuture, DataFolders, Doing, Workload};

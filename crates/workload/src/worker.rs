@@ -50,6 +50,17 @@ impl WorkerContext<'_> {
         }
         Ok(None)
     }
+
+    /// A folder of the server's data that this worker can reach: the one that it was told, or else the one of this name
+    /// beside the server's objects. Nothing if it knows of none, or the folder cannot be there.
+    pub fn shared_folder(&self, told: Option<PathBuf>, name: &str) -> Option<PathBuf> {
+        let beside = || Some(self.objects.as_deref()?.parent()?.join(name));
+        // A server that comes later makes it.
+        let is_usable = |folder: &PathBuf| {
+            folder.is_dir() || folder.parent().is_some_and(|parent| parent.is_dir())
+        };
+        told.or_else(beside).filter(is_usable)
+    }
 }
 
 /// What a workload brings to a worker.

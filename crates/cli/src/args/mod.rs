@@ -63,8 +63,8 @@ pub(crate) fn instead(noun: &str, word: &str) -> Option<&'static str> {
         ("task", "submit" | "add" | "create") => "divvy submit KIND",
         ("scale", "list" | "ls" | "show") => "divvy scale status",
         (
-            "queue" | "dead" | "task" | "worker" | "workflow" | "limit" | "schedule" | "scale"
-            | "alert",
+            "queue" | "kind" | "dead" | "task" | "worker" | "workflow" | "limit" | "schedule"
+            | "scale" | "alert",
             _,
         ) => {
             return None;
@@ -116,15 +116,15 @@ pub(crate) fn definition(workloads: &Workloads) -> clap::Command {
     let examples = |command: &str, ours: &str, rest: &str| {
         format!("{ours}{}{rest}", workloads.examples(command))
     };
-    let line = Cli::command()
-        .after_help(first_steps(workloads))
+    let line = Cli::command().after_help(first_steps(workloads));
+    workloads
+        .extend(line, LAST_OF_TASKS)
         .mut_subcommand("up", |up| {
             up.after_help(examples("up", service::UP_EXAMPLES, service::UP_NOTE))
         })
         .mut_subcommand("work", |work| {
             work.after_help(examples("work", service::WORK_EXAMPLES, ""))
-        });
-    workloads.extend(line, LAST_OF_TASKS)
+        })
 }
 
 impl Line {
@@ -264,6 +264,9 @@ pub(crate) enum Command {
     /// Look at queues, pause, weigh and rebalance them
     #[command(alias = "queues", subcommand, after_help = tasks::QUEUE_EXAMPLES)]
     Queue(tasks::Queue),
+    /// Look at kinds of tasks and who runs them
+    #[command(alias = "kinds", subcommand, after_help = tasks::KIND_EXAMPLES)]
+    Kind(tasks::Kind),
     /// Look at workers and drain them
     #[command(alias = "workers", subcommand, after_help = tasks::WORKER_EXAMPLES)]
     Worker(tasks::Worker),

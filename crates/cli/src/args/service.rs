@@ -31,6 +31,7 @@ pub(crate) const WORK_EXAMPLES: &str = "\
 Examples:
   divvy work --queues mail,reports --slots async=64,cpu=2
   divvy work --exec resize=./resize.py --caps gpu
+  divvy work --kinds http,sleep
   divvy work --exec encode=./encode.sh --slots process=1 --prefetch 0
   divvy work --server http://10.0.0.5:7171 --name encoder-1
 ";
@@ -66,6 +67,9 @@ pub(crate) struct Work {
     /// What people call this worker [default: host name and process id]
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// Of the kinds that it knows, run only these [default: all]
+    #[arg(long, value_name = "a,b")]
+    pub(crate) kinds: Option<Names>,
     #[command(flatten)]
     pub(crate) worker: WorkerFlags,
     /// Stop when standard input ends, which happens when the parent dies

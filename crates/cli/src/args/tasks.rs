@@ -24,6 +24,11 @@ Examples:
   divvy task list --worker encoder-1 --ended-since 1h --error timeout
   divvy task list --all --json | jq .kind";
 pub(crate) const SHOW_EXAMPLES: &str = "Example:\n  divvy task show 1b0c9d8e --json";
+pub(crate) const KIND_EXAMPLES: &str = "\
+Examples:
+  divvy kind list
+  divvy kind list -q";
+
 pub(crate) const QUEUE_EXAMPLES: &str = "\
 Examples:
   divvy queue list
@@ -185,6 +190,14 @@ pub(crate) enum Queue {
     /// Even the queues of the workers out
     #[command(after_help = REBALANCE_EXAMPLES)]
     Rebalance(Rebalance),
+}
+
+/// Verbs of kinds.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Kind {
+    /// List kinds of tasks: who runs them, what waits, how long they take
+    #[command(visible_alias = "ls", after_help = KIND_EXAMPLES)]
+    List,
 }
 
 /// Verbs of workers.

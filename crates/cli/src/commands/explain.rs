@@ -149,7 +149,7 @@ fn ability(candidate: &Candidate, now: Timestamp) -> Cell {
     if !candidate.lacks.is_empty() {
         return Cell::colored(format!("lacks {}", candidate.lacks.join(", ")), "33");
     }
-    if let Some(until) = candidate.benched_until.filter(|until| *until > now) {
+    if let Some(until) = candidate.quarantined_until.filter(|until| *until > now) {
         return Cell::colored(format!("rests, {}", words::relative(until, now)), "33");
     }
     if candidate.free { Cell::colored("yes, free", "32") } else { "yes, busy".into() }
@@ -218,7 +218,7 @@ fn next_step(task: &TaskExplanation) -> Option<String> {
         (_, Some(WaitReason::Elsewhere { worker, .. })) => Some(format!(
             "see what it failed of: divvy logs {id}; and how the worker does: divvy worker status {worker}"
         )),
-        (_, Some(WaitReason::Benched { .. })) => Some("see why: divvy worker status".into()),
+        (_, Some(WaitReason::Quarantined { .. })) => Some("see why: divvy worker status".into()),
         (TaskState::Scheduled, _) => Some(format!("wait, or run it now: divvy task retry {id}")),
         _ => None,
     }

@@ -11,6 +11,7 @@ mod doctor_live;
 mod events;
 mod explain;
 mod filter;
+mod kind;
 mod lab;
 mod limit;
 mod logs;
@@ -117,7 +118,8 @@ pub(crate) fn run(line: Line, workloads: &Workloads) -> Result<Code> {
     if let Some(wrong) = wrong {
         warn(&format!("{wrong}; this command does not need that, and goes on"), &output);
     }
-    logging::start(is_service(&verb), global.verbose, global.log_format);
+    let reports = is_service(&verb) && !(is_up(&verb) && output.is_live());
+    logging::start(reports, global.verbose, global.log_format);
     secrets::hide();
     let workloads = workloads.clone();
     let target = match &verb {
@@ -166,6 +168,11 @@ fn is_service(verb: &Verb) -> bool {
     serves(verb) || matches!(verb, Verb::Ours(command, _) if matches!(**command, Command::Work(_)))
 }
 
+/// Whether a command is `up`, which tells a person at a terminal in its own words what it does.
+fn is_up(verb: &Verb) -> bool {
+    matches!(verb, Verb::Ours(command, _) if matches!(**command, Command::Up(_)))
+}
+
 /// Whether a command only looks on, so that Ctrl-C is its usual end and needs no words.
 fn watches(verb: &Verb) -> bool {
     let Verb::Ours(command, _) = verb else { return false };
@@ -199,6 +206,7 @@ fn only_asks(verb: &Verb) -> bool {
             | Command::Logs(_)
             | Command::Task(_)
             | Command::Queue(_)
+            | Command::Kind(_)
             | Command::Worker(_)
             | Command::Workflow(_)
             | Command::Limit(_)
@@ -264,6 +272,7 @@ async fn dispatch(command: Command, matches: &ArgMatches, context: Context) -> R
         Command::Logs(args) => logs::run(&args, &context).await,
         Command::Task(args) => task::run(args, &context).await,
         Command::Queue(args) => queue::run(args, &context).await,
+        Command::Kind(args) => kind::run(&args, &context).await,
         Command::Worker(args) => worker::run(args, &context).await,
         Command::Workflow(args) => workflow::run(args, &context).await,
         Command::Limit(args) => limit::run(args, &context).await,

@@ -88,7 +88,7 @@ fn auto_pool(most: u32) -> Pool {
 fn local_slots(workers: u32, cores: usize) -> SlotCounts {
     let cores = u32::try_from(cores).unwrap_or(u32::MAX);
     let process = cores.div_ceil(workers.max(1));
-    SlotCounts { async_: Some(64), blocking: Some(4), cpu: Some(1), process: Some(process) }
+    SlotCounts { process: Some(process), ..supervise::slots_of(1) }
 }
 
 /// Runs until Ctrl-C, or until the sample is over.
@@ -96,7 +96,7 @@ pub(super) async fn run(args: Up, matches: &ArgMatches, context: Context) -> Res
     let signals = StopSignals::listen()?;
     let mut plan = Plan::new(&args.server, &context.settings)?;
     // What every worker would stumble over is better told before anything is started.
-    let mut choice = Choice::new(&args.worker, &context.settings);
+    let choice = Choice::new(&args.worker, &context.settings);
     choice.check()?;
     let prepared = prepare(&args, matches, &plan, &context).await?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -108,11 +108,11 @@ pub(super) async fn run(args: Up, matches: &ArgMatches, context: Context) -> Res
         plan.scaling.own.insert(AUTO_POOL, auto);
     }
     let service = Service::start(&plan, &context).await?;
-    choice.slots = choice.slots.or(local_slots(workers.most(), cores));
     sweep(&plan.data, &context.workloads);
     let url = service.url(reachable(service.address()));
     let flags = prepared.iter().flat_map(|(_, prepared)| prepared.worker_arguments.clone());
     let mut worker_plan = worker_plan(&args, &choice, &plan, &context, &url, flags)?;
+    worker_plan.usual_slots = local_slots(workers.most(), cores);
     // Workers need no more than this, and neither do the programs that they run.
     worker_plan.token = Some(service.tokens.lend(Scope::Work));
     if workers.most() > 0
@@ -310,8 +310,7 @@ fn worker_plan(
         programs.extend(sample::primes::programs(&program.to_string_lossy()));
     }
     let mut arguments: Vec<String> =
-        ["--server", url, "--config", "/dev/null", "--slots"].map(String::from).to_vec();
-    arguments.push(choice.slots.to_string());
+        ["--server", url, "--config", "/dev/null"].map(String::from).to_vec();
     if let Some(prefetch) = choice.prefetch {
         arguments.extend(["--prefetch".to_owned(), prefetch.to_string()]);
     }
@@ -344,6 +343,9 @@ fn worker_plan(
     Ok(supervise::Plan {
         program,
         arguments,
+        asked_slots: choice.slots,
+        usual_slots: SlotCounts::default(),
+        kinds: Vec::new(),
         queues: choice.queues.iter().map(ToString::to_string).collect(),
         capabilities: choice.capabilities.iter().map(ToString::to_string).collect(),
         hidden: context.settings.sources.variables(),

@@ -57,6 +57,9 @@ pub(super) async fn run(args: Work, matches: &ArgMatches, context: &Context) -> 
             registry.merge(part.registry);
         }
     }
+    if let Some(kinds) = &args.kinds {
+        keep_kinds(&mut registry, &kinds.0)?;
+    }
     tracing::info!("worker {name} works for {}", settings.server.value);
     let worker = Worker::new(options, registry).map_err(failure)?;
     let summary = worker.run(shutdown).await.map_err(failure)?;
@@ -168,6 +171,25 @@ fn registry(builtins: &Builtins) -> Result<Registry> {
     let mut registry = Registry::new();
     register(&mut registry, builtins).map_err(failure)?;
     Ok(registry)
+}
+
+/// Leaves only kinds that were asked for. One that is not known here may be known to other workers of the same pool, so
+/// only a worker that is left with none cannot work; it may be able to when programs or settings have changed.
+fn keep_kinds(registry: &mut Registry, kinds: &[Name]) -> Result<()> {
+    let known: Vec<String> = registry.kinds().map(ToString::to_string).collect();
+    let unknown = registry.keep_only(kinds).join(", ");
+    if registry.kinds().len() == 0 {
+        let problem = format!("this worker runs none of the kinds {unknown}");
+        let cure = format!(
+            "give a program with --exec KIND=PROGRAM, or name some of these: {}",
+            known.join(", ")
+        );
+        return Err(Failure::new(Code::Failed, problem).cure(cure).into());
+    }
+    if !unknown.is_empty() {
+        tracing::warn!("this worker does not run the kinds {unknown}, which are left out");
+    }
+    Ok(())
 }
 
 fn default_name() -> Name {

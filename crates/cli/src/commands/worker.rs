@@ -218,7 +218,7 @@ async fn status(args: &WorkerStatus, context: &Context) -> Result<Code> {
             percent(worker.success_rate).into(),
             worker.finished.to_string().into(),
             worker.failed.to_string().into(),
-            benched(worker, now),
+            quarantined(worker, now),
         ]);
     }
     table.print(output)?;
@@ -236,7 +236,7 @@ fn print_skills(workers: &[WorkerView], context: &Context) -> Result<()> {
     let mut table = Table::new(&["KIND", ">ATTEMPTS", ">SUCCESS", ">RUN TIME", "=RESTS"]);
     for skill in workers.iter().flat_map(|worker| &worker.skills) {
         let run = skill.run_ms.map(|ms| words::span(Duration::from_secs_f64(ms.max(0.0) / 1e3)));
-        let rests = skill.benched_until.filter(|until| *until > now);
+        let rests = skill.quarantined_until.filter(|until| *until > now);
         table.row([
             skill.kind.as_str().into(),
             skill.attempts.to_string().into(),
@@ -255,9 +255,9 @@ fn print_skills(workers: &[WorkerView], context: &Context) -> Result<()> {
 }
 
 /// The kinds that a worker is kept from, and until when at the latest.
-fn benched(worker: &WorkerView, now: Timestamp) -> Cell {
+fn quarantined(worker: &WorkerView, now: Timestamp) -> Cell {
     let resting = worker.skills.iter().filter_map(|skill| {
-        Some((skill.kind.as_str(), skill.benched_until.filter(|until| *until > now)?))
+        Some((skill.kind.as_str(), skill.quarantined_until.filter(|until| *until > now)?))
     });
     let resting: Vec<(&str, Timestamp)> = resting.collect();
     let Some(until) = resting.iter().map(|(_, until)| *until).max() else { return "-".into() };

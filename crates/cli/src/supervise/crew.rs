@@ -14,9 +14,17 @@ use tokio::task::JoinSet;
 
 use super::guard::Guard;
 use super::{Plan, Wish, ask, further};
+use crate::values::SlotCounts;
 
 /// The rest before a worker that ended is replaced, so that one that cannot stay does not come and go without end.
 const REPLACED_AFTER: Duration = Duration::from_secs(1);
+/// Slots of one process, so that what follows from them stays within what a worker may take.
+const SLOTS_MAX: u32 = 512;
+/// Tasks that mostly wait, and those that block a thread, for each slot.
+const ASYNC_PER_SLOT: u32 = 64;
+const BLOCKING_PER_SLOT: u32 = 4;
+/// Threads of one tier.
+const THREADS_MAX: u32 = 1_024;
 /// What workers are called that belong to no pool.
 const STAYING: &str = "local";
 
@@ -29,6 +37,36 @@ pub(super) struct Crew {
     members: BTreeMap<String, Member>,
     /// Counts starts, to know who is newest.
     starts: u64,
+}
+
+impl Plan {
+    /// The same for a worker of a pool.
+    fn for_pool(mut self, pool: &Name, worker_type: &Name, order: &LocalOrder) -> Self {
+        let words = |names: &[Name]| names.iter().map(ToString::to_string).collect();
+        self.kinds = words(&order.kinds);
+        if !order.queues.is_empty() {
+            self.queues = words(&order.queues);
+        }
+        self.capabilities.extend(order.capabilities.iter().map(ToString::to_string));
+        self.capabilities.extend([format!("pool={pool}"), format!("type={worker_type}")]);
+        if let Some(slots) = order.slots.get(worker_type) {
+            self.usual_slots = slots_of(*slots);
+        }
+        self
+    }
+}
+
+/// What a worker runs at once that has so many slots: as many tasks that compute or are programs, and more of those that
+/// mostly wait.
+pub(crate) fn slots_of(slots: u32) -> SlotCounts {
+    let slots = slots.min(SLOTS_MAX);
+    let blocking = slots * BLOCKING_PER_SLOT;
+    SlotCounts {
+        async_: Some(slots * ASYNC_PER_SLOT),
+        blocking: Some(blocking.min(THREADS_MAX)),
+        cpu: Some(slots),
+        process: Some(slots),
+    }
 }
 
 struct Member {
@@ -107,12 +145,7 @@ impl Crew {
     fn bring_to(&mut self, pool: &Name, worker_type: &Name, wanted: usize, order: &LocalOrder) {
         let names = self.names(pool, worker_type);
         for _ in names.len()..wanted {
-            let mut plan = self.plan.clone();
-            if !order.queues.is_empty() {
-                plan.queues = order.queues.iter().map(ToString::to_string).collect();
-            }
-            plan.capabilities.extend(order.capabilities.iter().map(ToString::to_string));
-            plan.capabilities.extend([format!("pool={pool}"), format!("type={worker_type}")]);
+            let plan = self.plan.clone().for_pool(pool, worker_type, order);
             self.add(Some((pool.clone(), worker_type.clone())), plan);
         }
         let first = order.leave_first.get(worker_type).map(Vec::as_slice).unwrap_or_default();
@@ -178,5 +211,58 @@ impl Crew {
     fn ended(&mut self, name: Option<String>) -> bool {
         let member = name.and_then(|name| self.members.remove(&name));
         member.is_some_and(|member| member.of.is_some() && !member.is_leaving())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use divvy_types::limits::CREDIT_MAX;
+
+    use super::*;
+
+    fn plan() -> Plan {
+        Plan {
+            program: "divvy".into(),
+            arguments: Vec::new(),
+            asked_slots: SlotCounts { process: Some(3), ..SlotCounts::default() },
+            usual_slots: slots_of(1),
+            kinds: Vec::new(),
+            queues: vec!["mail".into()],
+            capabilities: vec!["gpu".into()],
+            hidden: Vec::new(),
+            token: None,
+            log: None,
+        }
+    }
+
+    #[test]
+    fn workers_of_a_pool_run_its_kinds_on_the_slots_of_their_type() {
+        let order = LocalOrder {
+            kinds: vec!["video.encode".into(), "sleep".into()],
+            slots: [("large".into(), 4)].into(),
+            ..LocalOrder::default()
+        };
+        let of = |worker_type: &str| plan().for_pool(&"p".into(), &worker_type.into(), &order);
+        let large = of("large");
+        assert_eq!(
+            (large.kinds, large.queues),
+            (vec!["video.encode".into(), "sleep".into()], plan().queues)
+        );
+        assert_eq!(large.capabilities, ["gpu", "pool=p", "type=large"]);
+        let slots = large.asked_slots.or(large.usual_slots).to_string();
+        assert_eq!(slots, "async=256,blocking=16,cpu=4,process=3", "what people asked for stays");
+        let plain = of("worker");
+        assert_eq!(plain.usual_slots, plan().usual_slots, "the pool lists no such type");
+    }
+
+    #[test]
+    fn a_type_of_any_size_is_a_worker_that_can_be_started() {
+        for slots in [1, 64, SLOTS_MAX, u32::MAX] {
+            let counts = slots_of(slots);
+            let all = [counts.async_, counts.blocking, counts.cpu, counts.process];
+            let total: u32 = all.into_iter().flatten().sum();
+            assert!(total <= CREDIT_MAX, "{counts}");
+            assert!([counts.blocking, counts.cpu].iter().all(|count| *count <= Some(THREADS_MAX)));
+        }
     }
 }

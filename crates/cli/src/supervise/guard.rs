@@ -66,8 +66,9 @@ impl Guard {
             .arg("work")
             .args(["--name", &self.name, "--stop-with-stdin"])
             .args(&self.plan.arguments);
-        let Plan { queues, capabilities, .. } = &self.plan;
-        for (flag, names) in [("--queues", queues), ("--caps", capabilities)] {
+        let Plan { asked_slots, usual_slots, kinds, queues, capabilities, .. } = &self.plan;
+        command.args(["--slots", &asked_slots.or(*usual_slots).to_string()]);
+        for (flag, names) in [("--kinds", kinds), ("--queues", queues), ("--caps", capabilities)] {
             if !names.is_empty() {
                 command.args([flag, &names.join(",")]);
             }

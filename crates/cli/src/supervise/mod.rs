@@ -18,7 +18,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::exit::{Code, Failure};
+use crate::values::SlotCounts;
 use crew::Crew;
+pub(crate) use crew::slots_of;
 
 /// What tells a worker over its pipe to leave.
 pub(crate) const LEAVE: u8 = b'l';
@@ -28,8 +30,14 @@ pub(crate) const LEAVE: u8 = b'l';
 pub(crate) struct Plan {
     /// This binary.
     pub(crate) program: PathBuf,
-    /// Arguments after `work`, without the name, the queues and the capabilities.
+    /// Arguments after `work`, without the name, the slots, the kinds, the queues and the capabilities.
     pub(crate) arguments: Vec<String>,
+    /// What they run at once, as people asked for it.
+    pub(crate) asked_slots: SlotCounts,
+    /// What they run at once where nobody asked for anything.
+    pub(crate) usual_slots: SlotCounts,
+    /// Kinds that they run; none means every kind.
+    pub(crate) kinds: Vec<String>,
     /// Queues that they serve; none means all.
     pub(crate) queues: Vec<String>,
     /// What they have.

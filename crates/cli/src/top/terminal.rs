@@ -122,3 +122,39 @@ fn read(sender: &mpsc::Sender<Input>, done: &AtomicBool) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Tells this test that it runs on a terminal of its own.
+    const ON_A_TERMINAL: &str = "DIVVY_TEST_ON_A_TERMINAL";
+
+    #[tokio::test]
+    async fn a_panic_is_told_on_a_terminal_that_was_given_back() {
+        if std::env::var_os(ON_A_TERMINAL).is_some() {
+            let terminal = Terminal::take().unwrap();
+            std::thread::spawn(|| panic!("provoked")).join().unwrap_err();
+            // Only the panic can have given it back.
+            std::mem::forget(terminal);
+            std::process::exit(7);
+        }
+        let test = std::env::current_exe().unwrap();
+        let name = std::thread::current().name().unwrap().to_owned();
+        let run = format!(
+            "stty rows 24 cols 80; '{}' --exact {name} --nocapture; ended=$?; stty -a; exit $ended",
+            test.display()
+        );
+        let mut command = Command::new("script");
+        command.args(["-qec", &run, "/dev/null"]).env(ON_A_TERMINAL, "1").env("TERM", "xterm");
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        let seen = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(7), "{seen}");
+        let (taken, back) = seen.split_once("\u{1b}[?1049l").expect("the usual screen is back");
+        assert!(taken.contains("\u{1b}[?1049h"), "it was taken: {seen}");
+        assert!(!taken.contains("provoked") && back.contains("provoked"), "{seen}");
+        assert!(back.contains(" icanon") && back.contains(" echo "), "lines and echo: {back}");
+    }
+}

@@ -23,6 +23,8 @@ const COMMANDS: &[&str] = &[
     "queue resume",
     "queue set",
     "queue rebalance",
+    "kind",
+    "kind list",
     "worker",
     "worker list",
     "worker show",
@@ -124,6 +126,39 @@ fn divvy_alone_prints_help_with_the_first_steps() {
     }
     assert!(!help.stdout.contains("sample-step"), "an inner command is shown");
     assert!(folder.run(&["--version"]).expect(0).stdout.starts_with("divvy "));
+}
+
+#[test]
+fn commands_stand_in_the_order_of_their_use_and_say_what_they_do() {
+    let folder = Folder::new();
+    let help = folder.run(&[]).expect(0).stdout;
+    let commands: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .collect();
+    let names: Vec<&str> = commands
+        .iter()
+        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert_eq!(names[..4], ["up", "serve", "work", "submit"], "{help}");
+    let video = names.iter().position(|name| *name == "video").unwrap();
+    assert_eq!(
+        names[video..video + 3],
+        ["video", "crawl", "flow"],
+        "workloads stand together: {help}"
+    );
+    for (command, about) in
+        [("up", "Start a server with local workers"), ("work", "Start a worker")]
+    {
+        let line =
+            commands.iter().find(|line| line.trim_start().starts_with(&format!("{command} ")));
+        assert!(line.is_some_and(|line| line.contains(about)), "{command}: {help}");
+        let own = folder.run(&[command, "--help"]).expect(0).stdout;
+        assert!(own.starts_with(about), "{own}");
+    }
 }
 
 #[test]

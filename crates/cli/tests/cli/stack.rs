@@ -66,7 +66,12 @@ impl Folder {
 
     /// The binary, in this folder, with no settings from outside.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_divvy"));
+        self.program(env!("CARGO_BIN_EXE_divvy"), args)
+    }
+
+    /// A program, in this folder, with no settings from outside.
+    pub(crate) fn program(&self, name: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(name);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("DIVVY_") {
                 command.env_remove(name);

@@ -6,7 +6,9 @@ use std::path::Path;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::stack::{Guarded, Server, finish, until};
+use serde_json::{Value, json};
+
+use crate::stack::{Folder, Guarded, Server, finish, until};
 
 fn gone(pid: i32) -> Option<()> {
     // A process that ended and was not waited for yet still has an entry, as a zombie.
@@ -35,6 +37,33 @@ fn local_workers_take_as_many_tasks_ahead_as_was_said() {
             assert_eq!(credit, slots.map(|slots| slots + ahead), "{worker}");
         }
     }
+}
+
+#[test]
+fn workers_of_a_local_pool_run_its_kinds_on_the_slots_of_their_type() {
+    let folder = Folder::new();
+    folder.write(
+        "divvy.yaml",
+        "pools: {mail: {min: 1, max: 1, kinds: [sleep, burst, elsewhere], types: [{name: big, slots: 3}]}}\n",
+    );
+    let up = ["up", "--workers", "0", "--exec", "burst=/bin/true", "--exec", "other=/bin/true"];
+    let server = Server::start(folder, &up);
+    let worker = until("the worker of the pool", || {
+        server.run(&["worker", "list", "--json"]).expect(0).json().pop()
+    });
+    assert_eq!(worker["name"], "mail-1");
+    let tiers: Vec<(&Value, u64)> = worker["tiers"]
+        .as_array()
+        .expect("tiers")
+        .iter()
+        .map(|tier| (&tier["kinds"], tier["slots"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(tiers, [(&json!(["sleep"]), 192), (&json!(["burst"]), 3)], "{worker}");
+    server.run(&["submit", "burst", "--wait"]).expect(0);
+
+    let none = server.run(&["work", "--kinds", "elsewhere"]).expect(1);
+    assert!(none.stderr.contains("runs none of the kinds elsewhere"), "{}", none.stderr);
+    assert!(none.stderr.contains("noop, sleep"), "{}", none.stderr);
 }
 
 #[test]

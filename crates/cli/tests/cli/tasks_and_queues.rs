@@ -175,6 +175,25 @@ fn status_is_0_when_healthy_and_1_when_nobody_works() {
 }
 
 #[test]
+fn kinds_are_listed_with_who_runs_them_and_what_the_built_in_ones_do() {
+    let server = Server::up(&["--exec", "resize=/bin/true"]);
+    server.run(&["submit", "resize", "--wait"]).expect(0);
+    server.run(&["submit", "unknown"]).expect(0);
+    let kinds = server.run(&["kind", "list", "--json"]).expect(0).json();
+    let kind = |name: &str| kinds.iter().find(|kind| kind["name"] == name).unwrap().clone();
+    let resize = kind("resize");
+    assert_eq!((&resize["workers"], &resize["waiting"]), (&1.into(), &0.into()), "{resize}");
+    assert!(resize["slots"].as_u64() > Some(0) && resize["run_mean_ms"].is_u64(), "{resize}");
+    let unknown = kind("unknown");
+    assert_eq!((&unknown["workers"], &unknown["waiting"]), (&0.into(), &1.into()), "{unknown}");
+    let text = server.run(&["kinds", "ls"]).expect(0).stdout;
+    for line in ["sleep ", "waits: ms", "exec ", "unknown "] {
+        assert!(text.contains(line), "{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
 fn workers_are_listed_shown_and_drained() {
     let server = Server::up(&[]);
     server.run(&["submit", "noop", "--wait"]).expect(0);

@@ -69,6 +69,35 @@ fn an_alert_is_told_once_and_its_end_once_though_the_server_is_killed_in_between
 }
 
 #[test]
+fn an_alert_that_was_taken_when_the_server_was_killed_comes_again_under_the_same_id() {
+    let folder = Folder::new();
+    // It has taken the alert, and does not say so before somebody lets it.
+    let run = r#"echo "$DIVVY_ALERT_ID $DIVVY_ALERT $DIVVY_ALERT_STATE" >> told
+while [ -e hold ]; do sleep 0.1; done"#;
+    folder.write("take.sh", run);
+    folder.write("hold", "");
+    let settings = SETTINGS.lines().filter(|line| !line.contains("command:"));
+    let settings: Vec<&str> = settings.chain(["      command: {run: [sh, take.sh]}"]).collect();
+    folder.write("divvy.yaml", &settings.join("\n"));
+    let server = Server::start(folder, &["serve"]);
+    server.run(&["submit", "noop"]).expect(0);
+    server.run(&["alert", "list", "-q"]).expect(1);
+    until("the alert is taken", || Some(told(server.folder.path())).filter(|it| !it.is_empty()));
+    server.process.signal(Signal::SIGKILL);
+    let (folder, _) = server.ended();
+    std::fs::remove_file(folder.path().join("hold")).unwrap();
+
+    let server = Server::start(folder, &["serve"]);
+    until_recorded(&server, 1);
+    let told = told(server.folder.path());
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0], told[1], "whoever keeps ids has heard it once");
+    assert!(told[0].ends_with(" no_worker fired"), "{told:?}");
+    let history = server.run(&["alert", "list", "--history", "--json"]).expect(0).json();
+    assert_eq!(history.len(), 1, "it fired once: {history:?}");
+}
+
+#[test]
 fn rules_are_listed_and_silenced_and_a_wrong_name_is_refused() {
     let server = Server::serve(&[]);
     let all = server.run(&["alert", "list", "--all"]).expect(0);

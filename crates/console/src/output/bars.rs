@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
 use super::Output;
-use super::visible::{on_one_line, visible};
+use super::screen::Screen;
+use super::visible::on_one_line;
 
 /// Between two lines when nobody watches.
 const LINE_EVERY: Duration = Duration::from_secs(3);
@@ -30,7 +31,7 @@ pub struct Stage {
 /// Shows stages until it is dropped.
 pub struct Bars {
     output: Output,
-    drawn: Option<(MultiProgress, Vec<ProgressBar>)>,
+    drawn: Option<(Screen, Vec<ProgressBar>)>,
     shown: Vec<Stage>,
     last_line: Instant,
 }
@@ -42,20 +43,21 @@ impl Bars {
         Self { output: *output, drawn, shown: Vec::new(), last_line: Instant::now() }
     }
 
-    fn draw(stages: &[Stage]) -> (MultiProgress, Vec<ProgressBar>) {
-        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+    fn draw(stages: &[Stage]) -> (Screen, Vec<ProgressBar>) {
+        let screen = Screen::new();
         let style = ProgressStyle::with_template("{prefix:>16} {bar:32} {pos}/{len} {msg}")
             .expect("the template is constant and valid")
             .progress_chars("=> ");
         let bars = merged(stages)
             .iter()
             .map(|stage| {
-                let bar = all.add(ProgressBar::new(stage.total).with_style(style.clone()));
+                let bar =
+                    screen.bars().add(ProgressBar::new(stage.total).with_style(style.clone()));
                 bar.set_prefix(on_one_line(&stage.name));
                 bar
             })
             .collect();
-        (all, bars)
+        (screen, bars)
     }
 
     /// Shows the stages as they are now.
@@ -80,11 +82,7 @@ impl Bars {
 
     /// A remark for people, above the bars.
     pub fn note(&self, text: &str) {
-        match &self.drawn {
-            // A remark that cannot be shown is no reason to stop.
-            Some((all, _)) => drop(all.println(visible(text))),
-            None => self.output.note(text),
-        }
+        self.output.note(text);
     }
 
     /// Shows the last state for good.
@@ -119,9 +117,9 @@ impl Bars {
 
 impl Drop for Bars {
     fn drop(&mut self) {
-        if let Some((all, _)) = &self.drawn {
+        if let Some((screen, _)) = &self.drawn {
             // An error text follows; a half drawn bar above it would only confuse. A failed clear changes nothing.
-            let _ = all.clear();
+            let _ = screen.bars().clear();
         }
     }
 }

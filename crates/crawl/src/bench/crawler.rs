@@ -4,15 +4,16 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
+use divvy_workload::files::{read_json, show_json};
+use divvy_workload::now_ms;
 use tokio_util::sync::CancellationToken;
 
 use super::{Cost, Web, cpu_s};
-use crate::crawls::now_ms;
 use crate::crawls::place::Places;
+use crate::folder::Folder;
 use crate::folder::control::Control;
 use crate::folder::inbox::{self, SERVER, Travelling};
 use crate::folder::status::ShardStatus;
-use crate::folder::{Folder, read_json, write_json};
 use crate::settings::{NewCrawl, Rules};
 use crate::shard::task::{Site, on_this_thread};
 use crate::shard::{Place, TurnEnd};
@@ -62,16 +63,13 @@ pub(super) async fn run(folder: &Path, web: &Web, wish: &Wish) -> Result<Cost> {
     let link = Travelling { url: seed.as_str().to_owned(), depth: 0, hops: 0, is_sitemap: false };
     inbox::send(&place.inbox(shard), SERVER, 1, &[link])?;
     let sent = [(shard, 1)].into();
-    write_json(
-        &place.control(),
-        &Control { version: 1, round: 1, sent, ..Control::default() },
-        false,
-    )?;
-    write_json(&place.spec(), &spec, false)?;
+    let control = Control { version: 1, round: 1, sent, ..Control::default() };
+    show_json(&place.control(), &control)?;
+    show_json(&place.spec(), &spec)?;
     let (began, cpu) = (Instant::now(), cpu_s());
     let shards: Vec<_> = (0..spec.rules.shards)
         .map(|shard| {
-            let site = Site { allow_private: true, chromium: None };
+            let site = Site { allow_private: true, ..Site::default() };
             let folder = folder.to_owned();
             tokio::task::spawn_blocking(move || {
                 for epoch in 1.. {

@@ -29,7 +29,7 @@ pub(super) async fn run(args: &RobotsOf, context: &Context) -> Result<Code> {
     let (spec, _) = new
         .check(String::new(), 0)
         .map_err(|wrong| Failure::usage(format!("{} {}", wrong.field, wrong.problem)))?;
-    let site = Site { allow_private: !args.allow_private.is_empty(), chromium: None };
+    let site = Site { allow_private: !args.allow_private.is_empty(), ..Site::default() };
     let gear = Gear::new(&spec, &site, Clock::start()).await?;
     let mut session = Session::new(false);
     let asked = robots::ask(&gear, address.origin(), Standing::default(), &mut session).await;

@@ -3,9 +3,10 @@
 use anyhow::{Context as _, Result};
 use divvy_workload::Context;
 use divvy_workload::console::exit::Code;
+use divvy_workload::view::{tell_started, wait_for};
 
 use super::args::{Seen, Start};
-use super::{export, wait_for};
+use super::export;
 use crate::crawls::view::CrawlView;
 use crate::settings::{NewCrawl, Rules, SeenBy};
 
@@ -13,22 +14,16 @@ use crate::settings::{NewCrawl, Rules, SeenBy};
 pub(super) async fn run(args: &Start, context: &Context) -> Result<Code> {
     let (api, output) = (context.api()?, &context.output);
     let reply = api.post(&["crawls"], &new(args)?).await?;
-    let crawl: CrawlView = reply.parse()?;
-    let id = &crawl.spec.id;
     let waits = args.wait || args.out.is_some();
-    if output.is_quiet() || (!output.is_json() && !waits) {
-        output.data(id)?;
-    } else if output.is_json() && !waits {
-        output.raw(reply.text())?;
-    }
+    let crawl: CrawlView = tell_started(&reply, waits, &api, output)?;
+    let id = &crawl.spec.id;
     if !crawl.spec.agent().has_contact() {
         output.note("without --user-agent only hosts on this machine are asked");
     }
-    output.note(format_args!("watch it: {}/crawls/{id}", api.server()));
     if !waits {
         return Ok(Code::Done);
     }
-    let code = wait_for(&api, id, context).await?;
+    let code = wait_for::<CrawlView>(&api, id, context).await?;
     if let Some(to) = &args.out {
         export::run(&api, id, to, context).await?;
     }

@@ -5,11 +5,12 @@ use divvy_frontier::address::Address;
 use divvy_frontier::frontier::{Because, Explanation, Link, Park, Refusal};
 use divvy_frontier::robots::{Permission, Standing};
 use divvy_frontier::seen;
+use divvy_workload::now_ms;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::place::Places;
-use super::{Crawls, CrawlsError, now_ms};
+use super::{Crawls, CrawlsError};
 use crate::folder::control::Control;
 use crate::render;
 use crate::settings::{SeenBy, Spec, Wrong};
@@ -125,7 +126,7 @@ fn by_file(
     };
     let now_ms = now_ms();
     let settings = seen::Settings { mode, ..seen::Settings::default() };
-    let frontier = file.frontier(spec.rules.frontier(), settings, 0, now_ms)?;
+    let frontier = file.frontier(spec.rules.frontier(), file.seen(settings)?, 0, now_ms)?;
     let link = Link {
         host: address.origin(),
         domain: address.registrable(),

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use divvy::types::view::TaskSummary;
 use divvy::types::{ErrorClass, TaskState};
+use divvy_workload::files::write_json;
+use divvy_workload::now_ms;
 use tokio_util::sync::CancellationToken;
 
-use super::{Crawls, CrawlsError, now_ms};
+use super::{Crawls, CrawlsError};
 use crate::folder::control::{CrawlState, Ended};
 use crate::folder::inbox;
 use crate::folder::status::ShardStatus;
-use crate::folder::write_json;
 use crate::settings::Spec;
 use crate::web::metrics::Figures;
 
@@ -103,7 +104,7 @@ impl Crawls {
         } else {
             control.ended = Some(Ended { at_ms: now_ms(), state, reason });
         }
-        write_json(&folder.control(), &control, true)?;
+        write_json(&folder.control(), &control)?;
         if has_late_links {
             self.submit(spec, &control).await?;
         }

@@ -12,17 +12,18 @@ pub(crate) mod view;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use divvy::types::view::TaskSummary;
 use divvy::types::{TaskId, WorkflowId};
 use divvy::{Client, Workflow};
 use divvy_frontier::address::Address;
+use divvy_workload::files::{self, FolderError, ID_LEN, is_id, make, read_json, write_json};
+use divvy_workload::now_ms;
 use tokio::sync::Mutex;
 
-use crate::folder::control::{BLOCKED_MAX, Control, CrawlState};
+use crate::folder::control::{BLOCKED_MAX, Control};
 use crate::folder::inbox::{self, SERVER, Travelling};
-use crate::folder::{CRAWLS, Folder, FolderError, read_json, write_json};
+use crate::folder::{CRAWLS, Folder};
 use crate::settings::{NewCrawl, Spec, Wrong, addresses};
 use crate::shard::task::Shard;
 use place::Places;
@@ -30,8 +31,6 @@ use view::CrawlView;
 
 /// Crawls of one server.
 const CRAWLS_MAX: usize = 10_000;
-/// Characters of an id.
-const ID_LEN: usize = 12;
 /// Seeds that can be added to a crawl in all.
 const ADDED_MAX: usize = 100_000;
 /// Links of one batch to a shard.
@@ -107,7 +106,7 @@ impl Crawls {
         user_agent: Option<String>,
     ) -> Result<Self, FolderError> {
         let root = data.join(CRAWLS);
-        std::fs::create_dir_all(&root).map_err(|error| FolderError::new(&root, error))?;
+        make(&root)?;
         Ok(Self { client, root: Arc::new(root), user_agent, writing: Arc::default() })
     }
 
@@ -134,14 +133,13 @@ impl Crawls {
         let (spec, seeds) = new.check(id, now_ms())?;
         let folder = self.folder(&spec.id);
         for shard in 0..spec.rules.shards {
-            let inbox = folder.inbox(shard);
-            std::fs::create_dir_all(&inbox).map_err(|error| FolderError::new(&inbox, error))?;
+            make(&folder.inbox(shard))?;
         }
         let mut control = Control { version: 1, round: 1, ..Control::default() };
         self.send(&folder, &spec, &mut control, &seeds)?;
-        write_json(&folder.control(), &control, true)?;
+        write_json(&folder.control(), &control)?;
         // With this file the folder is a crawl.
-        write_json(&folder.spec(), &spec, true)?;
+        write_json(&folder.spec(), &spec)?;
         self.submit(&spec, &control).await?;
         self.view(&spec.id).await
     }
@@ -151,16 +149,7 @@ impl Crawls {
     /// # Errors
     /// If the folder cannot be read.
     pub(crate) fn ids(&self) -> Result<Vec<String>, FolderError> {
-        let failed = |error| FolderError::new(&self.root, error);
-        let mut ids = Vec::new();
-        for entry in std::fs::read_dir(&*self.root).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if is_id(&name) && entry.path().join("crawl.json").exists() {
-                ids.push(name);
-            }
-        }
-        Ok(ids)
+        files::ids(&self.root, "crawl.json")
     }
 
     /// What a crawl was asked to do.
@@ -223,7 +212,7 @@ impl Crawls {
             control.round += 1;
             (control.ended, control.stopped) = (None, false);
         }
-        write_json(&folder.control(), &control, true)?;
+        write_json(&folder.control(), &control)?;
         if goes_on && has_ended {
             self.submit(&spec, &control).await?;
         } else {
@@ -244,12 +233,8 @@ impl Crawls {
             let problem = format!("crawl {id} has not ended; stop it first: divvy crawl stop {id}");
             return Err(CrawlsError::Conflict(problem));
         }
-        let root = self.folder(id).root().to_owned();
-        // Without this file it is no crawl any more, however far the removal gets.
-        let spec = root.join("crawl.json");
-        std::fs::remove_file(&spec).map_err(|error| FolderError::new(&spec, error))?;
-        std::fs::remove_dir_all(&root).map_err(|error| FolderError::new(&root, error))?;
-        Ok(())
+        let folder = self.folder(id);
+        Ok(files::remove(folder.root(), &folder.spec())?)
     }
 
     /// Puts addresses into the inboxes of the shards that own their hosts.
@@ -347,20 +332,4 @@ pub(crate) fn host_key(text: &str) -> Option<String> {
 /// What a round is called, so that submitting it twice is submitting it once.
 fn round_key(id: &str, round: u32) -> String {
     format!("crawl/{id}/{round}")
-}
-
-fn is_id(text: &str) -> bool {
-    text.len() == ID_LEN
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
-}
-
-/// The time of this machine's clock, in milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// What a state means for the exit code of a command that waited for it.
-pub(crate) fn is_good(state: CrawlState) -> bool {
-    matches!(state, CrawlState::Done | CrawlState::Stopped)
 }

@@ -2,12 +2,13 @@
 
 use divvy::types::TaskState;
 use divvy::types::view::TaskSummary;
+use divvy_workload::files::read_json;
+use divvy_workload::now_ms;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Crawls, CrawlsError};
 use crate::folder::control::{Control, CrawlState};
-use crate::folder::read_json;
 use crate::folder::status::{HostRow, PageRow, Seen, ShardState, ShardStatus, Totals, Waiting};
 use crate::settings::Spec;
 
@@ -79,7 +80,7 @@ impl Crawls {
             Some(_) => Vec::new(),
             None => self.tasks(&spec, control.round).await?,
         };
-        Ok(view(spec, &control, &statuses, &tasks, super::now_ms()))
+        Ok(view(spec, &control, &statuses, &tasks, now_ms()))
     }
 
     /// What the shards of a crawl show; a shard that never showed anything is new.

@@ -10,10 +10,10 @@ use std::io::{BufWriter, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
+use divvy_workload::console::output::words::now;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -146,7 +146,7 @@ impl Log {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             let count = open.entry(host.to_owned()).or_default();
             *count += 1;
-            noted.line = Some((now_us(), *count, host.to_owned(), path.to_owned()));
+            noted.line = Some((now().0, *count, host.to_owned(), path.to_owned()));
         }
         noted
     }
@@ -172,13 +172,8 @@ impl Drop for Noted {
                 *count -= 1;
             }
         }
-        let line = format!("{began} {} {count} {host} {path} {}\n", now_us(), self.status);
+        let line = format!("{began} {} {count} {host} {path} {}\n", now().0, self.status);
         // A writer that is gone has told why.
         let _ = lines.send(line);
     }
-}
-
-fn now_us() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -6,9 +6,10 @@
 
 use std::path::PathBuf;
 
+use divvy_workload::files::{FolderError, read_json, show_json, try_lock};
 use serde::{Deserialize, Serialize};
 
-use super::{Folder, FolderError, read_json, try_lock, write_json};
+use super::Folder;
 
 /// Pages that a shard is given at once, at most.
 const PORTION_MAX: u64 = 256;
@@ -80,7 +81,7 @@ impl Budget {
         let now = to(book.given[self.shard], rest, self.shards as u64);
         if now != book.given[self.shard] {
             book.given[self.shard] = now;
-            write_json(&self.file, &book, false)?;
+            show_json(&self.file, &book)?;
         }
         self.given = now;
         Ok(())

@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{FolderError, read_json, write_json};
+use divvy_workload::files::{FolderError, read_json, show_json};
 use serde::{Deserialize, Serialize};
 
 /// Files that one look takes in.
@@ -67,7 +67,7 @@ pub(crate) fn send(
     seq: u64,
     links: &[Travelling],
 ) -> Result<(), FolderError> {
-    write_json(&inbox.join(format!("{from}-{seq}.json")), &links, false)
+    show_json(&inbox.join(format!("{from}-{seq}.json")), &links)
 }
 
 /// The batches in an inbox, those of each sender in their order.

@@ -1,4 +1,4 @@
-//! The folder of a crawl: which file is where, and how each is written so that no reader ever sees half of one.
+//! The folder of a crawl: which file is where.
 //!
 //! | file | what | written by |
 //! |---|---|---|
@@ -18,16 +18,10 @@ pub(crate) mod control;
 pub(crate) mod inbox;
 pub(crate) mod status;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{Flock, FlockArg};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use divvy_workload::files::{FolderError, Lock, try_lock};
 
-/// Bytes of a file of ours that is read whole.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 /// The folder of all crawls in the data folder.
 pub(crate) const CRAWLS: &str = "crawls";
 
@@ -35,20 +29,6 @@ pub(crate) const CRAWLS: &str = "crawls";
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
     root: PathBuf,
-}
-
-/// Something of the folder cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-#[error("{path}: {problem}", path = .path.display())]
-pub(crate) struct FolderError {
-    path: PathBuf,
-    problem: String,
-}
-
-impl FolderError {
-    pub(crate) fn new(path: &Path, problem: impl std::fmt::Display) -> Self {
-        Self { path: path.to_owned(), problem: problem.to_string() }
-    }
 }
 
 impl Folder {
@@ -96,105 +76,7 @@ impl Folder {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub(crate) fn lock_shard(&self, shard: u32) -> Result<Option<Flock<File>>, FolderError> {
+    pub(crate) fn lock_shard(&self, shard: u32) -> Result<Option<Lock>, FolderError> {
         try_lock(&self.root.join(format!("shard-{shard}.lock")))
-    }
-}
-
-fn try_lock(path: &Path) -> Result<Option<Flock<File>>, FolderError> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let file = file.map_err(|error| FolderError::new(path, error))?;
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => Ok(Some(lock)),
-        Err((_, nix::errno::Errno::EWOULDBLOCK)) => Ok(None),
-        Err((_, error)) => Err(FolderError::new(path, error)),
-    }
-}
-
-/// Writes a value so that readers see the old one or the new one, never a part. With `synced` it also outlasts a loss of
-/// power.
-///
-/// # Errors
-/// If the disk is full, or the folder gone.
-pub(crate) fn write_json(
-    path: &Path,
-    value: &impl Serialize,
-    synced: bool,
-) -> Result<(), FolderError> {
-    let failed = |error: &dyn std::fmt::Display| FolderError::new(path, error);
-    let bytes = serde_json::to_vec(value).map_err(|error| failed(&error))?;
-    write(path, &bytes, synced).map_err(|error| failed(&error))
-}
-
-fn write(path: &Path, bytes: &[u8], synced: bool) -> io::Result<()> {
-    let (parent, name) = match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => (parent, name.to_string_lossy()),
-        _ => return Err(io::Error::from(io::ErrorKind::InvalidInput)),
-    };
-    // The dot keeps it out of every list; the process keeps two writers apart.
-    let half = parent.join(format!(".{name}.{}.part", std::process::id()));
-    let mut file = File::create(&half)?;
-    file.write_all(bytes)?;
-    if synced {
-        file.sync_all()?;
-    }
-    drop(file);
-    fs::rename(&half, path)?;
-    if synced {
-        File::open(parent)?.sync_all()?;
-    }
-    Ok(())
-}
-
-/// Reads a value; nothing if there is no such file.
-///
-/// # Errors
-/// If the file is not what it should be.
-pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, FolderError> {
-    let failed = |error: &dyn std::fmt::Display| FolderError::new(path, error);
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(failed(&error)),
-        Ok(about) if about.len() > FILE_BYTES_MAX => {
-            return Err(failed(&format_args!(
-                "has {} bytes, at most {FILE_BYTES_MAX}",
-                about.len()
-            )));
-        }
-        Ok(_) => {}
-    }
-    match fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| failed(&error)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(&error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_process_at_a_time_is_a_shard() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = Folder::new(place.path());
-        let first = folder.lock_shard(0).unwrap();
-        assert!(first.is_some() && folder.lock_shard(0).unwrap().is_none());
-        assert!(folder.lock_shard(1).unwrap().is_some(), "another shard is another matter");
-        drop(first);
-        assert!(folder.lock_shard(0).unwrap().is_some());
-    }
-
-    #[test]
-    fn a_file_is_there_whole_or_not_at_all() {
-        let place = tempfile::tempdir().unwrap();
-        let path = place.path().join("a.json");
-        assert_eq!(read_json::<u32>(&path).unwrap(), None);
-        write_json(&path, &7, true).unwrap();
-        write_json(&path, &8, false).unwrap();
-        assert_eq!(read_json::<u32>(&path).unwrap(), Some(8));
-        fs::write(&path, b"{").unwrap();
-        assert!(read_json::<u32>(&path).unwrap_err().to_string().contains("a.json"));
-        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1, "nothing is left behind");
     }
 }

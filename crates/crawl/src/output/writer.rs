@@ -5,7 +5,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use divvy_workload::now_ms;
 
 use super::file::Appended;
 use super::prepared::Prepared;
@@ -172,9 +173,7 @@ impl Writer {
         self.has_new_files = true;
         let folder = &self.options.folder;
         let mut records = Appended::open(&folder.join(&name), 0)?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
-        records.append(&info(&name, &self.options.agent, now_ms)?)?;
+        records.append(&info(&name, &self.options.agent, now_ms())?)?;
         let mut index = Appended::open(&folder.join(&index_name), 0)?;
         index.append(cdx::HEADER.as_bytes())?;
         Ok(Archive { name, records, index_name, index })

@@ -68,9 +68,9 @@ pub enum RenderError {
     /// The page did not load.
     #[error("the page did not load in the browser: {0}")]
     Page(String),
-    /// The page took longer than [`BUDGET`].
-    #[error("the page took longer than {} s in the browser", BUDGET.as_secs())]
-    Slow,
+    /// The page took longer than this, usually [`BUDGET`].
+    #[error("the page took longer than {} s in the browser", .0.as_secs())]
+    Slow(Duration),
     /// The browser ended or answered nonsense; the next page gets a new one.
     #[error("the browser failed: {0}")]
     Browser(String),

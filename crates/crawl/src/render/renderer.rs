@@ -1,5 +1,7 @@
 //! One page after the other, in a browser that is replaced when it fails, when it is slow, and after [`PAGES_MAX`] pages.
 
+use std::time::Duration;
+
 use divvy_frontier::address::Address;
 use tokio::time::timeout;
 
@@ -12,14 +14,17 @@ use super::{BUDGET, Options, PAGES_MAX, RenderError, Rendered};
 pub struct Renderer {
     options: Options,
     browser: Option<Browser>,
-    /// Pages that the browser has rendered.
+    /// Pages that the browser has rendered, and how many it may.
     pages: u32,
+    pub(super) pages_max: u32,
+    /// How long one page may take.
+    pub(super) budget: Duration,
 }
 
 impl Renderer {
     /// A renderer; its browser is started with the first page.
     pub fn new(options: Options) -> Self {
-        Self { options, browser: None, pages: 0 }
+        Self { options, browser: None, pages: 0, pages_max: PAGES_MAX, budget: BUDGET }
     }
 
     /// The page after its scripts.
@@ -36,11 +41,11 @@ impl Renderer {
                 Browser::start(&self.options)?
             }
         };
-        let rendering = timeout(BUDGET, render(&mut browser.pipe, address.as_str())).await;
-        let rendered = rendering.unwrap_or(Err(RenderError::Slow));
+        let rendering = timeout(self.budget, render(&mut browser.pipe, address.as_str())).await;
+        let rendered = rendering.unwrap_or(Err(RenderError::Slow(self.budget)));
         self.pages += 1;
         let is_sound = matches!(rendered, Ok(_) | Err(RenderError::Page(_)));
-        if is_sound && self.pages < PAGES_MAX {
+        if is_sound && self.pages < self.pages_max {
             self.browser = Some(browser);
         } else {
             browser.end().await;

@@ -97,6 +97,7 @@ fn pages(url: &str) -> Option<String> {
         "http://app.example/data" => "made by a script",
         "http://app.example/moves" => "<script>location.replace('/moved')</script>",
         "http://app.example/moved" => "<p>moved here</p>",
+        "http://app.example/spins" => "<script>for (;;) {}</script>",
         "http://app.example/asks" => "<script>alert('stop'); document.write('went on')</script>",
         _ => return None,
     };
@@ -145,6 +146,46 @@ async fn a_page_made_by_scripts_comes_back_rendered() {
     assert_ne!(renderer.process(), first);
     renderer.close().await;
     assert_eq!(renderer.process(), None);
+}
+
+/// Whether a process runs, or has ended and was not waited for.
+fn is_there(process: u32) -> bool {
+    let process = nix::unistd::Pid::from_raw(i32::try_from(process).unwrap());
+    nix::sys::signal::kill(process, None).is_ok()
+}
+
+#[tokio::test]
+async fn a_browser_is_replaced_after_so_many_pages() {
+    let web = Web::start(pages).await;
+    let mut renderer = Renderer::new(web.options());
+    let page = address("http://app.example/moved");
+    renderer.pages_max = 2;
+    renderer.render(&page).await.unwrap();
+    let first = renderer.process().unwrap();
+    renderer.render(&page).await.unwrap();
+    assert_eq!(renderer.process(), None, "it has rendered its two pages");
+    assert!(!is_there(first));
+    renderer.render(&page).await.unwrap();
+    assert!(renderer.process().is_some_and(|second| second != first));
+}
+
+#[tokio::test]
+async fn a_page_that_takes_longer_than_its_budget_ends_its_browser() {
+    let web = Web::start(pages).await;
+    let mut renderer = Renderer::new(web.options());
+    let page = address("http://app.example/moved");
+    renderer.render(&page).await.unwrap();
+    let first = renderer.process().unwrap();
+    // A script that never ends holds up everything that could be asked of its page.
+    renderer.budget = Duration::from_secs(1);
+    let spins = address("http://app.example/spins");
+    let rendering = tokio::time::timeout(PATIENCE, renderer.render(&spins)).await;
+    let error = rendering.expect("a page has its budget").unwrap_err();
+    assert!(matches!(error, RenderError::Slow(_)), "{error}");
+    assert_eq!(renderer.process(), None);
+    assert!(!is_there(first), "nobody would end the script");
+    renderer.budget = BUDGET;
+    renderer.render(&page).await.unwrap();
 }
 
 #[tokio::test]

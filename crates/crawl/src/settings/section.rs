@@ -60,6 +60,9 @@ pub(crate) struct CrawlFlags {
     /// The server's folder of crawls [default: beside its objects]
     #[arg(long, value_name = "DIR", env = "DIVVY_CRAWLS", hide_env_values = true)]
     pub(crate) crawls: Option<PathBuf>,
+    /// The browser for pages that are made by scripts [default: in PATH]
+    #[arg(long, value_name = "FILE", env = "DIVVY_CHROMIUM", hide_env_values = true)]
+    pub(crate) chromium: Option<PathBuf>,
 }
 
 impl CrawlSettings {

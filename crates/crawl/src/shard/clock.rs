@@ -1,9 +1,8 @@
 //! What time it is for one owner of a shard: the wall clock of the moment when it opened the shard, and a steady clock from
 //! then on. A wall clock that jumps later breaks no gap.
 
+use divvy_workload::now_ms;
 use tokio::time::Instant;
-
-use crate::crawls::now_ms;
 
 /// The clock of one opening.
 #[derive(Clone, Copy, Debug)]

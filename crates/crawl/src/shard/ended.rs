@@ -7,9 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use divvy_workload::files::read_json;
+
 use super::{Owner, ShardError};
 use crate::folder::inbox::{self, SERVER};
-use crate::folder::read_json;
 use crate::folder::status::{ShardState, ShardStatus};
 
 /// A status that is older belongs to a shard that nobody owns now.

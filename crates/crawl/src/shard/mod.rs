@@ -10,12 +10,13 @@
 //!
 //! Reading order: `task` (turns), this file (the loop), `visit` and `robots` (one request), `take` (what follows from it),
 //! `book` (commits and links from and to others), `steer` (what people want), `show` (what is seen of it), `ended` (when
-//! there is nothing left in any shard).
+//! there is nothing left in any shard), `kept` (what a shard that sleeps need not read again).
 
 mod book;
 pub(crate) mod clock;
 mod ended;
 pub(crate) mod gear;
+mod kept;
 pub(crate) mod robots;
 mod show;
 mod steer;
@@ -24,29 +25,28 @@ pub(crate) mod task;
 mod visit;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_frontier::address::Scope;
 use divvy_frontier::frontier::{self, Frontier, Link, Next};
 use divvy_frontier::robots::Standing;
-use divvy_frontier::seen;
+use divvy_frontier::seen::{self, Seen};
+use divvy_workload::files::{FolderError, Lock, read_json};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use nix::fcntl::Flock;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::crawls::place::Places;
 use crate::fetch::Session;
+use crate::folder::Folder;
 use crate::folder::budget::Budget;
 use crate::folder::control::Control;
 use crate::folder::inbox::Travelling;
 use crate::folder::status::{PageRow, ShardState, Totals};
-use crate::folder::{Folder, FolderError, read_json};
 use crate::output::{self, WARC_BYTES_MAX, Writer};
 use crate::settings::{SeenBy, Spec};
 use crate::store::{Batch, Opening, ShardFile};
@@ -183,7 +183,7 @@ pub(crate) struct Owner {
     /// How often all shards were seen at their end in a row.
     ends_seen: u32,
     /// Nothing else may write while this is held; dropped last.
-    _lock: Flock<File>,
+    _lock: Lock,
 }
 
 impl Owner {
@@ -200,11 +200,11 @@ impl Owner {
         let (spec, control) = asked_for(&folder)?;
         let (clock, mode) = (Clock::start(), seen_mode(&spec));
         let opening = Opening { epoch: place.epoch, seen: mode };
-        let file = ShardFile::open(&folder.shard_file(place.shard), opening)?;
-        let settings = seen::Settings { mode, expected: 100_000, ..seen::Settings::default() };
+        let path = folder.shard_file(place.shard);
+        let file = ShardFile::open(&path, opening)?;
         let (from_ms, rest) = rest_after(&file, &spec, &clock);
         let (rules, seed) = (spec.rules.frontier(), fastrand::u64(..));
-        let frontier = file.frontier(rules, settings, seed, from_ms)?;
+        let frontier = file.frontier(rules, seen_before(&path, &file, mode)?, seed, from_ms)?;
         let saved = file.load()?;
         let gear = Gear::new(&spec, &place.site, clock).await?;
         let outputs: BTreeMap<String, u64> = saved.outputs.into_iter().collect();
@@ -484,9 +484,13 @@ impl Owner {
         if let Some(file) = self.file.take() {
             file.close()?;
         }
+        let (path, epoch) = (self.folder.shard_file(self.place.shard), self.place.epoch);
         Ok(match end {
             Ending::Over => TurnEnd::Done(summary),
-            Ending::Sleep(span, why) => TurnEnd::Later(span, why.to_owned()),
+            Ending::Sleep(span, why) => {
+                kept::keep(&path, epoch, self.frontier.into_seen());
+                TurnEnd::Later(span, why.to_owned())
+            }
         })
     }
 }
@@ -498,6 +502,15 @@ enum Ending {
     Over,
     /// It goes on after so long.
     Sleep(Duration, &'static str),
+}
+
+/// What the shard has seen: kept since its last turn, or else from its file.
+fn seen_before(path: &Path, file: &ShardFile, mode: seen::Mode) -> Result<Seen, ShardError> {
+    if let Some(seen) = kept::take(path, file.left_by()) {
+        return Ok(seen);
+    }
+    let settings = seen::Settings { mode, expected: 100_000, ..seen::Settings::default() };
+    Ok(file.seen(settings)?)
 }
 
 /// From when hosts have their gaps, in milliseconds, and for how long nobody is asked: later after an owner that did not
@@ -515,7 +528,7 @@ async fn wait_for_lock(
     folder: &Folder,
     shard: u32,
     stop: &CancellationToken,
-) -> Result<Option<Flock<File>>, ShardError> {
+) -> Result<Option<Lock>, ShardError> {
     const TRIES: u32 = 200;
     for _ in 0..TRIES {
         if let Some(lock) = folder.lock_shard(shard)? {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use divvy_frontier::frontier::{HostView, Park, RobotsView};
+use divvy_workload::files::show_json;
 use tokio::time::Instant;
 
 use super::{Owner, ShardError};
 use crate::folder::status::{HOSTS_SHOWN, HostRow, Seen, ShardState, ShardStatus, Waiting};
-use crate::folder::write_json;
 
 /// Over how long the rate is taken.
 const RATE: Duration = Duration::from_secs(10);
@@ -16,7 +16,7 @@ impl Owner {
     /// Shows where it is.
     pub(super) fn show(&mut self, state: ShardState) -> Result<(), ShardError> {
         let status = self.status(state);
-        write_json(&self.folder.status(self.place.shard), &status, false)?;
+        show_json(&self.folder.status(self.place.shard), &status)?;
         Ok(())
     }
 

@@ -2,10 +2,10 @@
 //! seeds that widen the scope. Pausing and stopping are for the loop.
 
 use divvy_frontier::frontier::Link;
+use divvy_workload::files::read_json;
 
 use super::{Owner, ShardError};
 use crate::folder::control::Control;
-use crate::folder::read_json;
 use crate::store::{PageEnd, PageFilter};
 
 /// Addresses that are read at once.

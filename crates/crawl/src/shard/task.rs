@@ -9,6 +9,7 @@ use std::time::Duration;
 use divvy::extract::{Attempt, Cancel, Progress, State};
 use divvy::types::{RetryPolicy, Token};
 use divvy::{Failure, Outcome, Task, TaskOptions};
+use divvy_workload::files;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
@@ -72,8 +73,10 @@ impl Shard {
 }
 
 /// What a worker knows that serves shards.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Site {
+    /// The server's folder of crawls, as this worker sees it.
+    pub(crate) folder: PathBuf,
     /// Whether private addresses may be reached where a crawl asks for it.
     pub(crate) allow_private: bool,
     /// The browser, if there is one.
@@ -89,7 +92,9 @@ pub(crate) async fn work(
     Attempt { token, .. }: Attempt,
 ) -> Outcome<Summary> {
     let Token(epoch) = token;
-    let place = Place { folder: task.folder, shard: task.shard, round: task.round, epoch, site };
+    // The server may have the folder elsewhere.
+    let folder = files::found(&site.folder, &task.folder);
+    let place = Place { folder, shard: task.shard, round: task.round, epoch, site };
     let stop = CancellationToken::new();
     // Whoever drops this future drops the guard, and the thread ends at once.
     let guard = stop.clone().drop_guard();

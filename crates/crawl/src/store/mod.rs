@@ -42,12 +42,19 @@ pub struct ShardFile {
     mode: Mode,
     salt: u64,
     was_clean: bool,
+    /// The epoch of the owner before.
+    before: u64,
 }
 
 impl ShardFile {
     /// Whether the last owner closed it, so that the times in it are exact.
     pub fn was_clean(&self) -> bool {
         self.was_clean
+    }
+
+    /// The epoch of the last owner, if it closed the file.
+    pub fn left_by(&self) -> Option<u64> {
+        self.was_clean.then_some(self.before)
     }
 
     /// What addresses of this file are hashed with.

@@ -14,19 +14,25 @@ use super::{Outgoing, PageEnd, PageFilter, PageState, RobotsCopy, Saved, ShardFi
 const ROOM: u64 = 2;
 
 impl ShardFile {
-    /// The frontier as it was at the last commit. After a crash every host waits a whole gap from now.
-    pub fn frontier(
-        &self,
-        rules: Rules,
-        mut settings: seen::Settings,
-        seed: u64,
-        now_ms: u64,
-    ) -> Result<Frontier, Error> {
+    /// What was seen up to the last commit.
+    pub fn seen(&self, mut settings: seen::Settings) -> Result<Seen, Error> {
         let count = meta(&self.conn, "seen").at(&self.path)?.cast_unsigned();
         settings.mode = self.mode;
         settings.expected = settings.expected.max(count.saturating_mul(ROOM));
         let mut seen = Seen::new(settings);
         self.remember(&mut seen).at(&self.path)?;
+        Ok(seen)
+    }
+
+    /// The frontier as it was at the last commit, with what was [seen](Self::seen) up to then. After a crash every host
+    /// waits a whole gap from now.
+    pub fn frontier(
+        &self,
+        rules: Rules,
+        seen: Seen,
+        seed: u64,
+        now_ms: u64,
+    ) -> Result<Frontier, Error> {
         let sql = "SELECT id, name, domain, state FROM host ORDER BY id";
         let hosts = self.list(sql, [], |row| {
             let (id, name, domain, state) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);

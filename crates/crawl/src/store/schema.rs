@@ -85,8 +85,8 @@ impl ShardFile {
             check_whole(&conn, path)?;
         }
         let salt = meta(&conn, "salt").at(path)?.cast_unsigned();
-        let file =
-            Self { conn, path: path.to_owned(), epoch: opening.epoch, mode, salt, was_clean };
+        let (own, before) = (opening.epoch, epoch);
+        let file = Self { conn, path: path.to_owned(), epoch: own, mode, salt, was_clean, before };
         file.own().at(path)?;
         Ok(file)
     }
@@ -106,7 +106,8 @@ impl ShardFile {
         let mode = mode_of(meta(&conn, "bloom").at(path)?);
         let salt = meta(&conn, "salt").at(path)?.cast_unsigned();
         // No owner has this epoch, and times are told as they were committed.
-        Ok(Some(Self { conn, path: path.to_owned(), epoch: u64::MAX, mode, salt, was_clean: true }))
+        let (path, epoch) = (path.to_owned(), u64::MAX);
+        Ok(Some(Self { conn, path, epoch, mode, salt, was_clean: true, before: epoch }))
     }
 
     /// Says that all times in the file are exact, and closes it.

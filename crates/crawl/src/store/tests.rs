@@ -76,7 +76,8 @@ fn every_page_is_fetched_over_crashes_and_twice_only_if_it_was_not_committed() {
     let mut uncommitted = 0;
     let (mut epoch, mut now_ms, mut lost) = (1, 0, 0);
     let mut file = open(&path, epoch);
-    let mut frontier = file.frontier(rules(), Settings::default(), 1, 0).unwrap();
+    let mut frontier =
+        file.frontier(rules(), file.seen(Settings::default()).unwrap(), 1, 0).unwrap();
     for page in 0..40 {
         (0..3)
             .for_each(|host| assert_eq!(find(&mut frontier, &file, host, page), Discovery::Queued));
@@ -93,7 +94,8 @@ fn every_page_is_fetched_over_crashes_and_twice_only_if_it_was_not_committed() {
             drop((frontier, file));
             file = open(&path, epoch);
             assert!(!file.was_clean());
-            frontier = file.frontier(rules(), Settings::default(), 1, now_ms).unwrap();
+            frontier =
+                file.frontier(rules(), file.seen(Settings::default()).unwrap(), 1, now_ms).unwrap();
         }
         match frontier.next(now_ms) {
             Next::Robots(order) => frontier.robots(now_ms, order.lease, robots()),
@@ -178,7 +180,8 @@ fn everything_that_was_committed_comes_back_and_nothing_else() {
 fn what_failed_is_due_later_and_leaves_the_list_when_it_is_queued() {
     let (_folder, path) = place();
     let mut file = open(&path, 1);
-    let mut frontier = file.frontier(rules(), Settings::default(), 1, 0).unwrap();
+    let mut frontier =
+        file.frontier(rules(), file.seen(Settings::default()).unwrap(), 1, 0).unwrap();
     find(&mut frontier, &file, 0, 1);
     let Next::Robots(order) = frontier.next(0) else { panic!() };
     frontier.robots(0, order.lease, RobotsAnswer { was_requested: false, ..robots() });
@@ -207,8 +210,10 @@ fn a_later_owner_shuts_the_earlier_one_out_and_a_clean_close_is_remembered() {
     second.close().unwrap();
     let opening = Opening { epoch: 1, seen: Mode::Exact };
     assert!(matches!(ShardFile::open(&path, opening), Err(Error::TakenOver { found: 2, .. })));
-    assert!(open(&path, 3).was_clean());
-    assert!(!open(&path, 4).was_clean(), "the third did not close it");
+    let third = open(&path, 3);
+    assert_eq!((third.was_clean(), third.left_by()), (true, Some(2)));
+    let fourth = open(&path, 4);
+    assert_eq!((fourth.was_clean(), fourth.left_by()), (false, None), "the third did not close it");
     let opening = Opening { epoch: 5, seen: Mode::Bloom };
     assert!(matches!(
         ShardFile::open(&path, opening),
@@ -221,7 +226,8 @@ fn the_pure_filter_remembers_over_restarts_without_a_table_of_addresses() {
     let (_folder, path) = place();
     let opening = |epoch| Opening { epoch, seen: Mode::Bloom };
     let mut file = ShardFile::open(&path, opening(1)).unwrap();
-    let mut frontier = file.frontier(rules(), Settings::default(), 1, 0).unwrap();
+    let mut frontier =
+        file.frontier(rules(), file.seen(Settings::default()).unwrap(), 1, 0).unwrap();
     for page in 0..500 {
         find(&mut frontier, &file, 0, page);
     }
@@ -229,7 +235,8 @@ fn the_pure_filter_remembers_over_restarts_without_a_table_of_addresses() {
     let queued = frontier.queued();
     drop(file);
     let file = ShardFile::open(&path, opening(2)).unwrap();
-    let mut frontier = file.frontier(rules(), Settings::default(), 1, 0).unwrap();
+    let mut frontier =
+        file.frontier(rules(), file.seen(Settings::default()).unwrap(), 1, 0).unwrap();
     assert_eq!(frontier.queued(), queued);
     assert!((0..500).all(|page| find(&mut frontier, &file, 0, page) != Discovery::Queued));
     let rows: i64 = file.conn.query_row("SELECT count(*) FROM seen", [], |row| row.get(0)).unwrap();
@@ -254,7 +261,8 @@ fn damaged_and_foreign_files_are_named_with_what_is_wrong() {
     assert!(matches!(refused(&other), Error::Foreign { .. }));
 
     let mut file = open(&path, 1);
-    let mut frontier = file.frontier(rules(), Settings::default(), 1, 0).unwrap();
+    let mut frontier =
+        file.frontier(rules(), file.seen(Settings::default()).unwrap(), 1, 0).unwrap();
     for page in 0..2_000 {
         find(&mut frontier, &file, page % 50, page);
     }
@@ -275,7 +283,9 @@ fn damaged_and_foreign_files_are_named_with_what_is_wrong() {
     let conn = Connection::open(&path).unwrap();
     conn.execute("UPDATE host SET state = x'0102' WHERE id = 3", []).unwrap();
     drop(conn);
-    let said = open(&path, 2).frontier(rules(), Settings::default(), 1, 0).unwrap_err().to_string();
+    let file = open(&path, 2);
+    let seen = file.seen(Settings::default()).unwrap();
+    let said = file.frontier(rules(), seen, 1, 0).unwrap_err().to_string();
     assert!(said.contains("shard-0.db") && said.contains("http://host-3.test"), "{said}");
 
     let conn = Connection::open(&path).unwrap();

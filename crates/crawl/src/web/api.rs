@@ -3,14 +3,13 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use divvy_http::{ApiError, JsonBody, NoFields, Parameters, rows};
+use divvy_http::{ApiError, Id, JsonBody, NoFields, Parameters, rows};
 use http::StatusCode;
 use http::header::LOCATION;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Site;
-use super::error::Named;
 use crate::crawls::explain::Explained;
 use crate::crawls::view::{self, CrawlView};
 use crate::crawls::{CrawlsError, Wish};
@@ -122,7 +121,7 @@ pub(super) async fn start(
 /// One crawl.
 pub(super) async fn show(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
 ) -> Result<Json<CrawlView>, ApiError> {
     Ok(Json(site.crawls.view(&id).await?))
 }
@@ -138,7 +137,7 @@ pub(super) struct Removed {
 /// Removes a crawl.
 pub(super) async fn remove(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
 ) -> Result<Json<Removed>, ApiError> {
     site.crawls.remove(&id).await?;
     Ok(Json(Removed { id }))
@@ -147,7 +146,7 @@ pub(super) async fn remove(
 /// The latest pages.
 pub(super) async fn pages(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
     Parameters(tail): Parameters<Tail>,
 ) -> Result<Json<Pages>, ApiError> {
     let limit = rows(tail.limit, PAGE, PAGE_MAX)?;
@@ -156,10 +155,7 @@ pub(super) async fn pages(
 }
 
 /// The busiest hosts.
-pub(super) async fn hosts(
-    State(site): State<Site>,
-    Named(id): Named,
-) -> Result<Json<Hosts>, ApiError> {
+pub(super) async fn hosts(State(site): State<Site>, Id(id): Id) -> Result<Json<Hosts>, ApiError> {
     let statuses = site.crawls.statuses(&site.crawls.spec(&id)?);
     Ok(Json(Hosts { items: view::hosts(&statuses) }))
 }
@@ -167,7 +163,7 @@ pub(super) async fn hosts(
 /// What would become of an address.
 pub(super) async fn explain(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
     Parameters(question): Parameters<Question>,
 ) -> Result<Json<Explained>, ApiError> {
     Ok(Json(site.crawls.explain(&id, &question.url).await?))
@@ -180,7 +176,7 @@ async fn wish(site: &Site, id: &str, wish: Wish) -> Result<Json<CrawlView>, ApiE
 /// Fetches nothing for now.
 pub(super) async fn pause(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
     JsonBody(NoFields {}): JsonBody<NoFields>,
 ) -> Result<Json<CrawlView>, ApiError> {
     wish(&site, &id, Wish::Pause).await
@@ -189,7 +185,7 @@ pub(super) async fn pause(
 /// Goes on.
 pub(super) async fn resume(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
     JsonBody(NoFields {}): JsonBody<NoFields>,
 ) -> Result<Json<CrawlView>, ApiError> {
     wish(&site, &id, Wish::Resume).await
@@ -198,7 +194,7 @@ pub(super) async fn resume(
 /// Fetches nothing more.
 pub(super) async fn stop(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
     JsonBody(NoFields {}): JsonBody<NoFields>,
 ) -> Result<Json<CrawlView>, ApiError> {
     wish(&site, &id, Wish::Stop).await
@@ -207,7 +203,7 @@ pub(super) async fn stop(
 /// Puts back what failed for good.
 pub(super) async fn retry(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
     JsonBody(NoFields {}): JsonBody<NoFields>,
 ) -> Result<Json<CrawlView>, ApiError> {
     wish(&site, &id, Wish::Retry).await
@@ -216,7 +212,7 @@ pub(super) async fn retry(
 /// Leaves hosts alone.
 pub(super) async fn block(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
     JsonBody(blocking): JsonBody<Blocking>,
 ) -> Result<Json<CrawlView>, ApiError> {
     let Blocking { hosts, undo } = blocking;
@@ -226,7 +222,7 @@ pub(super) async fn block(
 /// Begins at more addresses.
 pub(super) async fn add(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
     JsonBody(adding): JsonBody<Adding>,
 ) -> Result<Json<CrawlView>, ApiError> {
     wish(&site, &id, Wish::Add { seeds: adding.seeds }).await

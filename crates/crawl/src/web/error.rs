@@ -1,9 +1,7 @@
-//! What crawls refuse, in the shape that all refusals over HTTP have, and the crawl that an address names.
+//! What crawls refuse, in the shape that all refusals over HTTP have.
 
-use axum::extract::FromRequestParts;
-use divvy_http::{ApiError, Operation, Takes, path_texts};
+use divvy_http::ApiError;
 use http::StatusCode;
-use http::request::Parts;
 
 use crate::crawls::CrawlsError;
 
@@ -13,25 +11,6 @@ const RETRY_AFTER_MS: u64 = 1_000;
 /// The codes of refusals that only crawls have.
 pub(super) const CODES: [&str; 5] =
     ["crawl_conflict", "internal", "no_such_crawl", "overloaded", "too_many_watchers"];
-
-/// The crawl that the address names.
-pub(super) struct Named(pub(super) String);
-
-impl<S: Send + Sync> FromRequestParts<S> for Named {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let texts = path_texts(parts).await?;
-        let id = texts.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id);
-        Ok(Self(id.unwrap_or_default()))
-    }
-}
-
-impl Takes for Named {
-    fn describe(operation: &mut Operation) {
-        operation.refuses(&[400, 404]);
-    }
-}
 
 impl From<CrawlsError> for ApiError {
     fn from(error: CrawlsError) -> Self {

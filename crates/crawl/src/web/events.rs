@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use divvy_http::ApiError;
 use divvy_http::feed::{self, Look, Watched};
+use divvy_http::{ApiError, Id};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Site;
-use super::error::Named;
 use crate::crawls::view::{self, CrawlView};
 use crate::crawls::{Crawls, CrawlsError};
 use crate::folder::status::{HostRow, PageRow};
@@ -41,10 +40,7 @@ impl Watched for Scene {
 }
 
 /// Streams until the crawl has ended, the caller leaves or the server stops.
-pub(super) async fn stream(
-    State(site): State<Site>,
-    Named(id): Named,
-) -> Result<Response, ApiError> {
+pub(super) async fn stream(State(site): State<Site>, Id(id): Id) -> Result<Response, ApiError> {
     let place = site.feeds.place("/api/v1/crawls/{id}")?;
     // Asked before the answer begins, so that an unknown crawl is a 404.
     let first = scene(&site.crawls, &id).await?;

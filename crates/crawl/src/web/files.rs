@@ -2,20 +2,15 @@
 //! crawl goes on; what was given out is never changed later.
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use divvy_http::ApiError;
-use divvy_http::range::{Asked, Offer};
+use divvy_http::range::Offer;
+use divvy_http::{ApiError, Id};
 use http::{HeaderMap, Method, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::io::SeekFrom;
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
-use tokio_util::io::ReaderStream;
 
 use super::Site;
-use super::error::Named;
 use crate::crawls::CrawlsError;
 
 /// A file that a shard has written.
@@ -41,7 +36,7 @@ pub(crate) struct OutputFiles {
 /// The files of a crawl.
 pub(super) async fn list(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
 ) -> Result<Json<OutputFiles>, ApiError> {
     let spec = site.crawls.spec(&id)?;
     let mut items = Vec::new();
@@ -75,22 +70,10 @@ pub(super) async fn show(
         content_type: "application/octet-stream",
         caching: "private, no-cache",
     };
-    let part = match offer.asked(&method, &headers) {
-        Asked::Answered(response) => return Ok(response),
-        Asked::Bytes(part) => part,
-    };
-    let bytes = part.bytes();
-    if bytes.is_empty() {
-        return Ok(part.answer(Body::empty()));
-    }
     let path = site.crawls.folder(&id).out(shard).join(&file);
-    let broken = |error: std::io::Error| {
-        ApiError::from(CrawlsError::Broken(format!("cannot read {}: {error}", path.display())))
-    };
-    let mut opened = tokio::fs::File::open(&path).await.map_err(broken)?;
-    opened.seek(SeekFrom::Start(bytes.start)).await.map_err(broken)?;
-    let stream = ReaderStream::new(opened.take(bytes.end - bytes.start));
-    Ok(part.answer(Body::from_stream(stream)))
+    offer.of_file(&path, &method, &headers).await.map_err(|error| {
+        CrawlsError::Broken(format!("cannot read {}: {error}", path.display())).into()
+    })
 }
 
 fn none(id: &str) -> ApiError {

@@ -126,7 +126,7 @@ export interface Attempt {
   error?: TaskError | null;
   /** The end of its log. */
   log?: string | null;
-  /** When it presumably began; nothing if that was before the last start of the server, or many attempts ago. */
+  /** When it presumably began; nothing if it ended before the last start of the server, or many attempts ago. */
   started?: Timestamp | null;
   /** Its token. */
   token: Token;
@@ -200,12 +200,12 @@ export interface CancelledWorkflow {
 
 /** What it would mean to give a task to a worker. */
 export interface Candidate {
-  /** Until when it is not given this kind. */
-  benched_until?: Timestamp | null;
   /** Whether it has a place free now. */
   free: boolean;
   /** What it lacks; nothing if it could run the task. */
   lacks?: Array<string>;
+  /** Until when it is not given this kind. */
+  quarantined_until?: Timestamp | null;
   /** The score, and its terms by name; absent if it cannot run the task. */
   score?: number | null;
   /** Whether it serves the kind and the queue. */
@@ -525,7 +525,7 @@ export interface GraphNode {
   name: string;
   /** What it is to the workflow. */
   role: WorkflowRole;
-  /** When its last attempt began; nothing if none has, or if that was before the last start of the server. */
+  /** When its last attempt began; nothing if none has, or if it ended before the last start of the server. */
   started: Timestamp | null;
   /** Where it is. */
   state: TaskState;
@@ -625,6 +625,24 @@ export interface KindLoad {
   running: number;
   /** Tasks that are ready and wait. */
   waiting: number;
+}
+
+/** A kind of tasks: who runs it, and what there is of it. */
+export interface KindStatus {
+  /** What it is called. */
+  name: string;
+  /** How long they run on average, in milliseconds; nothing before one has ended. */
+  run_mean_ms?: number | null;
+  /** What 95 of 100 of them stay below, in milliseconds. */
+  run_p95_ms?: number | null;
+  /** Tasks that run. */
+  running: number;
+  /** Tasks of it that they run at once, if they run nothing else. */
+  slots: number;
+  /** Ready tasks that wait for a slot. */
+  waiting: number;
+  /** Connected workers that run it. */
+  workers: number;
 }
 
 /** A cell of a table: a number, words, or nothing. */
@@ -1035,7 +1053,7 @@ export interface Page {
 /** A page of a list, and where the next one starts. */
 export interface Page10 {
   /** The rows. */
-  items: Array<Experiment>;
+  items: Array<LimitStatus>;
   /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
   next?: string | null;
   /** Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none. */
@@ -1045,7 +1063,7 @@ export interface Page10 {
 /** A page of a list, and where the next one starts. */
 export interface Page11 {
   /** The rows. */
-  items: Array<LabRun>;
+  items: Array<Experiment>;
   /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
   next?: string | null;
   /** Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none. */
@@ -1054,6 +1072,16 @@ export interface Page11 {
 
 /** A page of a list, and where the next one starts. */
 export interface Page12 {
+  /** The rows. */
+  items: Array<LabRun>;
+  /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
+  next?: string | null;
+  /** Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none. */
+  partial?: boolean;
+}
+
+/** A page of a list, and where the next one starts. */
+export interface Page13 {
   /** The rows. */
   items: Array<TokenView>;
   /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
@@ -1095,7 +1123,7 @@ export interface Page4 {
 /** A page of a list, and where the next one starts. */
 export interface Page5 {
   /** The rows. */
-  items: Array<ScheduleView>;
+  items: Array<KindStatus>;
   /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
   next?: string | null;
   /** Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none. */
@@ -1105,7 +1133,7 @@ export interface Page5 {
 /** A page of a list, and where the next one starts. */
 export interface Page6 {
   /** The rows. */
-  items: Array<WorkerView>;
+  items: Array<ScheduleView>;
   /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
   next?: string | null;
   /** Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none. */
@@ -1115,7 +1143,7 @@ export interface Page6 {
 /** A page of a list, and where the next one starts. */
 export interface Page7 {
   /** The rows. */
-  items: Array<PoolStatus>;
+  items: Array<WorkerView>;
   /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
   next?: string | null;
   /** Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none. */
@@ -1125,7 +1153,7 @@ export interface Page7 {
 /** A page of a list, and where the next one starts. */
 export interface Page8 {
   /** The rows. */
-  items: Array<Change>;
+  items: Array<PoolStatus>;
   /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
   next?: string | null;
   /** Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none. */
@@ -1135,7 +1163,7 @@ export interface Page8 {
 /** A page of a list, and where the next one starts. */
 export interface Page9 {
   /** The rows. */
-  items: Array<LimitStatus>;
+  items: Array<Change>;
   /** Pass this as `after` to get the next page; nothing if this is the last. Unless the page is `partial`, there is at least one more row. */
   next?: string | null;
   /** Whether the page ends because much was looked at for few that fit. Then `next` goes on, and may find none. */
@@ -1723,10 +1751,10 @@ export interface SimulatedStep {
 export interface SkillView {
   /** Attempts that were counted. */
   attempts: number;
-  /** Until when it is not given this kind, because it keeps failing it. */
-  benched_until?: Timestamp | null;
   /** The kind. */
   kind: string;
+  /** Until when it is not given this kind, because it keeps failing it. */
+  quarantined_until?: Timestamp | null;
   /** How long such a task is expected to run there, in milliseconds, where known. */
   run_ms?: number | null;
   /** The moving share of them that worked. */
@@ -2217,7 +2245,7 @@ export type WaitReason = {
   } | {
     /** The kind. */
     kind: string;
-    reason: "benched";
+    reason: "quarantined";
     /** When the first of them is tried again. */
     until: Timestamp;
     /** Workers with a place free that rest from the kind. */
@@ -2460,12 +2488,13 @@ export interface Answers {
   "POST /dead/replay": TreatedDead;
   "GET /events": string;
   "GET /history": History;
-  "GET /lab": Page10;
-  "GET /lab/runs": Page11;
+  "GET /kinds": Page5;
+  "GET /lab": Page11;
+  "GET /lab/runs": Page12;
   "DELETE /lab/runs/{id}": LabRun;
   "GET /lab/runs/{id}": LabRun;
   "POST /lab/{name}": LabRun;
-  "GET /limits": Page9;
+  "GET /limits": Page10;
   "DELETE /limits/{name}": RemovedLimit;
   "PUT /limits/{name}": LimitStatus;
   "GET /load": LoadView;
@@ -2474,10 +2503,10 @@ export interface Answers {
   "GET /overview": Overview;
   "POST /plan": LabRun;
   "GET /pool-events": string;
-  "GET /pools": Page7;
+  "GET /pools": Page8;
   "GET /pools/{name}": PoolStatus;
   "GET /pools/{name}/explain": PoolExplained;
-  "GET /pools/{name}/history": Page8;
+  "GET /pools/{name}/history": Page9;
   "POST /pools/{name}/pause": PoolStatus;
   "POST /pools/{name}/resume": PoolStatus;
   "POST /pools/{name}/simulate": Simulated;
@@ -2489,7 +2518,7 @@ export interface Answers {
   "POST /queues/{name}/pause": PausedQueue;
   "POST /queues/{name}/resume": PausedQueue;
   "POST /rebalance": Rebalance;
-  "GET /schedules": Page5;
+  "GET /schedules": Page6;
   "POST /schedules/preview": SchedulePreview;
   "DELETE /schedules/{name}": RemovedSchedule;
   "GET /schedules/{name}": ScheduleView;
@@ -2510,11 +2539,11 @@ export interface Answers {
   "GET /tasks/{id}/log": string;
   "POST /tasks/{id}/reprioritise": MovedTask;
   "POST /tasks/{id}/retry": MovedTask;
-  "GET /tokens": Page12;
+  "GET /tokens": Page13;
   "POST /tokens": CreatedToken;
   "DELETE /tokens/{name}": TokenView;
-  "GET /workers": Page6;
-  "GET /workers/{name}": Page6;
+  "GET /workers": Page7;
+  "GET /workers/{name}": Page7;
   "POST /workers/{name}/drain": AskedWorker;
   "POST /workers/{name}/pause": AskedWorker;
   "POST /workers/{name}/resume": AskedWorker;
@@ -2556,6 +2585,7 @@ export interface Queries {
   "GET /dead": { after?: string; class?: ErrorClass; ended_since?: Timestamp; ended_until?: Timestamp; error?: string; kind?: string; older_than_ms?: number; queue?: string; since?: Timestamp; state?: Array<TaskState>; tag?: string; until?: Timestamp; worker?: string; workflow?: WorkflowId; workflow_name?: string };
   "GET /events": { kind?: string; progress?: boolean; queue?: string; state?: Array<TaskState>; task?: Array<string>; workflow?: WorkflowId };
   "GET /history": { from?: Timestamp; points?: number; queue?: string; to?: Timestamp };
+  "GET /kinds": { after?: string; limit?: number };
   "GET /queues": { after?: string; limit?: number };
   "POST /rebalance": { dry_run?: boolean };
   "GET /tasks": { after?: string; class?: ErrorClass; ended_since?: Timestamp; ended_until?: Timestamp; error?: string; kind?: string; limit?: number; older_than_ms?: number; queue?: string; since?: Timestamp; state?: Array<TaskState>; tag?: string; until?: Timestamp; worker?: string; workflow?: WorkflowId; workflow_name?: string };

@@ -20,43 +20,55 @@ export function useLoad<T>(key: string, load: (signal: AbortSignal) => Promise<T
   const run = useRef<() => void>(() => {});
 
   useEffect(() => {
-    const stop = new AbortController();
-    let isAsking = false;
-    let isOutdated = false;
-    let waited = 0;
-    const asked = async () => {
-      // The answer that is on its way may be older than what made somebody ask.
-      isOutdated = isAsking;
-      if (isAsking) return;
-      isAsking = true;
-      do {
-        isOutdated = false;
-        waited = 0;
-        try {
-          const data = await latest.current(stop.signal);
-          if (!stop.signal.aborted) setShown({ key, data, error: null });
-        } catch (error) {
-          if (!stop.signal.aborted) setShown((before) => ({ key, data: before.key === key ? before.data : null, error: error as Error }));
-        }
-      } while (isOutdated && !stop.signal.aborted);
-      isAsking = false;
-    };
-    run.current = () => void asked();
-    void asked();
-    const ends = [
-      beat.subscribe(() => {
-        waited += 1;
-        if (every > 0 && waited > every && !isAsking && !paused.peek()) void asked();
-      }),
-      skipFirst(gaps, () => void asked()),
-    ];
-    return () => {
-      stop.abort();
-      for (const end of ends) end();
-    };
+    const asking = askAgain(async (signal) => {
+      try {
+        const data = await latest.current(signal);
+        if (!signal.aborted) setShown({ key, data, error: null });
+      } catch (error) {
+        if (!signal.aborted) setShown((before) => ({ key, data: before.key === key ? before.data : null, error: error as Error }));
+      }
+    }, every);
+    run.current = asking.ask;
+    return asking.end;
   }, [key, every]);
 
   return { data: shown.data, error: shown.error, isStale: shown.key !== key, reload: () => run.current() };
+}
+
+/** Asks now, after each gap, and every so many beats, one answer at a time, until the end. */
+export function askAgain(once: (signal: AbortSignal) => Promise<void>, every: number): { ask: () => void; end: () => void } {
+  const stop = new AbortController();
+  let isAsking = false;
+  let isOutdated = false;
+  let waited = 0;
+  const asked = async () => {
+    // The answer that is on its way may be older than what made somebody ask.
+    isOutdated = isAsking;
+    if (isAsking) return;
+    isAsking = true;
+    do {
+      isOutdated = false;
+      waited = 0;
+      await once(stop.signal);
+    } while (isOutdated && !stop.signal.aborted);
+    isAsking = false;
+  };
+  const ask = () => void asked();
+  ask();
+  const ends = [
+    beat.subscribe(() => {
+      waited += 1;
+      if (every > 0 && waited > every && !isAsking && !paused.peek()) ask();
+    }),
+    skipFirst(gaps, ask),
+  ];
+  return {
+    ask,
+    end: () => {
+      stop.abort();
+      for (const end of ends) end();
+    },
+  };
 }
 
 function skipFirst(source: typeof gaps, then: () => void): () => void {

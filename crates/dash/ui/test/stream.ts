@@ -4,7 +4,8 @@ import { test } from "node:test";
 
 import type { History, Series } from "../src/api.gen";
 import { continued } from "../src/history";
-import type { HistoryPoint } from "../src/live";
+import { beat, begin, paused, type HistoryPoint } from "../src/live";
+import { askAgain } from "../src/load";
 import { watch, whenever, type Said, type Stream } from "../src/stream";
 
 /** Answers each request with the next of these texts, a few characters at a time, and then ends the connection. */
@@ -52,6 +53,18 @@ test("whoever begins to hear looks once: what changed just before that was not h
   });
   stream?.close();
   assert.equal(looks, 1);
+});
+
+test("lists are loaded anew when the pulse is heard again after a break", async () => {
+  const pulse = 'id: 1\nevent: pulse\ndata: {"overview":{},"point":null}\n\n';
+  serve(pulse, pulse);
+  let loads = 0;
+  const list = askAgain(async () => void (loads += 1), 0);
+  begin();
+  await new Promise<void>((done) => beat.subscribe((pulses) => pulses === 2 && done()));
+  paused.value = true;
+  list.end();
+  assert.equal(loads, 2, "once when it appeared, and once after the break");
 });
 
 test("a pulse continues a history by one step, or tells that one is missing", () => {

@@ -3,9 +3,10 @@
 use anyhow::Result;
 use divvy_workload::Context;
 use divvy_workload::console::exit::Code;
+use divvy_workload::view::{tell_started, wait_for};
 
 use super::args::Common;
-use super::{results, wait_for};
+use super::results;
 use crate::job::NewJob;
 use crate::jobs::view::JobView;
 
@@ -13,26 +14,19 @@ use crate::jobs::view::JobView;
 pub(crate) async fn run(new: &NewJob, common: &Common, context: &Context) -> Result<Code> {
     let (api, output) = (context.api()?, &context.output);
     let reply = api.post(&["flows"], new).await?;
-    let job: JobView = reply.parse()?;
-    let id = &job.id;
     let waits = common.wait || common.out.is_some() || common.timeline.is_some();
-    if output.is_quiet() || (!output.is_json() && !waits) {
-        output.data(id)?;
-    } else if output.is_json() && !waits {
-        output.raw(reply.text())?;
-    }
-    output.note(format_args!("watch it: {}/flows/{id}", api.server()));
+    let JobView { id, .. } = tell_started(&reply, waits, &api, output)?;
     if !waits {
         return Ok(Code::Done);
     }
-    let code = wait_for(&api, id, context).await?;
+    let code = wait_for::<JobView>(&api, &id, context).await?;
     if let Some(file) = &common.timeline {
-        results::timeline(&api, id, file, output).await?;
+        results::timeline(&api, &id, file, output).await?;
     }
     if let Some(folder) = &common.out
         && code == Code::Done
     {
-        results::fetch(&api, id, folder, output).await?;
+        results::fetch(&api, &id, folder, output).await?;
     }
     Ok(code)
 }

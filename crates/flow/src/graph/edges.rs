@@ -6,10 +6,10 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use divvy_kernels::graph::grid::Grid;
+use divvy_workload::files::{read_json, write_json};
 use serde::{Deserialize, Serialize};
 
 use super::pack;
-use crate::job::folder::{read_json, write_json};
 use crate::job::{Keep, PartError, PartIo, StageDone};
 
 /// Bytes that are read at once: whole edges, with and without weights.

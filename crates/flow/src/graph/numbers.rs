@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use divvy_kernels::graph::grid::Grid;
+use divvy_workload::files::{read_json, write_json};
 use serde::{Deserialize, Serialize};
 
-use crate::job::folder::{read_json, write_json};
 use crate::job::{Keep, PartError};
 
 /// Numbers that are turned into bytes at once.

@@ -3,15 +3,13 @@
 
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use nix::fcntl::Flock;
+use divvy_workload::files::{self, Lock};
 
-use super::folder::{self, Folder};
+use super::folder::Folder;
 use super::{
     OutputWriter, PartError, PartSpec, PartitionSize, Report, ShuffleReader, ShuffleWriter, Spec,
     StageDone,
@@ -67,11 +65,11 @@ impl Drop for Scratch {
 #[derive(Debug)]
 pub struct Keep {
     path: PathBuf,
-    _lock: Flock<File>,
+    _lock: Lock,
 }
 
 impl Keep {
-    /// Where it is. Write files there with [`folder::write_whole`].
+    /// Where it is. Write files there with [`files::write_whole`].
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -191,9 +189,9 @@ impl<'a> PartIo<'a> {
     /// [`PartError::Later`] while an attempt that was given up still has it.
     pub fn keep(&self) -> Result<Keep, PartError> {
         let path = self.folder.keep(self.part.stage, self.part.part);
-        let failed = |error: io::Error| PartError::io(&path, &error);
-        std::fs::create_dir_all(&path).map_err(failed)?;
-        match folder::try_lock(&path.join(".lock")).map_err(failed)? {
+        std::fs::create_dir_all(&path).map_err(|error| PartError::io(&path, &error))?;
+        let lock = files::try_lock(&path.join(".lock"));
+        match lock.map_err(|error| PartError::Trouble(error.to_string()))? {
             Some(lock) => Ok(Keep { path, _lock: lock }),
             None => Err(PartError::Later {
                 after: Duration::from_secs(1),
@@ -244,7 +242,7 @@ impl<'a> PartIo<'a> {
         }
         let path = self.folder.done(stage);
         let read: Option<StageDone> =
-            folder::read_json(&path).map_err(|error| PartError::Trouble(error.to_string()))?;
+            files::read_json(&path).map_err(|error| PartError::Trouble(error.to_string()))?;
         let Some(done) = read else {
             return Err(PartError::Broken(format!("stage {stage} is not done yet")));
         };

@@ -5,11 +5,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
+use divvy_workload::files::sync_folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
-
-use super::folder::sync_folder;
 
 /// Bytes that are written at once.
 const BUFFER_BYTES: usize = 1 << 20;

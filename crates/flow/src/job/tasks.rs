@@ -3,14 +3,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use divvy::extract::{Attempt, Cancel, Progress, State};
 use divvy::types::Token;
 use divvy::{Failure, Outcome, Task, Worker};
+use divvy_workload::files::{self, read_json};
+use divvy_workload::now_ms;
 use serde::{Deserialize, Serialize};
 
-use super::folder::read_json;
 use super::report::REPORT_BYTES_MAX;
 use super::{Folder, PartError, PartIo, PartSpec, Report, Spec, Surroundings, kinds};
 
@@ -34,6 +34,8 @@ pub struct PartResult {
 /// What a worker knows that takes parts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Site {
+    /// The server's folder of jobs, as this worker sees it.
+    pub(crate) folder: PathBuf,
     /// Folders whose files jobs may read.
     pub(crate) readable: Arc<[PathBuf]>,
     /// Whether programs of jobs may run.
@@ -90,8 +92,11 @@ impl Surroundings for OnWorker {
 }
 
 /// Works on a part.
-fn work(part: &PartSpec, around: &OnWorker, attempt: &Attempt) -> Outcome<PartResult> {
+fn work(mut part: PartSpec, around: &OnWorker, attempt: &Attempt) -> Outcome<PartResult> {
     let started_at_ms = now_ms();
+    // The server may have the folder elsewhere.
+    part.folder = files::found(&around.site.folder, &part.folder);
+    let part = &part;
     let path = Folder::new(&part.folder).job();
     let spec: Spec = match read_json(&path) {
         Ok(Some(spec)) => spec,
@@ -124,12 +129,6 @@ fn work(part: &PartSpec, around: &OnWorker, attempt: &Attempt) -> Outcome<PartRe
     Ok(PartResult { started_at_ms, ended_at_ms: now_ms(), report })
 }
 
-/// The time of this machine's clock, in milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Makes a type of task per stage.
 macro_rules! stages {
     ($($stage:ident = $name:literal),+ $(,)?) => {
@@ -151,7 +150,7 @@ macro_rules! stages {
         pub(crate) fn serve(worker: Worker) -> Worker {
             $(let worker = worker.on_cpu(
                 |task: $stage, State(site): State<Site>, cancel: Cancel, progress: Progress, attempt: Attempt| {
-                    work(&task.0, &OnWorker { site, cancel, progress }, &attempt)
+                    work(task.0, &OnWorker { site, cancel, progress }, &attempt)
                 },
             );)+
             worker

@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use divvy_workload::files::{read_json, write_json};
+use divvy_workload::now_ms;
+
 use super::stagework::Planned;
 use super::state::JobFile;
 use super::view::{LiveStage, StageView};
 use super::{Jobs, JobsError};
 use crate::job::drive::{Action, Drive, TaskName};
-use crate::job::folder::{read_json, write_json};
-use crate::job::tasks::{STAGES, now_ms};
+use crate::job::tasks::STAGES;
 use crate::job::{Folder, JobError, Next, PartDone, Spec, StageDone, Summary, kinds};
 
 /// What parts that run say, of a view.

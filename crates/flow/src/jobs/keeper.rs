@@ -11,6 +11,8 @@ use std::time::Duration;
 use divvy::api::{Frame, Frames, parse_rows};
 use divvy::types::view::{TaskChange, TaskDetail, TaskSummary};
 use divvy::types::{TaskId, TaskState};
+use divvy_workload::files::write_json;
+use divvy_workload::now_ms;
 use futures_util::{StreamExt as _, stream};
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
@@ -21,8 +23,6 @@ use super::state::{Ended, JobState};
 use super::view::StageView;
 use super::{Jobs, JobsError, leftovers};
 use crate::job::drive::{Action, Fate, TaskName};
-use crate::job::folder::write_json;
-use crate::job::tasks::now_ms;
 use crate::job::{Folder, JobError, Spec, StageDone, Summary};
 use crate::web::metrics::Figures;
 

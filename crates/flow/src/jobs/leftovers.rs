@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 
+use divvy_workload::files::{FolderError, make, sync_folder, write_json};
+
 use super::state::Manifest;
-use crate::job::folder::{FolderError, make, sync_folder, write_json};
 use crate::job::{Folder, JobError, OutputFile, Spec, StageDone};
 
 /// Gives the files of the result their own names and writes the manifest. Doing it twice is doing it once.

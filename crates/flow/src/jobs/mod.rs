@@ -16,18 +16,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
 use divvy::Client;
+use divvy_workload::files::{self, FolderError, ID_LEN, is_id, make, read_json, write_json};
+use divvy_workload::now_ms;
 use tokio::sync::{Mutex, Notify};
 
-use crate::job::folder::{FLOWS, FolderError, make, read_json, write_json};
-use crate::job::tasks::now_ms;
+use crate::job::folder::FLOWS;
 use crate::job::{Folder, NewJob, Next, Spec, SpecError, StageDone, kinds};
 use state::JobFile;
 use view::{JobView, LiveStage};
 
 /// Jobs of one server.
 const JOBS_MAX: usize = 10_000;
-/// Characters of an id.
-pub(crate) const ID_LEN: usize = 12;
 
 /// The jobs of a server; a clone is cheap.
 #[derive(Clone, Debug)]
@@ -115,16 +114,7 @@ impl Jobs {
     /// # Errors
     /// If the folder cannot be read.
     pub(crate) fn ids(&self) -> Result<Vec<String>, FolderError> {
-        let failed = |error| FolderError::new(&self.root, error);
-        let mut ids = Vec::new();
-        for entry in std::fs::read_dir(&*self.root).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if is_id(&name) && entry.path().join("job.json").exists() {
-                ids.push(name);
-            }
-        }
-        Ok(ids)
+        files::ids(&self.root, "job.json")
     }
 
     /// What a job was asked to do.
@@ -204,12 +194,7 @@ impl Jobs {
             return Err(JobsError::Conflict(problem));
         }
         let folder = self.folder(id);
-        // Without this file it is no job any more, however far the removal gets.
-        let job = folder.job();
-        std::fs::remove_file(&job).map_err(|error| FolderError::new(&job, error))?;
-        let root = folder.root();
-        std::fs::remove_dir_all(root).map_err(|error| FolderError::new(root, error))?;
-        Ok(())
+        Ok(files::remove(folder.root(), &folder.job())?)
     }
 
     /// How a job is done, a sentence per line.
@@ -237,9 +222,4 @@ impl Jobs {
         }
         Ok(lines)
     }
-}
-
-fn is_id(text: &str) -> bool {
-    text.len() == ID_LEN
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use divvy_kernels::aggregate::{put_bytes, take_bytes};
 use divvy_kernels::window::Watermarks;
+use divvy_workload::files::write_whole;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::source::Position;
 use super::windows::Results;
-use crate::job::folder::write_whole;
 use crate::job::{Keep, PartError, Skip};
 
 /// What is known of a stream besides its windows.

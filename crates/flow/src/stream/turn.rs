@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use divvy_kernels::window::{Taken, Watermarks};
+use divvy_workload::now_ms;
 use memchr::memchr;
 use serde_json::json;
 
@@ -15,7 +16,6 @@ use super::rows::Rows;
 use super::source::{Position, Reader, open_all};
 use super::windows::{Results, moment};
 use crate::input::line_at;
-use crate::job::tasks::now_ms;
 use crate::job::{Keep, OnError, OutputWriter, PartError, PartIo, Report, Skip, Summary};
 
 /// Between two commits while events come.

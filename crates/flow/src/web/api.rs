@@ -5,12 +5,11 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::response::{IntoResponse, Response};
-use divvy_http::{ApiError, JsonBody, NoFields, Parameters, rows};
+use divvy_http::{ApiError, Id, JsonBody, NoFields, Parameters, rows};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Site;
-use super::error::Named;
 use crate::job::{NewJob, PartDone};
 use crate::jobs::view::JobView;
 use crate::jobs::{JobsError, timeline};
@@ -68,10 +67,7 @@ pub(super) async fn start(
 }
 
 /// One job.
-pub(super) async fn show(
-    State(site): State<Site>,
-    Named(id): Named,
-) -> Result<Json<JobView>, ApiError> {
+pub(super) async fn show(State(site): State<Site>, Id(id): Id) -> Result<Json<JobView>, ApiError> {
     Ok(Json(site.jobs.view(&id)?))
 }
 
@@ -86,7 +82,7 @@ pub(super) struct Removed {
 /// Removes a job.
 pub(super) async fn remove(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
 ) -> Result<Json<Removed>, ApiError> {
     site.jobs.remove(&id).await?;
     Ok(Json(Removed { id }))
@@ -95,7 +91,7 @@ pub(super) async fn remove(
 /// Cancels a job.
 pub(super) async fn cancel(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
     JsonBody(NoFields {}): JsonBody<NoFields>,
 ) -> Result<Json<JobView>, ApiError> {
     Ok(Json(site.jobs.cancel(&id).await?))
@@ -112,7 +108,7 @@ pub(crate) struct Explained {
 /// Tells how a job is done.
 pub(super) async fn explain(
     State(site): State<Site>,
-    Named(id): Named,
+    Id(id): Id,
 ) -> Result<Json<Explained>, ApiError> {
     Ok(Json(Explained { lines: site.jobs.explain(&id)? }))
 }
@@ -140,10 +136,7 @@ pub(super) async fn stage(
 }
 
 /// The parts of stages that are done, over time.
-pub(super) async fn timeline(
-    State(site): State<Site>,
-    Named(id): Named,
-) -> Result<Response, ApiError> {
+pub(super) async fn timeline(State(site): State<Site>, Id(id): Id) -> Result<Response, ApiError> {
     let spec = site.jobs.spec(&id)?;
     let text = timeline::svg(&spec, &site.jobs.done(&id)?);
     Ok(([(CONTENT_TYPE, "image/svg+xml")], text).into_response())

@@ -1,9 +1,7 @@
-//! What jobs refuse, in the shape that all refusals over HTTP have, and the job that an address names.
+//! What jobs refuse, in the shape that all refusals over HTTP have.
 
-use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
-use divvy_http::{ApiError, Operation, Takes, path_texts};
+use divvy_http::ApiError;
 
 use crate::jobs::JobsError;
 
@@ -20,25 +18,6 @@ pub(super) const CODES: [&str; 7] = [
     "overloaded",
     "too_many_watchers",
 ];
-
-/// The job that the address names.
-pub(super) struct Named(pub(super) String);
-
-impl<S: Send + Sync> FromRequestParts<S> for Named {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let texts = path_texts(parts).await?;
-        let id = texts.into_iter().find(|(name, _)| name == "id").map(|(_, id)| id);
-        Ok(Self(id.unwrap_or_default()))
-    }
-}
-
-impl Takes for Named {
-    fn describe(operation: &mut Operation) {
-        operation.refuses(&[400, 404]);
-    }
-}
 
 impl From<JobsError> for ApiError {
     fn from(error: JobsError) -> Self {

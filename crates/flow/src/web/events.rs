@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use divvy_http::ApiError;
 use divvy_http::feed::{self, Look, Watched};
+use divvy_http::{ApiError, Id};
 
 use super::Site;
-use super::error::Named;
 use crate::jobs::view::JobView;
 use crate::jobs::{Jobs, JobsError};
 
@@ -25,10 +24,7 @@ impl Watched for JobView {
 }
 
 /// Streams until the job has ended, the caller leaves or the server stops.
-pub(super) async fn stream(
-    State(site): State<Site>,
-    Named(id): Named,
-) -> Result<Response, ApiError> {
+pub(super) async fn stream(State(site): State<Site>, Id(id): Id) -> Result<Response, ApiError> {
     let place = site.feeds.place("/api/v1/flows/{id}")?;
     // Asked before the answer begins, so that an unknown job is a 404.
     let first = site.jobs.view(&id)?;

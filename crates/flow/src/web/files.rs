@@ -1,28 +1,19 @@
 //! `/api/v1/flows/{id}/output`: the result of a job that is done.
 
-use std::io::SeekFrom;
-
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::Response;
-use divvy_http::ApiError;
-use divvy_http::range::{Asked, Offer};
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
-use tokio_util::io::ReaderStream;
+use divvy_http::range::Offer;
+use divvy_http::{ApiError, Id};
+use divvy_workload::files::{FolderError, read_json};
 
 use super::Site;
-use super::error::Named;
-use crate::job::folder::{FolderError, read_json};
 use crate::jobs::JobsError;
 use crate::jobs::state::Manifest;
 
 /// What is in the result.
-pub(super) async fn list(
-    State(site): State<Site>,
-    Named(id): Named,
-) -> Result<Json<Manifest>, ApiError> {
+pub(super) async fn list(State(site): State<Site>, Id(id): Id) -> Result<Json<Manifest>, ApiError> {
     Ok(Json(manifest(&site, &id)?))
 }
 
@@ -53,19 +44,7 @@ pub(super) async fn show(
         content_type: "application/octet-stream",
         caching: "private, no-cache",
     };
-    let part = match offer.asked(&method, &headers) {
-        Asked::Answered(response) => return Ok(response),
-        Asked::Bytes(part) => part,
-    };
-    let bytes = part.bytes();
-    if bytes.is_empty() {
-        return Ok(part.answer(Body::empty()));
-    }
     let path = site.jobs.folder(&id).out().join(&file.name);
-    let broken =
-        |error: std::io::Error| ApiError::from(JobsError::Folder(FolderError::new(&path, error)));
-    let mut opened = tokio::fs::File::open(&path).await.map_err(broken)?;
-    opened.seek(SeekFrom::Start(bytes.start)).await.map_err(broken)?;
-    let stream = ReaderStream::new(opened.take(bytes.end - bytes.start));
-    Ok(part.answer(Body::from_stream(stream)))
+    let answer = offer.of_file(&path, &method, &headers).await;
+    answer.map_err(|error| JobsError::Folder(FolderError::new(&path, error)).into())
 }

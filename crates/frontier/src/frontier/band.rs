@@ -1,7 +1,7 @@
 //! The part of a queue that is in memory: packed entries of one band of one host, the first at the front.
 //!
-//! There are many queues and most are short, so their bytes lie in pieces of one size that all queues share. What one
-//! queue gives back the next one takes, and nothing is lost between pieces of unlike sizes.
+//! There are many queues and most are short, so their bytes lie in pieces of one size that all queues share, and so do
+//! their heads. What one queue gives back the next one takes, and nothing is lost between pieces of unlike sizes.
 
 use super::entry;
 use super::table::Table;
@@ -10,20 +10,27 @@ use super::table::Table;
 const PIECE_BYTES: usize = 64;
 const NEXT_BYTES: usize = 4;
 const ROOM: usize = PIECE_BYTES - NEXT_BYTES;
-/// No piece.
+/// No piece, or no queue.
 const NONE: u32 = u32::MAX;
 
-/// The pieces of all queues.
+/// The pieces and heads of all queues.
 #[derive(Debug)]
 pub(super) struct Pieces {
     pieces: Table<[u8; PIECE_BYTES]>,
     /// The first piece that is free; each names the next.
     free: u32,
+    heads: Table<Held>,
+    /// The first head that is free; each names the next.
+    free_head: u32,
 }
 
+/// The queues of a host, at most one for each band: the number of the first head, which names the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Queues(u32);
+
 /// The head of a queue.
-#[derive(Debug)]
-pub(super) struct Held {
+#[derive(Clone, Copy, Debug)]
+struct Held {
     first: u32,
     last: u32,
     /// Bytes of the first piece that were taken, and of the last that are written.
@@ -31,20 +38,21 @@ pub(super) struct Held {
     written: u8,
     /// Entries that are left.
     count: u16,
-    /// The band.
-    pub(super) band: u8,
+    /// The head of the next queue of the host.
+    next: u32,
+    band: u8,
 }
 
 impl Default for Pieces {
     fn default() -> Self {
-        Self { pieces: Table::default(), free: NONE }
+        Self { pieces: Table::default(), free: NONE, heads: Table::default(), free_head: NONE }
     }
 }
 
 impl Pieces {
     /// What they take in memory.
     pub(super) fn bytes(&self) -> u64 {
-        self.pieces.bytes()
+        self.pieces.bytes() + self.heads.bytes()
     }
 
     fn take(&mut self) -> u32 {
@@ -73,22 +81,77 @@ impl Pieces {
     }
 }
 
+impl Queues {
+    /// No queue.
+    pub(super) const NONE: Self = Self(NONE);
+
+    fn find(self, pieces: &Pieces, band: u8) -> Option<u32> {
+        let mut at = self.0;
+        while at != NONE && pieces.heads[at].band != band {
+            at = pieces.heads[at].next;
+        }
+        (at != NONE).then_some(at)
+    }
+
+    /// How many entries of a band are in memory.
+    pub(super) fn count(self, pieces: &Pieces, band: u8) -> u32 {
+        self.find(pieces, band).map_or(0, |at| u32::from(pieces.heads[at].count))
+    }
+
+    /// Adds a packed entry at the end of a band.
+    pub(super) fn push(&mut self, pieces: &mut Pieces, band: u8, packed: &[u8]) {
+        let at = self.find(pieces, band).unwrap_or_else(|| {
+            let head = Held::new(band, self.0);
+            self.0 = match pieces.free_head {
+                NONE => pieces.heads.push(head),
+                free => {
+                    pieces.free_head = pieces.heads[free].next;
+                    pieces.heads[free] = head;
+                    free
+                }
+            };
+            self.0
+        });
+        let mut head = pieces.heads[at];
+        head.push(pieces, packed);
+        pieces.heads[at] = head;
+    }
+
+    /// Takes the first entry of a band. A queue that is empty then has given back its pieces and its head.
+    pub(super) fn pop(&mut self, pieces: &mut Pieces, band: u8) -> Option<Box<[u8]>> {
+        let at = self.find(pieces, band)?;
+        let mut head = pieces.heads[at];
+        let packed = head.pop(pieces);
+        pieces.heads[at] = head;
+        if head.count == 0 {
+            self.unlink(pieces, at);
+        }
+        packed
+    }
+
+    fn unlink(&mut self, pieces: &mut Pieces, at: u32) {
+        let next = pieces.heads[at].next;
+        if self.0 == at {
+            self.0 = next;
+        } else {
+            let mut before = self.0;
+            while pieces.heads[before].next != at {
+                before = pieces.heads[before].next;
+            }
+            pieces.heads[before].next = next;
+        }
+        pieces.heads[at].next = pieces.free_head;
+        pieces.free_head = at;
+    }
+}
+
 impl Held {
-    pub(super) fn new(band: u8) -> Self {
-        Self { first: NONE, last: NONE, taken: 0, written: 0, count: 0, band }
-    }
-
-    pub(super) fn count(&self) -> u32 {
-        u32::from(self.count)
-    }
-
-    /// Whether one more entry can be counted.
-    pub(super) fn is_full(&self) -> bool {
-        self.count == u16::MAX
+    fn new(band: u8, next: u32) -> Self {
+        Self { first: NONE, last: NONE, taken: 0, written: 0, count: 0, next, band }
     }
 
     /// Adds a packed entry at the end.
-    pub(super) fn push(&mut self, pieces: &mut Pieces, packed: &[u8]) {
+    fn push(&mut self, pieces: &mut Pieces, packed: &[u8]) {
         let mut rest = packed;
         while !rest.is_empty() {
             if self.last == NONE || usize::from(self.written) == ROOM {
@@ -109,7 +172,7 @@ impl Held {
     }
 
     /// Takes the first entry. A queue that is empty then has given back all its pieces.
-    pub(super) fn pop(&mut self, pieces: &mut Pieces) -> Option<Box<[u8]>> {
+    fn pop(&mut self, pieces: &mut Pieces) -> Option<Box<[u8]>> {
         self.count = self.count.checked_sub(1)?;
         let mut packed = Vec::with_capacity(ROOM);
         self.read(pieces, &mut packed, entry::HEAD);
@@ -118,7 +181,7 @@ impl Held {
         self.read(pieces, &mut packed, length);
         if self.count == 0 && self.first != NONE {
             pieces.give_back(self.first);
-            *self = Self::new(self.band);
+            *self = Self::new(self.band, self.next);
         }
         Some(packed.into_boxed_slice())
     }
@@ -154,34 +217,41 @@ mod tests {
     #[test]
     fn entries_leave_in_the_order_in_which_they_came_and_pieces_are_used_again() {
         let mut pieces = Pieces::default();
-        let mut queues = [Held::new(0), Held::new(1), Held::new(2)];
+        // Two hosts with three bands each.
+        let mut hosts = [Queues::NONE; 2];
         let path = |queue: usize, n: usize| format!("/{queue}/{n}/{}", "x".repeat(n * 7 % 150));
         let packed = |queue: usize, n: usize| {
             let (hops, failed, depth, path) = (0, 0, 1, path(queue, n));
             Entry { depth, hops, failed, is_known: false, is_sitemap: false, path: &path }.packed()
         };
-        let mut most = 0;
+        let queues = || (0..6).map(|queue| (queue, queue / 3, (queue % 3) as u8));
+        let mut most = (0, 0);
         for round in 0..4 {
-            let mut out = [0; 3];
+            let mut out = [0; 6];
             for n in 0..400 {
-                for (queue, held) in queues.iter_mut().enumerate() {
-                    held.push(&mut pieces, &packed(queue, n));
+                for (queue, host, band) in queues() {
+                    hosts[host].push(&mut pieces, band, &packed(queue, n));
                     if n % 3 == 2 {
-                        assert_eq!(held.pop(&mut pieces), Some(packed(queue, out[queue])));
+                        let entry = hosts[host].pop(&mut pieces, band);
+                        assert_eq!(entry, Some(packed(queue, out[queue])));
                         out[queue] += 1;
                     }
                 }
             }
-            for (queue, held) in queues.iter_mut().enumerate() {
-                assert_eq!(held.count() as usize, 400 - out[queue]);
-                while let Some(entry) = held.pop(&mut pieces) {
+            // The first, the middle and the last of the heads of a host go first.
+            for (queue, host, band) in queues().skip(round % 3).chain(queues().take(round % 3)) {
+                assert_eq!(hosts[host].count(&pieces, band) as usize, 400 - out[queue]);
+                while let Some(entry) = hosts[host].pop(&mut pieces, band) {
                     assert_eq!(entry, packed(queue, out[queue]));
                     out[queue] += 1;
                 }
-                assert_eq!((out[queue], held.first), (400, NONE));
+                assert_eq!((out[queue], hosts[host].count(&pieces, band)), (400, 0));
             }
-            most = if round == 0 { pieces.pieces.len() } else { most };
-            assert_eq!(pieces.pieces.len(), most, "what was given back is taken again");
+            assert_eq!(hosts, [Queues::NONE; 2]);
+            let now = (pieces.pieces.len(), pieces.heads.len());
+            most = if round == 0 { now } else { most };
+            assert_eq!(now, most, "what was given back is taken again");
         }
+        assert_eq!(most.1, 6);
     }
 }

@@ -40,7 +40,7 @@ impl Frontier {
                 id: number,
                 name: self.name_of(number).to_owned(),
                 domain: self.names.get(self.groups[host.group].name).to_owned(),
-                state: record::pack(host, &self.hosts[host.lead]),
+                state: record::pack(host, &self.hosts[self.lead(number)]),
             });
         }
         changes
@@ -99,7 +99,7 @@ impl Frontier {
         host.rest_until_ms = host.rest_until_ms.min(now_ms.saturating_add(rest_ms));
         let next_at_ms = if was_clean { host.next_at_ms.min(latest_ms) } else { latest_ms };
         host.next_at_ms = next_at_ms;
-        let lead = host.lead;
+        let lead = self.lead(number);
         self.hosts[lead].next_at_ms = self.hosts[lead].next_at_ms.max(next_at_ms);
         Ok(())
     }

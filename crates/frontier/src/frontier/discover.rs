@@ -109,8 +109,7 @@ impl Frontier {
         };
         let number = self.hosts.len() as u32;
         let twin = other_scheme(name).and_then(|other| self.find(&other));
-        let lead = twin.unwrap_or(number);
-        let mut host = Host::new(text, group, lead, self.rules.delay_ms, self.rules.host_budget);
+        let mut host = Host::new(text, group, self.rules.delay_ms, self.rules.host_budget);
         host.next_at_ms = now_ms;
         host.twin = twin.unwrap_or(NOBODY);
         self.hosts.push(host);
@@ -136,7 +135,7 @@ impl Frontier {
         });
         block.bytes.extend_from_slice(packed);
         block.count += 1;
-        let held = host.held_in(band);
+        let held = host.held.count(&self.pieces, band);
         let most = if self.in_memory >= self.rules.memory_max {
             BAND_MEMORY_MIN
         } else {
@@ -144,7 +143,7 @@ impl Frontier {
         };
         // What is in memory is a head without gaps.
         if held == host.queued_in(at) && held < most {
-            host.hold(&mut self.pieces, band, packed);
+            host.held.push(&mut self.pieces, band, packed);
             self.in_memory += 1;
         }
         host.ends[at] += 1;

@@ -178,7 +178,7 @@ impl Frontier {
         match verdict {
             Verdict::Again { due_ms, block_host } => {
                 if block_host {
-                    let lead = self.hosts[number].lead;
+                    let lead = self.lead(number);
                     let rest = &mut self.hosts[lead].rest_until_ms;
                     *rest = due_ms.max(*rest);
                     self.touch(lead);
@@ -278,10 +278,8 @@ impl Frontier {
     /// gap.
     fn release(&mut self, now_ms: u64, number: u32, unsent: Option<&Open>) {
         self.in_flight -= 1;
-        let (lead, twin, group) = {
-            let host = &self.hosts[number];
-            (host.lead, host.twin, host.group)
-        };
+        let lead = self.lead(number);
+        let (twin, group) = (self.hosts[number].twin, self.hosts[number].group);
         match unsent {
             None => self.begin_gap(now_ms, number),
             Some(open) => {
@@ -307,7 +305,7 @@ impl Frontier {
 
     pub(super) fn begin_gap(&mut self, now_ms: u64, number: u32) {
         let until_ms = now_ms.saturating_add(self.gap_ms(number));
-        let lead = self.hosts[number].lead;
+        let lead = self.lead(number);
         let next_at_ms = &mut self.hosts[lead].next_at_ms;
         *next_at_ms = until_ms.max(*next_at_ms);
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use divvy_guard::breaker::Breaker;
 
-use super::band::{Held, Pieces};
+use super::band::{Pieces, Queues};
 use super::table::Name;
 use super::words::{Park, Permission};
 use crate::rules::brake::Brake;
@@ -24,8 +24,6 @@ pub(super) const NOBODY: u32 = u32::MAX;
 pub(super) struct Host {
     pub(super) name: Name,
     pub(super) group: u32,
-    /// The host whose gap and requests in flight count for this one: itself, or the one with the other scheme.
-    pub(super) lead: u32,
     /// The host with the other scheme.
     pub(super) twin: u32,
     /// When the gap is over; of the lead.
@@ -58,8 +56,8 @@ pub(super) struct Host {
     pub(super) is_dirty: bool,
     /// Bands whose entries were taken since the last commit, one bit each.
     pub(super) consumed: u8,
-    /// The heads of its queues, only of bands that have one.
-    pub(super) held: Vec<Held>,
+    /// The parts of its queues that are in memory.
+    pub(super) held: Queues,
     /// What is in flight or goes before its queues.
     #[expect(
         clippy::box_collection,
@@ -130,11 +128,10 @@ impl Group {
 }
 
 impl Host {
-    pub(super) fn new(name: Name, group: u32, lead: u32, gap_ms: u64, budget: u32) -> Self {
+    pub(super) fn new(name: Name, group: u32, gap_ms: u64, budget: u32) -> Self {
         Self {
             name,
             group,
-            lead,
             twin: NOBODY,
             next_at_ms: 0,
             rest_until_ms: 0,
@@ -155,7 +152,7 @@ impl Host {
             place: Place::None,
             is_dirty: false,
             consumed: 0,
-            held: Vec::new(),
+            held: Queues::NONE,
             open: None,
             robots: None,
             breaker: None,
@@ -186,10 +183,6 @@ impl Host {
         self.opened().iter().filter(|open| open.serial == 0)
     }
 
-    pub(super) fn held_in(&self, band: u8) -> u32 {
-        self.held.iter().find(|held| held.band == band).map_or(0, Held::count)
-    }
-
     /// The best band that has something; what goes before the queues is in the best.
     pub(super) fn best_band(&self) -> usize {
         if self.redo().next().is_some() {
@@ -198,25 +191,9 @@ impl Host {
         (0..BANDS).find(|band| self.queued_in(*band) > 0).unwrap_or(BANDS - 1)
     }
 
-    /// Adds an entry to the part of a band that is in memory.
-    pub(super) fn hold(&mut self, pieces: &mut Pieces, band: u8, packed: &[u8]) {
-        if let Some(held) = self.held.iter_mut().find(|held| held.band == band) {
-            return held.push(pieces, packed);
-        }
-        let mut held = Held::new(band);
-        held.push(pieces, packed);
-        self.held.reserve_exact(1);
-        self.held.push(held);
-    }
-
     /// Takes the first entry of a band from memory.
     pub(super) fn take(&mut self, pieces: &mut Pieces, band: u8) -> Option<Box<[u8]>> {
-        let at = self.held.iter().position(|held| held.band == band)?;
-        let packed = self.held[at].pop(pieces)?;
-        if self.held[at].count() == 0 {
-            self.held.swap_remove(at);
-            self.held.shrink_to_fit();
-        }
+        let packed = self.held.pop(pieces, band)?;
         self.heads[usize::from(band)] += 1;
         self.consumed |= 1 << band;
         Some(packed)
@@ -240,14 +217,13 @@ impl Host {
     /// What it takes in memory beyond itself, about: allocations cost 8 bytes more each.
     pub(super) fn bytes(&self) -> u64 {
         const EACH: u64 = 8;
-        let list = (self.held.capacity() * size_of::<Held>()) as u64;
         let open: u64 = self.opened().iter().map(|open| open.bytes()).sum();
         let robots = self
             .robots
             .as_ref()
             .map_or(0, |robots| size_of::<Robots>() as u64 + EACH + u64::from(robots.bytes));
         let breaker = self.breaker.as_ref().map_or(0, |_| size_of::<Breaker>() as u64 + EACH);
-        list + if list > 0 { EACH } else { 0 } + open + robots + breaker
+        open + robots + breaker
     }
 }
 

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::entry::Entry;
 use super::host::{NEVER, Open, Place};
-use super::{Block, Damaged, Frontier, Lease, LoadOrder, Next, Order, RobotsOrder, entry};
+use super::{Block, Damaged, Due, Frontier, Lease, LoadOrder, Next, Order, RobotsOrder, entry};
 use crate::rules::BAND_MEMORY_MIN;
 use crate::rules::priority::{self, BANDS};
 
@@ -41,7 +41,7 @@ impl Frontier {
             // A runner may be due at once.
             self.collect(now_ms);
         }
-        self.heap.peek().map_or(Next::Idle, |Reverse((at_ms, _))| Next::Wait(*at_ms))
+        self.heap.peek().map_or(Next::Idle, |Reverse(due)| Next::Wait(due.at_ms()))
     }
 
     /// The entries that a [`Next::Load`] asked for, from the first that was wanted on.
@@ -64,11 +64,10 @@ impl Frontier {
                     let subject = format!("a queue of {}", self.name_of(order.host));
                     return Err(Damaged { subject, problem: "an entry is cut or no text" });
                 };
-                let wanted = host.heads[at] + host.held_in(order.band);
-                let is_full =
-                    host.held.iter().any(|held| held.band == order.band && held.is_full());
+                let held = host.held.count(&self.pieces, order.band);
+                let (wanted, is_full) = (host.heads[at] + held, held == u32::from(u16::MAX));
                 if number == wanted && number < host.ends[at] && left > 0 && !is_full {
-                    host.hold(&mut self.pieces, order.band, &rest[..length]);
+                    host.held.push(&mut self.pieces, order.band, &rest[..length]);
                     self.in_memory += 1;
                     left -= 1;
                 }
@@ -92,14 +91,14 @@ impl Frontier {
     /// The same at a given time. Whether the host is in the heap now.
     pub(super) fn schedule_at(&mut self, number: u32, at_ms: u64) -> bool {
         let host = &self.hosts[number];
-        let is_busy = self.hosts[host.lead].in_flight >= self.rules.per_host;
+        let is_busy = self.hosts[self.lead(number)].in_flight >= self.rules.per_host;
         if is_busy || host.parked.is_some() || host.place != Place::None || !host.has_work() {
             return false;
         }
         // An earlier entry finds out by itself that it is early.
         if host.heap_at_ms > at_ms {
             self.hosts[number].heap_at_ms = at_ms;
-            self.heap.push(Reverse((at_ms, number)));
+            self.heap.push(Reverse(Due::new(at_ms, number)));
         }
         true
     }
@@ -107,14 +106,15 @@ impl Frontier {
     /// When a host may be asked, apart from its domain.
     pub(super) fn not_before(&self, now_ms: u64, number: u32) -> u64 {
         let host = &self.hosts[number];
-        let lead = &self.hosts[host.lead];
+        let lead = &self.hosts[self.lead(number)];
         let rest_ms = host.rest_until_ms.max(lead.rest_until_ms);
         lead.next_at_ms.max(rest_ms).max(self.breaker_until(now_ms, number))
     }
 
     /// Hosts whose time has come leave the heap.
     fn collect(&mut self, now_ms: u64) {
-        while let Some(Reverse((at_ms, number))) = self.heap.peek().copied() {
+        while let Some(Reverse(due)) = self.heap.peek().copied() {
+            let (at_ms, number) = (due.at_ms(), due.host);
             let host = &mut self.hosts[number];
             let counts = host.heap_at_ms == at_ms && host.place == Place::None;
             if counts && at_ms > now_ms {
@@ -142,7 +142,7 @@ impl Frontier {
     /// Everything that may keep a host from being asked now, in the order in which it is looked at.
     fn look_at(&mut self, now_ms: u64, number: u32, was_runner: bool) -> Option<Next> {
         let host = &self.hosts[number];
-        let is_busy = self.hosts[host.lead].in_flight >= self.rules.per_host;
+        let is_busy = self.hosts[self.lead(number)].in_flight >= self.rules.per_host;
         if host.parked.is_some() || is_busy || !host.has_work() {
             return None;
         }
@@ -248,7 +248,7 @@ impl Frontier {
     fn occupy(&mut self, now_ms: u64, number: u32, entry: Option<Box<[u8]>>) -> (Lease, u64) {
         self.serial += 1;
         self.in_flight += 1;
-        let (lead, group) = (self.hosts[number].lead, self.hosts[number].group);
+        let (lead, group) = (self.lead(number), self.hosts[number].group);
         let before_ms = (self.hosts[lead].next_at_ms, self.groups[group].next_at_ms);
         let allowed_at_ms = self.not_before(now_ms, number).max(before_ms.1);
         self.hosts[lead].in_flight += 1;
@@ -264,6 +264,6 @@ impl Frontier {
 
     pub(super) fn gap_ms(&self, number: u32) -> u64 {
         let host = &self.hosts[number];
-        u64::from(host.gap_ms.max(self.hosts[host.lead].gap_ms))
+        u64::from(host.gap_ms.max(self.hosts[self.lead(number)].gap_ms))
     }
 }

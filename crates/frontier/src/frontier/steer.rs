@@ -40,7 +40,7 @@ impl Frontier {
         host.failures = 0;
         host.breaker = None;
         host.rest_until_ms = 0;
-        let lead = host.lead;
+        let lead = self.lead(number);
         self.hosts[lead].rest_until_ms = 0;
         self.forget_robots(number);
         self.touch(number);

@@ -4,7 +4,7 @@ use divvy_guard::breaker::Breaker;
 
 use super::entry::Entry;
 use super::host::{Host, NEVER, Place};
-use super::{Because, Counts, Explanation, Frontier, HostView, Link, RobotsView};
+use super::{Because, Counts, Due, Explanation, Frontier, HostView, Link, RobotsView};
 use crate::rules::priority::BANDS;
 
 impl Frontier {
@@ -124,7 +124,7 @@ impl Frontier {
 
     /// What the frontier takes in memory, about: computed from what it has allocated, not measured.
     pub fn bytes(&self) -> u64 {
-        let heap = self.heap.capacity() * size_of::<(u64, u32)>();
+        let heap = self.heap.capacity() * size_of::<Due>();
         let ready: usize = self.ready.iter().map(|ready| ready.capacity() * 4).sum();
         let hosts: u64 = self.hosts.iter().map(Host::bytes).sum();
         let waiting: u64 = self
@@ -146,7 +146,7 @@ impl Frontier {
     /// What decides when a host may be asked.
     fn because(&self, now_ms: u64, number: u32) -> Because {
         let host = &self.hosts[number];
-        let lead = &self.hosts[host.lead];
+        let lead = &self.hosts[self.lead(number)];
         let robots = host.robots.as_deref();
         let unreachable = robots.is_some_and(|robots| robots.permission.is_none());
         let group = &self.groups[host.group];
@@ -164,7 +164,7 @@ impl Frontier {
 
     fn view(&self, number: u32) -> HostView {
         let host = &self.hosts[number];
-        let lead = &self.hosts[host.lead];
+        let lead = &self.hosts[self.lead(number)];
         let next_at_ms = lead.next_at_ms.max(host.rest_until_ms).max(lead.rest_until_ms);
         HostView {
             name: self.name_of(number).to_owned(),

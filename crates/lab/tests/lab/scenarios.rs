@@ -257,5 +257,8 @@ fn a_worker_that_fails_a_kind_does_not_keep_it_from_the_others() {
         .load(Load::new("easy", 100));
     let outcome = done(&cluster);
     let failed = outcome.members[0].began - outcome.members[0].finished;
-    assert!(failed < 60, "a worker that keeps failing a kind is benched: it failed {failed} times");
+    assert!(
+        failed < 60,
+        "a worker that keeps failing a kind is quarantined: it failed {failed} times"
+    );
 }

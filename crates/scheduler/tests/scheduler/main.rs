@@ -4,7 +4,7 @@
 
 mod agrees_with_a_slow_reference;
 mod backlog_larger_than_the_window;
-mod bad_workers_are_benched;
+mod bad_workers_are_quarantined;
 mod best_worker_is_chosen;
 mod cancelled_tasks_stop;
 mod capabilities_are_matched;

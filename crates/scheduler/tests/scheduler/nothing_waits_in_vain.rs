@@ -65,7 +65,7 @@ impl Crowd {
         let mut world = World::new();
         world.set(|settings| {
             settings.poison_after.0 = 1_000;
-            // Nobody is benched, so that nothing but the rules in question keeps a task.
+            // Nobody is quarantined, so that nothing but the rules in question keeps a task.
             settings.load_balancing.capabilities.consider_history = false;
         });
         Self {

@@ -25,7 +25,7 @@ struct Stored {
     outcome: Option<TaskState>,
     attempts: u32,
     retry_at: Option<Timestamp>,
-    held: Option<(Token, divvy_types::Name)>,
+    held: Option<(Token, divvy_types::Name, Timestamp)>,
     ended_tokens: BTreeSet<Token>,
     /// The worker on which its last attempt failed, since the server started.
     failed_on: Option<divvy_types::Name>,
@@ -207,8 +207,9 @@ impl Model {
                 (task.spilled, task.replayed, task.failed_on) = (None, true, None);
             }
             Fact::Checkpoint { .. } | Fact::Setting { .. } => {}
-            Fact::Held { seq, token, worker, .. } => {
-                self.tasks.get_mut(&seq).expect("a known task").held = Some((token, worker));
+            Fact::Held { seq, token, worker, began } => {
+                let task = self.tasks.get_mut(&seq).expect("a known task");
+                task.held = Some((token, worker, began));
             }
             Fact::Unspilled { lane, upto } => {
                 for (_, task) in

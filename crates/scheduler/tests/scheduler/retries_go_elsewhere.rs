@@ -198,7 +198,7 @@ fn a_worker_that_rests_from_the_kind_is_not_waited_for() {
     grants.sort_unstable();
     let &[(1, other), (2, last)] = &grants[..] else { panic!("{grants:?}") };
     world.end(2, last, failure(FailureVerdict::Dead));
-    assert!(world.worker(2).skills[0].benched_until.is_some(), "{:?}", world.worker(2));
+    assert!(world.worker(2).skills[0].quarantined_until.is_some(), "{:?}", world.worker(2));
     world.end(1, other, finished());
     world.submit(vec![with_retries(20)]);
     assert_eq!(world.grants(), [(1, 20)]);

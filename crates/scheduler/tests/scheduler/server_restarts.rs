@@ -7,13 +7,16 @@ use divvy_types::{
     Token, WorkerKey,
 };
 
+/// When an attempt began that a server knows from the one before it.
+const BEGAN: Timestamp = Timestamp(1_234_567);
+
 fn restarted() -> World {
     World::recovering(Options { epoch: 5, ..Options::default() })
 }
 
 fn held_by_lost(number: u64) -> RecoveredTask {
     let mut task = recovered(spec(number));
-    task.open.held = Some((Token::new(4, number), "worker-1".into()));
+    task.open.held = Some((Token::new(4, number), "worker-1".into(), BEGAN));
     task
 }
 
@@ -45,8 +48,10 @@ fn a_held_attempt_goes_on_when_its_worker_comes_back() {
     world.feed(Input::TaskRecovered(held_by_lost(1)));
     world.feed(Input::RecoveryEnded);
     assert_eq!(world.scheduler.status(Seq(1)).unwrap().worker, Some("worker-1".into()));
+    assert_eq!(world.scheduler.began(Seq(1)), Some(BEGAN), "before its worker is back too");
     world.join_with(7, 1, |worker| worker.held = vec![(Seq(1), Token::new(4, 1))]);
     assert!(world.actions.is_empty());
+    assert_eq!(world.scheduler.began(Seq(1)), Some(BEGAN));
     world.submit(vec![spec(2)]);
     assert_eq!(world.grants(), [], "an adopted attempt takes up credit");
     world.pass_ms(20_000);
@@ -238,7 +243,7 @@ fn a_task_that_was_only_granted_anew_is_ready_after_a_restart_and_not_counted() 
     for comes_back in [first, *last] {
         let mut world = World::recovering(Options { epoch: 2, ..Options::default() });
         let mut task = recovered(spec(1));
-        task.open.held = Some((*last, Name::default()));
+        task.open.held = Some((*last, Name::default(), Timestamp(0)));
         world.feed(Input::TaskRecovered(task));
         world.feed(Input::RecoveryEnded);
         assert_eq!(world.state(1), Some(TaskState::Ready), "nobody is waited for");
@@ -268,6 +273,26 @@ fn an_attempt_that_was_held_and_given_back_is_not_waited_for_after_a_restart() {
     world.report(1, 1, token, AttemptEnd::Other(AttemptOutcome::Released));
     let last = world.facts().iter().rev().find_map(|fact| held(fact));
     assert_eq!(last, Some((token, Name::default())));
+}
+
+#[test]
+fn the_beginning_of_an_attempt_is_recorded_and_not_when_it_was_granted() {
+    let mut world = World::new();
+    let granted = world.now;
+    world.join_with(1, 2, |worker| worker.slots = 1);
+    world.submit(vec![spec(1), spec(2)]);
+    let began = |world: &World| -> Vec<(Option<Seq>, Timestamp)> {
+        let held = world.facts().into_iter().filter_map(|fact| match fact {
+            Fact::Held { began, .. } => Some((fact.seq(), *began)),
+            _ => None,
+        });
+        held.collect()
+    };
+    world.pass_ms(10_000);
+    let waits = Timestamp(0);
+    assert_eq!(began(&world), [(Some(Seq(1)), granted), (Some(Seq(2)), waits)]);
+    world.end(1, 1, finished());
+    assert_eq!(began(&world), [(Some(Seq(2)), world.now)], "the slot is free for it");
 }
 
 fn held(fact: &Fact) -> Option<(Token, Name)> {

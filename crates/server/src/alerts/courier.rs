@@ -7,7 +7,7 @@
 //!
 //! A store that takes no tasks is what some alerts are about: then the courier delivers without one.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use divvy_engine::{Error, GrantedTask, Outbox, ToWorker, WorkerReport};
@@ -41,25 +41,10 @@ const RETRIES: RetryPolicy = RetryPolicy {
     rules: Vec::new(),
 };
 
-/// Whether the courier is on its way, and under which number.
+/// Whether the courier is on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Courier {
-    on_the_way: Mutex<Option<Option<u64>>>,
-}
-
-impl Courier {
-    /// The number of its connection to the engine.
-    pub(super) fn key(&self) -> Option<u64> {
-        self.on_the_way().flatten()
-    }
-
-    fn on_the_way(&self) -> Option<Option<u64>> {
-        *self.on_the_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn set(&self, on_the_way: Option<Option<u64>>) {
-        *self.on_the_way.lock().unwrap_or_else(PoisonError::into_inner) = on_the_way;
-    }
+    on_the_way: AtomicBool,
 }
 
 /// What the task of a delivery says.
@@ -85,14 +70,13 @@ pub(super) async fn tell(app: &App, queues: &[QueueView], shutdown: &Cancellatio
         }
         app.watch.cross_off(&notice);
     }
-    if waits && app.watch.courier.on_the_way().is_none() {
-        app.watch.courier.set(Some(None));
+    if waits && !app.watch.courier.on_the_way.swap(true, Relaxed) {
         let (app, shutdown) = (app.clone(), shutdown.clone());
         tokio::spawn(async move {
             if let Err(error) = deliver(&app, &shutdown).await {
                 tracing::debug!(%error, "the courier of alerts came back early");
             }
-            app.watch.courier.set(None);
+            app.watch.courier.on_the_way.store(false, Relaxed);
         });
     }
 }
@@ -118,7 +102,6 @@ async fn submit(app: &App, notice: &Notice) -> Result<(), Error> {
 async fn deliver(app: &App, shutdown: &CancellationToken) -> Result<(), Error> {
     let (outbox, messages) = mpsc::channel(MESSAGES_MAX);
     let worker = connect(app, outbox).await?;
-    app.watch.courier.set(Some(Some(worker.0)));
     let ended = work(app, worker, messages, shutdown).await;
     // While the server stops, what it holds is recorded as held, like that of any worker.
     if !shutdown.is_cancelled() {

@@ -9,7 +9,8 @@
 //! `divvy top` and the dashboard.
 //!
 //! **Invariant:** whoever is told of an alert hears in turns that it fired and that it is over, each once, also if the
-//! server is killed between any two steps.
+//! server is killed between any two steps. Only a message that was taken and not yet recorded then comes again, under the
+//! same id.
 
 mod courier;
 mod machine;

@@ -44,7 +44,7 @@ pub(crate) struct Scene {
     /// The queues.
     pub(crate) queues: Vec<QueueView>,
     /// Who is not given which kind, and until when.
-    pub(crate) benched: Vec<(Name, Name, Timestamp)>,
+    pub(crate) quarantined: Vec<(Name, Name, Timestamp)>,
     /// How full the limits are.
     pub(crate) limits: Vec<LimitView>,
     /// Ready tasks that nobody can run.
@@ -165,8 +165,8 @@ pub static RULES: &[Rule] = &[
         |scene| scene.late as f64, deadlines_at_risk),
     bounded("dead_letters_growing", "dead letters of the last 10 minutes", [10.0, 5.0], [0.0, 60.0],
         |scene| scene.newly_dead as f64, dead_letters_growing),
-    counts("workers_benched", Warning, "open breakers: workers that are kept from a kind that they keep failing", [0.0, 60.0],
-        |scene| scene.benched.len() as f64, workers_benched),
+    counts("workers_quarantined", Warning, "open breakers: workers that are kept from a kind that they keep failing", [0.0, 60.0],
+        |scene| scene.quarantined.len() as f64, workers_quarantined),
     bounded("workers_flap", "times that one worker connected in the last 10 minutes", [6.0, 3.0], [0.0, 60.0],
         |scene| scene.arrivals.first().map_or(0.0, |(_, count)| *count as f64), workers_flap),
     bounded("limits_saturated", "ready tasks that limits keep", [100.0, 50.0], [60.0, 60.0], kept_by_limits, limits_saturated),
@@ -447,12 +447,12 @@ fn dead_letters_growing(scene: &Scene, broken: bool) -> Said {
     if broken { ill(text, "see what they have in common: divvy dead list") } else { well(text) }
 }
 
-fn workers_benched(scene: &Scene, broken: bool) -> Said {
-    match scene.benched.first().filter(|_| broken) {
+fn workers_quarantined(scene: &Scene, broken: bool) -> Said {
+    match scene.quarantined.first().filter(|_| broken) {
         None => well("no breaker is open: no worker is kept from a kind that it keeps failing"),
         Some((worker, ..)) => {
             let names = scene
-                .benched
+                .quarantined
                 .iter()
                 .map(|(worker, kind, _)| format!("`{worker}` gets no `{kind}`"));
             ill(

@@ -9,7 +9,7 @@ use divvy_types::{Timestamp, WaitReason};
 use super::options::AlertOptions;
 use super::rules::{RULES, Scene};
 
-fn worker(name: &str, queue_length: u32) -> WorkerLoad {
+pub(super) fn worker(name: &str, queue_length: u32) -> WorkerLoad {
     let (slots, leased) = (1, queue_length + 1);
     WorkerLoad {
         name: name.into(),
@@ -193,8 +193,8 @@ const WARNINGS: &[(Spoil, &str, &str, &str)] = &[
         "divvy dead list",
     ),
     (
-        |scene| scene.benched = vec![("w1".into(), "encode".into(), Timestamp(1))],
-        "workers_benched",
+        |scene| scene.quarantined = vec![("w1".into(), "encode".into(), Timestamp(1))],
+        "workers_quarantined",
         "breaker open for workers that keep failing a kind: `w1` gets no `encode`",
         "divvy worker status w1",
     ),

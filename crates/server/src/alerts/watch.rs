@@ -278,17 +278,16 @@ pub(crate) async fn look(app: &App, stats: Snapshot) -> Result<Looked, Error> {
 
 /// What the rules look at.
 async fn scene(app: &App, stats: Snapshot) -> Result<(Timestamp, Scene), Error> {
-    let own = app.watch.courier.key();
     let (now, mut scene) = app
         .handle
         .look(move |core| {
             let (scheduler, now) = (core.scheduler(), core.now());
             // All that is known of ten thousand workers is not asked for in vain.
-            let workers = if scheduler.has_benched() { core.workers() } else { Vec::new() };
-            let benched = workers.into_iter().flat_map(|worker| {
+            let workers = if scheduler.has_quarantined() { core.workers() } else { Vec::new() };
+            let quarantined = workers.into_iter().flat_map(|worker| {
                 let name = worker.name;
                 worker.skills.into_iter().filter_map(move |skill| {
-                    let until = skill.benched_until.filter(|until| *until > now)?;
+                    let until = skill.quarantined_until.filter(|until| *until > now)?;
                     Some((name.clone(), skill.kind, until))
                 })
             });
@@ -298,7 +297,7 @@ async fn scene(app: &App, stats: Snapshot) -> Result<(Timestamp, Scene), Error> 
                 load: scheduler.load_metrics(),
                 workers: scheduler.worker_loads(),
                 queues: core.queues(),
-                benched: benched.collect(),
+                quarantined: quarantined.collect(),
                 limits: scheduler.limit_views(now),
                 stranded: scheduler.stranded(STRANDED_MAX),
                 late: scheduler.deadlines_at_risk(now),
@@ -309,7 +308,7 @@ async fn scene(app: &App, stats: Snapshot) -> Result<(Timestamp, Scene), Error> 
                 missed_ticks: schedules.all_missed(missed).cloned().collect(),
                 ..Scene::default()
             };
-            without_courier(&mut scene, own);
+            without_courier(&mut scene);
             (now, scene)
         })
         .await?;
@@ -322,11 +321,12 @@ async fn scene(app: &App, stats: Snapshot) -> Result<(Timestamp, Scene), Error> 
     Ok((now, scene))
 }
 
-/// The courier is no worker of people: what it does and waits for is left out.
-fn without_courier(scene: &mut Scene, own: Option<u64>) {
+/// The courier is no worker of people: what it does and waits for is left out. It is known by its name, from the moment at
+/// which the engine knows it.
+fn without_courier(scene: &mut Scene) {
     scene.stranded.retain(|stranded| stranded.queue != COURIER);
     let before = scene.workers.len();
-    scene.workers.retain(|worker| Some(worker.key) != own);
+    scene.workers.retain(|worker| worker.name != COURIER);
     let LoadMetrics { agent_count, idle_agents, .. } = &mut scene.load;
     if scene.workers.len() < before {
         *agent_count = agent_count.saturating_sub(1);
@@ -385,12 +385,23 @@ async fn keep(app: &App, failures: &mut Quiet) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::worker;
     use super::*;
     use crate::alerts::options::{Command, Sink};
 
     fn options() -> AlertOptions {
         let sink = Sink::Command(Command { run: vec!["true".into()] });
         AlertOptions { sinks: [("ops".into(), sink)].into(), ..AlertOptions::default() }
+    }
+
+    #[test]
+    fn the_courier_is_no_worker_that_could_run_a_task() {
+        let workers = vec![worker(COURIER, 0), worker("w1", 0)];
+        let mut scene = Scene { workers, ..Scene::default() };
+        (scene.load.agent_count, scene.load.idle_agents) = (2, 2);
+        without_courier(&mut scene);
+        assert_eq!(scene.workers, [worker("w1", 0)]);
+        assert_eq!((scene.load.agent_count, scene.load.idle_agents), (1, 1));
     }
 
     fn at(second: u64) -> Timestamp {

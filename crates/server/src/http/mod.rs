@@ -8,6 +8,7 @@ pub(crate) mod error;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod health;
+pub(crate) mod kinds;
 pub(crate) mod lab;
 pub(crate) mod limits;
 pub(crate) mod load;

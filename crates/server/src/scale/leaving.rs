@@ -80,20 +80,11 @@ pub(crate) fn order(member: &Member) -> impl Ord + use<> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests;
     use super::*;
-    use divvy_types::Timestamp;
 
     fn member(name: &str, running: u32, paused: bool) -> Member {
-        Member {
-            name: name.into(),
-            worker_type: "worker".into(),
-            draining: false,
-            paused,
-            running,
-            queued: 0,
-            keys: 0,
-            since: Timestamp(0),
-        }
+        Member { paused, ..tests::member(name, running, 0) }
     }
 
     fn wanted(count: u32) -> Wanted {

@@ -69,27 +69,15 @@ fn mean(shares: &[f32]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::member;
     use super::*;
-    use divvy_types::Timestamp;
-
-    fn member(name: &str, running: u32) -> Member {
-        Member {
-            name: name.into(),
-            worker_type: "worker".into(),
-            draining: false,
-            paused: false,
-            running,
-            queued: 0,
-            keys: 0,
-            since: Timestamp(0),
-        }
-    }
 
     #[test]
     fn the_mean_is_over_those_who_told_and_idle_ones_use_nothing() {
         let (loads, now) = (Loads::default(), Instant::now());
         let load = |cpu, memory| MachineLoad { cpu: Some(cpu), memory: Some(memory) };
-        let all = [member("a", 1), member("b", 1), member("idle", 0), member("old", 3)];
+        let all = [("a", 1), ("b", 1), ("idle", 0), ("old", 3)]
+            .map(|(name, running)| member(name, running, 0));
         assert_eq!(loads.of(&all, now), Used::default(), "nobody has told anything");
         loads.note(&"a".into(), now, load(0.75, 0.5));
         loads.note(&"b".into(), now, load(0.75, 0.25));

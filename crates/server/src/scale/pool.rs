@@ -94,7 +94,14 @@ impl Pooled {
 
     /// Takes other settings, if these are others.
     pub(crate) fn reload(&mut self, settings: Pool) {
-        if *self.scaler.pool() != settings {
+        let before = self.scaler.pool();
+        if *before != settings {
+            if (&before.kinds, &before.queues, &before.capabilities)
+                != (&settings.kinds, &settings.queues, &settings.capabilities)
+            {
+                // What it can run from now on has not arrived just now.
+                self.totals = None;
+            }
             self.scaler.reload(settings);
             (self.told, self.answer) = (None, None);
         }
@@ -120,7 +127,8 @@ impl Pooled {
             .iter()
             .map(|(kind, load)| (kind.clone(), (load.arrived, load.ended)))
             .collect();
-        let before = self.totals.replace(totals);
+        // What its workers could not run before has not arrived just now either.
+        let before = self.totals.replace(totals).filter(|_| self.offers.include(&offers));
         for (kind, load) in &mut sample.kinds {
             // Totals are of the part that counts here: where that has become another one, they cannot be compared.
             let is_same_part = self.shared.get(kind) == shared.get(kind);

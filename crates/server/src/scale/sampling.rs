@@ -242,6 +242,14 @@ impl Offers {
         (!workers.is_empty()).then_some(offers)
     }
 
+    /// Whether workers that offer `other` can run nothing that those who offer this cannot.
+    pub(crate) fn include(&self, other: &Self) -> bool {
+        let kinds = self.kinds.is_empty()
+            || !other.kinds.is_empty()
+                && other.kinds.keys().all(|kind| self.kinds.contains_key(kind));
+        kinds && other.capabilities.iter().all(|one| self.capabilities.contains(one))
+    }
+
     fn share(&self, kind: &Name) -> f64 {
         self.kinds.get(kind).copied().unwrap_or(1.0)
     }
@@ -257,6 +265,15 @@ impl Offers {
         let met =
             |need: &Name| is_met(need, &pool.capabilities) || is_met(need, &self.capabilities);
         kind && queue && class.needs.iter().all(met)
+    }
+}
+
+#[cfg(test)]
+impl Offers {
+    /// Of workers that run these.
+    pub(crate) fn of_kinds(kinds: &[&str]) -> Self {
+        let kinds = kinds.iter().map(|kind| (Name::from(*kind), 1.0)).collect();
+        Self { kinds, ..Self::default() }
     }
 }
 

@@ -6,7 +6,7 @@ use divvy_autoscale::{Fleet, KindLoad};
 use divvy_types::pools::{Pace, Policy, WorkerType};
 
 use super::pool::GRACE;
-use super::sampling::Member;
+use super::sampling::{Member, Offers};
 use super::*;
 
 const EVERY: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ fn pool(policy: Policy) -> Pool {
     }
 }
 
-fn member(name: &str, running: u32, keys: u32) -> Member {
+pub(super) fn member(name: &str, running: u32, keys: u32) -> Member {
     Member {
         name: name.into(),
         worker_type: "worker".into(),
@@ -141,6 +141,40 @@ fn work_that_another_pool_leaves_to_this_one_has_not_arrived_just_now() {
     // The driver of the other fails: from now on all of it counts here.
     assert_eq!(arrived(3, 1_006, None), 0);
     assert_eq!(arrived(4, 1_010, None), 4);
+}
+
+#[test]
+fn what_a_pool_begins_to_take_has_not_arrived_just_now() {
+    let settings = |kinds: &[&str]| Pool {
+        kinds: kinds.iter().map(|kind| Name::from(*kind)).collect(),
+        ..pool(Policy::Queue)
+    };
+    let mut one = Pooled::new(settings(&["k"]), Kept::default());
+    let look = |one: &mut Pooled, second, totals: &[(&str, u64)], offers: &[&str]| {
+        let mut now = seen(second, 0, &[]);
+        let load = |arrived: &u64| KindLoad { arrived: *arrived, ..KindLoad::default() };
+        now.sample.kinds =
+            totals.iter().map(|(kind, total)| (Name::from(*kind), load(total))).collect();
+        now.offers = Offers::of_kinds(offers);
+        one.take(now, Used::default(), false, EVERY);
+        let kinds = one.sample.kinds.iter();
+        kinds.map(|(kind, load)| (kind.to_string(), load.arrived)).collect::<Vec<_>>()
+    };
+    let came = |kinds: &[(&str, u64)]| -> Vec<(String, u64)> {
+        kinds.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
+    };
+    assert_eq!(look(&mut one, 1, &[("k", 9)], &["k"]), came(&[("k", 0)]));
+    // Its settings list another kind, of which a thousand came since the start of the server.
+    one.reload(settings(&["k", "l"]));
+    assert_eq!(look(&mut one, 2, &[("k", 10), ("l", 1_000)], &["k"]), came(&[("k", 0), ("l", 0)]));
+    assert_eq!(look(&mut one, 3, &[("k", 11), ("l", 1_002)], &["k"]), came(&[("k", 1), ("l", 2)]));
+    // Its workers offer another kind.
+    let all = [("k", 12), ("l", 1_003), ("m", 500)];
+    assert_eq!(look(&mut one, 4, &all, &["k", "m"]), came(&[("k", 0), ("l", 0), ("m", 0)]));
+    // A kind that nobody has sent before has arrived.
+    let all = [("k", 12), ("l", 1_003), ("m", 501), ("n", 3)];
+    let last = look(&mut one, 5, &all, &["k", "m"]);
+    assert_eq!(last, came(&[("k", 0), ("l", 0), ("m", 1), ("n", 3)]));
 }
 
 #[test]

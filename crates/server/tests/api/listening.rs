@@ -1,17 +1,23 @@
 //! Taking a port, living with bad connections, and a durable store behind it all.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
+use divvy_client::Channel;
 use divvy_engine::Engine;
+use divvy_proto::v1;
+use divvy_proto::v1::to_worker::Message as Heard;
+use divvy_proto::v1::work_client::WorkClient;
 use divvy_server::{Error, Options, Server, Tokens};
 use divvy_store::{MemoryStore, SqliteStore};
 use divvy_types::Scopes;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::world::{World, id, soon};
+use crate::world::{Worker, World, finished, hello, id, read, soon};
 
 fn engine() -> divvy_engine::Handle {
     Engine::start(Box::new(MemoryStore::new()), Default::default()).unwrap().0
@@ -94,31 +100,87 @@ async fn a_silent_connection_does_not_hold_up_the_end() {
     drop(silent);
 }
 
-#[tokio::test]
-async fn what_was_acknowledged_is_there_after_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
-    for start in 0..2 {
-        let store = SqliteStore::open(folder.path(), Default::default()).unwrap();
+/// A server on a folder that outlives it.
+struct Lasting {
+    url: String,
+    engine: Engine,
+    shutdown: CancellationToken,
+    running: JoinHandle<Result<(), Error>>,
+}
+
+impl Lasting {
+    async fn start(folder: &Path) -> Self {
+        let store = SqliteStore::open(folder, Default::default()).unwrap();
         let (handle, engine) = Engine::start(Box::new(store), Default::default()).unwrap();
         let server = Server::bind(Options::new(SocketAddr::from(([127, 0, 0, 1], 0))), handle)
             .await
             .unwrap();
-        let url = format!("http://{}/api/v1/tasks", server.address());
+        let url = format!("http://{}", server.address());
         let shutdown = CancellationToken::new();
         let running = tokio::spawn(server.run(shutdown.clone()));
-        if start == 0 {
-            let body = json!({"id": id(7), "kind": "noop", "payload": {"kept": true}});
-            assert_eq!(client.post(&url).json(&body).send().await.unwrap().status(), 201);
-        } else {
-            let task: Value =
-                client.get(format!("{url}/{}", id(7))).send().await.unwrap().json().await.unwrap();
-            assert_eq!(task["payload"], json!({"kept": true}));
-            assert_eq!(task["state"], "ready");
-        }
-        engine.stopper().stop();
-        shutdown.cancel();
-        soon("the end of the engine", engine.join()).await.unwrap();
-        soon("the end of the server", running).await.unwrap().unwrap();
+        Self { url, engine, shutdown, running }
     }
+
+    async fn submit(&self, task: &Value) {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let request = client.post(format!("{}/api/v1/tasks", self.url)).json(task);
+        assert_eq!(request.send().await.unwrap().status(), 201);
+    }
+
+    async fn task(&self, id: &str) -> Value {
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        read(client.get(format!("{}/api/v1/tasks/{id}", self.url))).await.ok()
+    }
+
+    async fn worker(&self, hello: v1::Hello) -> Worker {
+        let channel = Channel::to(self.url.clone()).unwrap();
+        let client = WorkClient::with_origin(channel.clone(), channel.origin());
+        Worker::connect(client, hello).await.unwrap()
+    }
+
+    async fn stop(self) {
+        self.engine.stopper().stop();
+        self.shutdown.cancel();
+        soon("the end of the engine", self.engine.join()).await.unwrap();
+        soon("the end of the server", self.running).await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Lasting::start(folder.path()).await;
+    server.submit(&json!({"id": id(7), "kind": "noop", "payload": {"kept": true}})).await;
+    server.stop().await;
+    let server = Lasting::start(folder.path()).await;
+    let task = server.task(&id(7)).await;
+    assert_eq!(task["payload"], json!({"kept": true}));
+    assert_eq!(task["state"], "ready");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn when_an_attempt_began_that_still_runs_is_told_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Lasting::start(folder.path()).await;
+    server.submit(&json!({"id": id(7), "kind": "noop"})).await;
+    let mut worker = server.worker(hello("w", &["noop"])).await;
+    let grant = worker.granted().await;
+    let began = server.task(&id(7)).await["started"].clone();
+    assert!(began.is_string(), "{began}");
+    server.stop().await;
+    drop(worker);
+
+    let server = Lasting::start(folder.path()).await;
+    assert_eq!(server.task(&id(7)).await["started"], began, "while its worker is not back");
+    let task = grant.task.unwrap().id;
+    let held = vec![v1::Lease { task: task.clone(), token: grant.token }];
+    let mut worker = server.worker(v1::Hello { held, ..hello("w", &["noop"]) }).await;
+    assert!(matches!(worker.hear().await, Ok(Some(Heard::Welcome(_)))));
+    assert_eq!(server.task(&id(7)).await["started"], began, "when it is");
+    worker.report(task, grant.token, finished("1")).await;
+    assert!(worker.answered().await);
+    let done = server.task(&id(7)).await;
+    assert_eq!((&done["state"], &done["history"][0]["started"]), (&json!("done"), &began));
+    server.stop().await;
 }

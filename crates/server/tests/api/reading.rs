@@ -86,6 +86,31 @@ async fn an_id_may_be_shortened_as_long_as_it_is_clear() {
 }
 
 #[tokio::test]
+async fn kinds_are_told_with_who_runs_them_page_by_page() {
+    let world = World::start().await;
+    let _both = [
+        world.worker(hello("w1", &["a", "b"])).await.unwrap(),
+        world.worker(hello("w2", &["b"])).await.unwrap(),
+    ];
+    for kind in ["b", "c", "c"] {
+        world.post("/api/v1/tasks", &json!({"kind": kind})).await.ok();
+    }
+    let first = world.get("/api/v1/kinds?limit=2").await.ok();
+    let shown = |kind: &Value| {
+        ["name", "workers", "slots", "waiting", "running"].map(|field| kind[field].clone())
+    };
+    let row = |name: &str, counts: [u64; 4]| {
+        let [workers, slots, waiting, running] = counts.map(Value::from);
+        [json!(name), workers, slots, waiting, running]
+    };
+    assert_eq!(shown(&first["items"][0]), row("a", [1, 8, 0, 0]));
+    assert_eq!(shown(&first["items"][1]), row("b", [2, 16, 0, 1]));
+    let rest = world.get("/api/v1/kinds?limit=2&after=b").await.ok();
+    assert_eq!((&first["next"], rest.get("next")), (&json!("b"), None), "{rest}");
+    assert_eq!(shown(&rest["items"][0]), row("c", [0, 0, 2, 0]));
+}
+
+#[tokio::test]
 async fn what_does_not_exist_is_told_in_json() {
     let world = World::start().await;
     world.get("/api/v1/nothing").await.refused(404, "no_such_address");

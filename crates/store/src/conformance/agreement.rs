@@ -189,7 +189,7 @@ fn fact() -> impl Strategy<Value = Fact> {
             .prop_map(|(key, value)| Fact::Setting { key: key.into(), value }),
         1 => (seq(), time()).prop_map(|(seq, at)| Fact::Dropped { seq, at }),
         1 => (seq(), time(), 1..=5_u8).prop_map(|(seq, at, priority)| Fact::Reprioritised { seq, at, priority }),
-        1 => (seq(), token(), time()).prop_map(|(seq, token, at)| Fact::Held { seq, token, at, worker: "h".into() }),
+        1 => (seq(), token(), time()).prop_map(|(seq, token, began)| Fact::Held { seq, token, began, worker: "h".into() }),
         1 => (prop::sample::select(lanes().to_vec()), seq()).prop_map(|(lane, upto)| Fact::Unspilled { lane, upto }),
         1 => (prop::sample::select(vec!["default", "other"]), any::<bool>())
             .prop_map(|(queue, paused)| Fact::QueuePaused { queue: queue.into(), paused }),

@@ -149,7 +149,7 @@ fn attempts_count(bench: &mut Bench) {
 fn unknown_tasks(bench: &mut Bench) {
     bench.apply(&[submitted(1), finished(1, 1)]);
     bench.between();
-    let hold = Fact::Held { seq: Seq(9), token: Token(1), at: second(9), worker: worker() };
+    let hold = Fact::Held { seq: Seq(9), token: Token(1), began: second(9), worker: worker() };
     let replay = Fact::Replayed { seq: Seq(9), at: second(9), replay: Replay::default() };
     let drop = Fact::Dropped { seq: Seq(9), at: second(9) };
     for fact in [finished(9, 1), dead(9, 1), failed(9, 1, 60), cancelled(9), hold, replay, drop] {
@@ -282,7 +282,7 @@ fn held(bench: &mut Bench) {
     let hold = |n, token| Fact::Held {
         seq: Seq(n),
         token: Token(token),
-        at: second(50),
+        began: second(40 + token),
         worker: worker(),
     };
     bench.apply(&[submitted(1), submitted(2), submitted(3), submitted(4), cancelled(4)]);
@@ -300,7 +300,11 @@ fn held(bench: &mut Bench) {
     bench.expect(hold(3, 9), Stale);
     bench.expect(hold(4, 9), Stale);
     let held: Vec<_> = open_tasks(bench).into_iter().map(|task| (task.seq.0, task.held)).collect();
-    bench.same(&held, &vec![(1, Some((Token(6), worker()))), (2, None)], "attempts that are held");
+    bench.same(
+        &held,
+        &vec![(1, Some((Token(6), worker(), second(46)))), (2, None)],
+        "attempts that are held",
+    );
     bench.apply(&[
         cancelled(1),
         Fact::Replayed { seq: Seq(1), at: second(90), replay: Replay::default() },

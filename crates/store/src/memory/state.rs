@@ -43,7 +43,7 @@ pub(super) struct Task {
     pub(super) retry_at: Option<Timestamp>,
     pub(super) lost: Vec<Name>,
     pub(super) checkpoint: Option<(Token, Payload)>,
-    pub(super) held: Option<(Token, Name)>,
+    pub(super) held: Option<(Token, Name, Timestamp)>,
     pub(super) replayed: bool,
     pub(super) outcome: Option<Outcome>,
 }
@@ -63,7 +63,7 @@ impl Task {
             lost: self.lost.clone(),
             checkpointed: self.checkpoint.is_some(),
             retry_at: self.retry_at,
-            held: self.held.clone().filter(|(token, _)| Some(*token) > self.last_failed()),
+            held: self.held.clone().filter(|(token, ..)| Some(*token) > self.last_failed()),
             replayed: self.replayed,
         }
     }
@@ -83,7 +83,7 @@ impl Task {
 
     fn held_if_open(&self) -> Option<Name> {
         let held = self.held.as_ref().filter(|_| self.outcome.is_none());
-        held.map(|(_, worker)| worker.clone())
+        held.map(|(_, worker, _)| worker.clone())
     }
 
     /// Ends the task, unless it has ended or a later attempt has failed.
@@ -113,12 +113,12 @@ impl Task {
         Verdict::Applied
     }
 
-    fn hold(&mut self, token: Token, worker: &Name) -> Verdict {
-        let earlier = self.held.as_ref().is_some_and(|(held, _)| token < *held);
+    fn hold(&mut self, token: Token, worker: &Name, began: Timestamp) -> Verdict {
+        let earlier = self.held.as_ref().is_some_and(|(held, ..)| token < *held);
         if self.outcome.is_some() || Some(token) <= self.last_failed() || earlier {
             return Verdict::Stale;
         }
-        self.held = Some((token, worker.clone()));
+        self.held = Some((token, worker.clone(), began));
         Verdict::Applied
     }
 
@@ -305,7 +305,7 @@ impl State {
             Fact::Checkpoint { token, data, .. } => task.save(*token, data),
             Fact::Reprioritised { priority, .. } => task.reprioritise(*priority),
             Fact::Dropped { at, .. } => task.drop_dead(*at),
-            Fact::Held { token, worker, .. } => task.hold(*token, worker),
+            Fact::Held { token, worker, began, .. } => task.hold(*token, worker, *began),
             Fact::Submitted { .. }
             | Fact::Unspilled { .. }
             | Fact::QueuePaused { .. }

@@ -169,7 +169,7 @@ impl SqliteReader {
                 retry_at: tried
                     .retry_at
                     .or_else(|| put_back.as_ref().and_then(|replay| replay.due)),
-                held: held(&self.hot, task.seq)?.filter(|(token, _)| Some(*token) > last),
+                held: held(&self.hot, task.seq)?.filter(|(token, ..)| Some(*token) > last),
                 replayed: put_back.is_some_and(|replay| !replay.keep_edges),
             });
         }
@@ -185,10 +185,11 @@ fn put_back(conn: &Connection, seq: Seq) -> Outcome<Option<Replay>> {
     Ok(rows.next()?.map(row::read_replayed).transpose()?.map(|(_, replay)| replay))
 }
 
-fn held(conn: &Connection, seq: Seq) -> Outcome<Option<(Token, Name)>> {
-    let mut statement = conn.prepare_cached("SELECT token, worker FROM held WHERE seq = ?1")?;
+fn held(conn: &Connection, seq: Seq) -> Outcome<Option<(Token, Name, Timestamp)>> {
+    let mut statement = conn.prepare_cached("SELECT token, worker, at FROM held WHERE seq = ?1")?;
     let found = statement.query_row([seq.0 as i64], |row| {
-        Ok((Token(row.get::<_, i64>(0)? as u64), row.get_ref(1)?.as_str()?.into()))
+        let began = Timestamp(row.get::<_, i64>(2)? as u64);
+        Ok((Token(row.get::<_, i64>(0)? as u64), row.get_ref(1)?.as_str()?.into(), began))
     });
     Ok(found.optional()?)
 }
@@ -198,7 +199,7 @@ fn holder(conn: &Connection, seq: Seq, outcome: Option<&End>) -> Outcome<Option<
     if outcome.is_some() {
         return Ok(None);
     }
-    Ok(held(conn, seq)?.map(|(_, worker)| worker))
+    Ok(held(conn, seq)?.map(|(_, worker, _)| worker))
 }
 
 impl Reader for SqliteReader {

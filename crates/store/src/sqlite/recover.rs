@@ -39,7 +39,7 @@ pub(super) fn recover(
     let mut statement =
         conn.prepare(&format!("SELECT {ATTEMPT} FROM attempt ORDER BY seq, token"))?;
     let mut attempts = Stream::new(statement.query([])?, read_attempt)?;
-    let mut statement = conn.prepare("SELECT seq, token, worker FROM held ORDER BY seq")?;
+    let mut statement = conn.prepare("SELECT seq, token, worker, at FROM held ORDER BY seq")?;
     let mut held = Stream::new(statement.query([])?, read_held)?;
     let mut statement = conn.prepare(&format!("SELECT {REPLAYED} FROM replayed ORDER BY seq"))?;
     let mut replayed = Stream::new(statement.query([])?, row::read_replayed)?;
@@ -55,7 +55,7 @@ pub(super) fn recover(
             continue;
         }
         let held = held.take(seq)?;
-        held.iter().for_each(|(_, worker)| block.add_attempt(worker, None));
+        held.iter().for_each(|(_, worker, _)| block.add_attempt(worker, None));
         let waits_in = spilled.lane_of(seq);
         if waits_in.is_some()
             && let Some(member) = member_of(row)?
@@ -82,7 +82,7 @@ pub(super) fn recover(
             lost: made.lost,
             checkpointed: checkpoints.take(seq)?.is_some(),
             retry_at: made.retry_at.or_else(|| put_back.as_ref().and_then(|replay| replay.due)),
-            held: held.filter(|(token, _)| Some(*token) > made.last),
+            held: held.filter(|(token, ..)| Some(*token) > made.last),
             replayed: put_back.is_some_and(|replay| !replay.keep_edges),
         }));
     }
@@ -220,11 +220,12 @@ fn read_attempt(row: &Row<'_>) -> Outcome<(i64, StoredAttempt)> {
     Ok((row.get(0)?, row::read_attempt(row)?))
 }
 
-fn read_held(row: &Row<'_>) -> Outcome<(i64, (Token, Name))> {
+fn read_held(row: &Row<'_>) -> Outcome<(i64, (Token, Name, Timestamp))> {
     let seq: i64 = row.get(0)?;
     let worker =
         row.get_ref(2)?.as_str().map_err(|_| Failure::row("held", seq, "worker is not UTF-8"))?;
-    Ok((seq, (Token(row.get::<_, i64>(1)? as u64), worker.into())))
+    let began = Timestamp(row.get::<_, i64>(3)? as u64);
+    Ok((seq, (Token(row.get::<_, i64>(1)? as u64), worker.into(), began)))
 }
 
 type Decode<T> = fn(&Row<'_>) -> Outcome<(i64, T)>;

@@ -137,7 +137,7 @@ impl Group<'_> {
             Fact::Replayed { seq, replay, .. } => self.replayed(*seq, replay),
             Fact::Reprioritised { seq, priority, .. } => self.reprioritised(*seq, *priority),
             Fact::Dropped { seq, at } => self.dropped(*seq, *at),
-            Fact::Held { seq, token, at, worker } => self.held(*seq, *token, *at, worker),
+            Fact::Held { seq, token, began, worker } => self.held(*seq, *token, *began, worker),
             Fact::Unspilled { lane, upto } => {
                 let sql = "DELETE FROM spill WHERE class = ?1 AND priority = ?2 AND seq <= ?3";
                 let bounds = params![lane.class as i64, lane.priority, upto.0 as i64];
@@ -255,8 +255,8 @@ impl Group<'_> {
         Ok(if found.is_some() { Verdict::Duplicate } else { Verdict::Stale })
     }
 
-    fn held(&mut self, seq: Seq, token: Token, at: Timestamp, worker: &str) -> Outcome<Verdict> {
-        let row = params![seq.0 as i64, token.0 as i64, at.0 as i64, worker];
+    fn held(&mut self, seq: Seq, token: Token, began: Timestamp, worker: &str) -> Outcome<Verdict> {
+        let row = params![seq.0 as i64, token.0 as i64, began.0 as i64, worker];
         let changed = self.conn.prepare_cached(HOLD)?.execute(row)?;
         Ok(if changed == 1 { Verdict::Applied } else { Verdict::Stale })
     }

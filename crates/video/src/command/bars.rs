@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::library::VideoView;
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::words;
 use divvy_workload::console::output::Output;
+use divvy_workload::console::output::screen::Screen;
 
 /// Between two lines when nobody watches.
 const LINE_EVERY: Duration = Duration::from_secs(3);
@@ -19,7 +20,7 @@ const STEPS: u64 = 1_000;
 /// Shows a video until it is dropped.
 pub(crate) struct Bars {
     output: Output,
-    drawn: Option<MultiProgress>,
+    drawn: Option<Screen>,
     stages: HashMap<String, ProgressBar>,
     last_line: Instant,
     last_text: String,
@@ -28,10 +29,9 @@ pub(crate) struct Bars {
 impl Bars {
     /// Starts to show.
     pub(crate) fn new(output: &Output) -> Self {
-        let draw = || MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         Self {
             output: *output,
-            drawn: output.is_live().then(draw),
+            drawn: output.is_live().then(Screen::new),
             stages: HashMap::new(),
             last_line: Instant::now(),
             last_text: String::new(),
@@ -40,10 +40,10 @@ impl Bars {
 
     /// Shows the video as it is now.
     pub(crate) fn update(&mut self, view: &VideoView) {
-        let Some(all) = &self.drawn else { return self.line(view, LINE_EVERY) };
+        let Some(screen) = &self.drawn else { return self.line(view, LINE_EVERY) };
         for stage in view.stages.iter().filter(|stage| stage.total > 0) {
             let bar = self.stages.entry(stage.name.clone()).or_insert_with(|| {
-                let bar = all.add(ProgressBar::new(STEPS).with_style(style()));
+                let bar = screen.bars().add(ProgressBar::new(STEPS).with_style(style()));
                 bar.set_prefix(stage.name.clone());
                 bar
             });
@@ -73,9 +73,9 @@ impl Bars {
 
 impl Drop for Bars {
     fn drop(&mut self) {
-        if let Some(all) = &self.drawn {
+        if let Some(screen) = &self.drawn {
             // Another text follows; a half drawn bar above it would only confuse. A failed clear changes nothing.
-            let _ = all.clear();
+            let _ = screen.bars().clear();
         }
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn upload(output: &Output, name: &str, bytes: u64) -> ProgressBar {
         return ProgressBar::hidden();
     }
     let style = ProgressStyle::with_template(
-        "{prefix:>16.16} {bar:24} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+        "{prefix:>16!} {bar:24} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
     )
     .expect("the template is constant and valid")
     .progress_chars("=> ");

@@ -143,7 +143,8 @@ impl Library {
             picture.rate.micros(picture.frames) / 1_000
         });
         let duration_ms = video.length_ms.or(planned_ms);
-        Ok(VideoView { stages: stages(tasks), video, progress, remaining_ms, duration_ms })
+        let stages = stages(tasks, video.state == VideoState::Ready);
+        Ok(VideoView { stages, video, progress, remaining_ms, duration_ms })
     }
 
     /// What was learnt so far. A problem with it costs precision only.
@@ -325,19 +326,25 @@ fn fraction(task: &TaskSummary) -> f64 {
     }
 }
 
-fn stages(tasks: &[TaskSummary]) -> Vec<Stage> {
+/// The stages of a video. The task that publishes says that the video is ready and ends a moment later: it counts as done
+/// from then on.
+fn stages(tasks: &[TaskSummary], is_ready: bool) -> Vec<Stage> {
+    let is_over = |task: &TaskSummary| is_ready && task.state == TaskState::Leased;
     let stage = |stage: &crate::tasks::Stage| {
         let of_kind: Vec<&TaskSummary> =
             tasks.iter().filter(|task| task.kind == stage.kind).collect();
         let count = |fits: fn(TaskState) -> bool| {
-            let count = of_kind.iter().filter(|task| fits(task.state)).count();
+            let state =
+                |task: &TaskSummary| if is_over(task) { TaskState::Done } else { task.state };
+            let count = of_kind.iter().filter(|task| fits(state(task))).count();
             u32::try_from(count).unwrap_or(u32::MAX)
         };
         let total = count(|_| true);
         if total == 0 {
             return None;
         }
-        let share: f64 = of_kind.iter().map(|task| fraction(task)).sum();
+        let share = |task: &&TaskSummary| if is_over(task) { 1.0 } else { fraction(task) };
+        let share: f64 = of_kind.iter().map(share).sum();
         Some(Stage {
             name: stage.name().to_owned(),
             about: stage.about.to_owned(),
@@ -349,4 +356,25 @@ fn stages(tasks: &[TaskSummary]) -> Vec<Stage> {
         })
     };
     STAGES.iter().filter_map(stage).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_video_that_is_ready_is_published_though_the_task_that_said_so_still_ends() {
+        let publish = STAGES.iter().find(|stage| stage.name() == "publish").unwrap();
+        let task = serde_json::json!({
+            "id": "0198c0de-0000-7000-8000-000000000001", "kind": publish.kind, "queue": "video", "priority": 3,
+            "state": "leased", "attempts": 1, "submitted_at": "2026-11-17T00:00:00Z",
+        });
+        let tasks = [serde_json::from_value::<TaskSummary>(task).unwrap()];
+        let shown = |is_ready| {
+            let stage = stages(&tasks, is_ready).remove(0);
+            (stage.total, stage.done, stage.running, stage.progress)
+        };
+        assert_eq!(shown(false), (1, 0, 1, 0.0));
+        assert_eq!(shown(true), (1, 1, 0, 1.0));
+    }
 }

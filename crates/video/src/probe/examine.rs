@@ -16,6 +16,7 @@ use divvy::prelude::*;
 use super::packets::{self, ReadError, Timeline};
 use super::streams::{self, Headers};
 use super::{Probe, Refusal, TextStream};
+use crate::room;
 use crate::tools::{Finished, Invocation, Limits, RunError, Tools};
 
 const PACKETS_FILE: &str = "packets.csv";
@@ -121,6 +122,7 @@ impl Unsteady {
         match tools.run(invocation, cancel, |_| ()).await {
             Ok(_) => Ok(folder.join(STEADY_FILE)),
             Err(RunError::Cancelled) => Err(Failure::cancelled()),
+            Err(RunError::NoRoom { place, .. }) => Err(room::missing(&place)),
             Err(RunError::Failed { status, .. }) if !status.contains("signal") => {
                 Err(self.refusal())
             }
@@ -156,6 +158,7 @@ async fn run(
     let invocation = Invocation { readable, limits, ..tools.ffprobe(folder, arguments) };
     tools.run(invocation, cancel, |_| ()).await.map_err(|error| match error {
         RunError::Cancelled => Failure::cancelled(),
+        RunError::NoRoom { place, .. } => room::missing(&place),
         // Only an exit of its own says something about the file; a signal may be the machine's doing.
         RunError::Failed { status, complaints, .. } if !status.contains("signal") => {
             refused(unreadable(&complaints, file))

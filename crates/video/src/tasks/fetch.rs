@@ -19,12 +19,15 @@ use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
 use super::Fetch;
 use crate::library::records;
+use crate::room::Room;
 use crate::studio::{FetchRules, Studio, failure};
 
 /// Redirects that are followed.
 const REDIRECTS_MAX: usize = 5;
 /// Times in a row that a connection may break without a byte.
 const BREAKS_MAX: u32 = 4;
+/// Bytes that are received between two looks at the room on the disk.
+const ROOM_EVERY: u64 = 8 << 20;
 /// How long a server may be silent.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 
@@ -42,7 +45,8 @@ pub(crate) async fn fetch(
     }
     let folder = studio.folder()?;
     let path = folder.path().join("source");
-    let download = Download::open(&task.url, studio.fetch_rules(), &path).await?;
+    let room = studio.room().clone();
+    let download = Download::open(&task.url, studio.fetch_rules(), &path, room).await?;
     tokio::select! {
         done = download.run(|received, total| progress.set(received, total)) => done?,
         () = cancel.cancelled() => return Err(Failure::cancelled()),
@@ -61,7 +65,10 @@ struct Download {
     url: Url,
     rules: FetchRules,
     file: File,
+    room: Room,
     received: u64,
+    /// Up to where there was room.
+    room_until: u64,
     /// What tells whether the file at the server is still the one that was begun.
     validator: Option<HeaderValue>,
 }
@@ -73,12 +80,12 @@ enum End {
 }
 
 impl Download {
-    async fn open(url: &str, rules: FetchRules, path: &Path) -> Outcome<Self> {
+    async fn open(url: &str, rules: FetchRules, path: &Path, room: Room) -> Outcome<Self> {
         let url = Url::parse(url)
             .map_err(|error| Failure::dead(format_args!("`{url}` is no address: {error}")))?;
         let client = net::client(rules.allow_private)?;
         let file = File::create_new(path).await?;
-        Ok(Self { client, url, rules, file, received: 0, validator: None })
+        Ok(Self { client, url, rules, file, room, received: 0, room_until: 0, validator: None })
     }
 
     /// Receives the whole file.
@@ -112,6 +119,9 @@ impl Download {
         self.place(&response).await?;
         let total = response.content_length().map_or(0, |rest| self.received.saturating_add(rest));
         self.check_size(total)?;
+        // What is told too small is noticed on the way.
+        self.room.check(total.saturating_sub(self.received))?;
+        self.room_until = self.received + ROOM_EVERY;
         loop {
             let chunk = match tokio::time::timeout(SILENCE_MAX, response.chunk()).await {
                 Err(_) => {
@@ -126,6 +136,10 @@ impl Download {
                 Ok(Ok(Some(chunk))) => chunk,
             };
             self.check_size(self.received.saturating_add(chunk.len() as u64))?;
+            if self.received >= self.room_until {
+                self.room.check(ROOM_EVERY)?;
+                self.room_until = self.received + ROOM_EVERY;
+            }
             self.file.write_all(&chunk).await?;
             self.received += chunk.len() as u64;
             progress(self.received, total);
@@ -261,8 +275,22 @@ mod tests {
     async fn fetched(url: &str, rules: FetchRules) -> Outcome<String> {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("source");
-        Download::open(url, rules, &path).await?.run(|_, _| ()).await?;
+        let room = Room::at(place.path());
+        Download::open(url, rules, &path, room).await?.run(|_, _| ()).await?;
         Ok(std::fs::read_to_string(path).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_file_for_which_there_is_no_room_is_not_begun_and_waits() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("source");
+        let (url, _) = server(vec![answer("200 OK", "Content-Length: 10", "0123456789")]).await;
+        let room = Room::at(place.path()).leaving_free(u64::MAX);
+        let download = Download::open(&url, OPEN, &path, room).await.unwrap();
+        let failure = download.run(|_, _| ()).await.unwrap_err();
+        let verdict = failure.verdict();
+        assert!(matches!(verdict, divvy::types::FailureVerdict::SnoozeMs(_)), "{failure}");
+        assert_eq!(std::fs::metadata(path).unwrap().len(), 0);
     }
 
     const OPEN: FetchRules = FetchRules { allow_private: true, bytes_max: 100 };

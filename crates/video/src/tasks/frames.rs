@@ -17,6 +17,7 @@ use crate::grid::FrameRate;
 use crate::plan::Plan;
 use crate::probe::VideoStream;
 use crate::results::{self, Cost, Still, Stills};
+use crate::room;
 use crate::studio::{Studio, failure};
 use crate::tools::{Finished, RunError, Tools};
 
@@ -252,6 +253,7 @@ pub(super) async fn run(
 pub(super) fn stopped(error: RunError) -> Failure {
     match error {
         RunError::Cancelled => Failure::cancelled(),
+        RunError::NoRoom { place, .. } => room::missing(&place),
         other => Failure::retry(other),
     }
 }

@@ -9,6 +9,7 @@ use super::frames::made;
 use super::{Made, Transcribe, pcm};
 use crate::plan::Plan;
 use crate::results::{self, Cost, Transcript};
+use crate::room;
 use crate::studio::{Studio, failure};
 use crate::tools::RunError;
 use crate::tools::provider::{Found, Provider, ProviderError};
@@ -97,6 +98,7 @@ pub(super) fn cost<T>(found: &Found<T>) -> Cost {
 pub(super) fn given_up(error: ProviderError) -> Failure {
     match error {
         ProviderError::Run(RunError::Cancelled) => Failure::cancelled(),
+        ProviderError::Run(RunError::NoRoom { place, .. }) => room::missing(&place),
         other => Failure::retry(format_args!("the provider failed: {other}")),
     }
 }

@@ -105,6 +105,14 @@ pub enum RunError {
         /// Which limit it met.
         problem: String,
     },
+    /// There is too little room on the disk for what it writes.
+    #[error("{program} was stopped: the disk of {} is nearly full", place.display())]
+    NoRoom {
+        /// The program.
+        program: String,
+        /// Where it wrote.
+        place: PathBuf,
+    },
     /// A program that is needed is not installed.
     #[error("{program} is not installed: {cure}")]
     Missing {

@@ -17,6 +17,7 @@ use super::progress::Meter;
 use super::sandbox::{self, Level, Orders, Report};
 use super::watchdog::Pulse;
 use super::{Finished, Invocation, RunError, Said, arguments};
+use crate::room::Room;
 
 /// What a program may print, if that is not progress.
 const OUTPUT_BYTES_MAX: usize = 32 << 20;
@@ -42,6 +43,7 @@ pub(super) struct Launcher {
 /// Why a program was stopped before its end.
 enum Stop {
     Cancelled,
+    NoRoom,
     Limit(String),
 }
 
@@ -57,6 +59,7 @@ impl Launcher {
         let start = |problem: String| RunError::Start { program: name.clone(), problem };
         let began = Instant::now();
         let limits = invocation.limits;
+        let room = Room::at(&invocation.folder);
         let mut launched = self.spawn(&invocation).map_err(start)?;
         let process = launched.id().unwrap_or_default().cast_signed();
         let pulse = Pulse::new();
@@ -74,6 +77,7 @@ impl Launcher {
             () = tokio::time::sleep(limits.wall) => {
                 Stop::Limit(format!("it ran for more than {}", seconds(limits.wall)))
             }
+            () = room.ends() => Stop::NoRoom,
             silent = pulse.stops(process, limits.stall) => {
                 Stop::Limit(format!("it made no progress for {}", seconds(silent)))
             }
@@ -84,6 +88,7 @@ impl Launcher {
         }
         Err(match stop {
             Stop::Cancelled => RunError::Cancelled,
+            Stop::NoRoom => RunError::NoRoom { program: name, place: invocation.folder },
             Stop::Limit(problem) => RunError::Stopped { program: name, problem },
         })
     }

@@ -114,6 +114,34 @@ async fn a_video_that_is_being_made_shows_itself_when_it_is_ready() -> Result<()
 }
 
 #[tokio::test]
+async fn the_library_goes_on_where_a_part_of_it_ended() -> Result<()> {
+    let world = World::start().await;
+    for number in 0..100 {
+        let mut failed = video(&format!("failed000{number:03}"), "Broken");
+        (failed.state, failed.added_at) = (VideoState::Failed, number);
+        world.record(&failed).await;
+    }
+    let mut page = Browser::start().await?;
+    page.open(&world.url("/videos")).await?;
+    let shows = |count: usize| format!("document.querySelectorAll('.video').length === {count}");
+    page.until(&shows(48)).await?;
+    // It reads the list at first, and again when it begins to hear of changes.
+    let asked = "performance.getEntriesByType('resource').map((one) => one.name.split('limit=')[1]).filter(Boolean)";
+    page.until(&format!("{asked}.length === 2")).await?;
+    page.click("#more").await?;
+    page.until(&shows(96)).await?;
+    let behind = "48&after=52.failed000052";
+    assert_eq!(page.value(asked).await?, json!(["48", "48", behind]), "only what is missing");
+    page.click("#more").await?;
+    page.until(&shows(100)).await?;
+    page.until("document.querySelector('#more').hidden").await?;
+    assert_eq!(page.complaints(), [""; 0]);
+    page.close().await?;
+    world.stop().await;
+    Ok(())
+}
+
+#[tokio::test]
 async fn the_library_shows_what_there_is_and_why_something_failed() -> Result<()> {
     let world = world_with(|_| {}).await;
     let mut failed = video("failed000001", "Broken");

@@ -29,6 +29,15 @@ pub use trial::{Fail, Noop, Sleep};
 
 use crate::{Error, Registry};
 
+/// The built-in kinds, and what each does. `exec` is served where programs may be run.
+pub const KINDS: [(&str, &str); 5] = [
+    ("noop", "nothing"),
+    ("sleep", "waits: ms"),
+    ("fail", "fails: message, verdict, times"),
+    ("http", "calls a URL: url, method, headers, body"),
+    ("exec", "runs a program of --exec: program, args, input"),
+];
+
 /// Which built-in kinds a worker serves, and how far they may go.
 #[derive(Clone, Debug, Default)]
 pub struct Builtins {

@@ -1,47 +1,18 @@
 // One crawl as it goes: the server pushes what its shards show.
 
-import { ago, api, barRow, bytes, element, find, isOver, number, post, say, span, stateOf } from "./common.js";
+import { ago, api, barRow, bytes, drawState, element, find, isOver, number, post, say, span, watch } from "/assets/live.js";
 
-/** How long the page waits before it asks again a server that could not be asked. */
-const AGAIN_MS = 5000;
 /** Hosts in the table; the latest pages are below it. */
 const HOSTS_SHOWN = 20;
 const id = location.pathname.split("/").filter(Boolean).pop();
 const base = `/api/v1/crawls/${encodeURIComponent(id)}`;
 let last = null;
 
-function follow() {
-  const events = new EventSource(`${base}/events`);
-  events.addEventListener("crawl", ({ data }) => {
-    const scene = JSON.parse(data);
-    draw(scene);
-    if (isOver(scene.crawl)) events.close();
-  });
-  events.onerror = () => {
-    if (events.readyState === EventSource.CLOSED && !(last && isOver(last))) setTimeout(begin, AGAIN_MS);
-  };
-}
-
-async function begin() {
-  try {
-    await api(base);
-    follow();
-  } catch (problem) {
-    find("about").textContent = problem.message;
-    if (problem.status !== 404) setTimeout(begin, AGAIN_MS);
-  }
-}
-
 function draw({ crawl, hosts, pages }) {
   last = crawl;
-  find("body").hidden = find("actions").hidden = false;
-  const [word, colour] = stateOf(crawl);
-  find("state").textContent = word;
-  find("state").className = `chip ${colour}`;
   const about = [`started ${ago(crawl.created_at_ms)}`, `scope ${crawl.rules.scope}`, `at least ${span(crawl.rules.delay_ms)} between requests of a host`];
   if (crawl.ended_at_ms) about.unshift(`took ${span(crawl.ended_at_ms - crawl.created_at_ms)}`);
-  if (crawl.reason) about.unshift(crawl.reason);
-  find("about").textContent = about.join(" · ");
+  drawState(crawl, about);
   drawActions(crawl);
   drawFigures(crawl);
   drawStatuses(crawl.totals);
@@ -50,6 +21,7 @@ function draw({ crawl, hosts, pages }) {
   find("tail").replaceChildren(...pages.map(pageRow));
   find("shard-rows").replaceChildren(...crawl.shards.map(shardRow));
   drawRules(crawl);
+  return isOver(crawl);
 }
 
 function drawActions(crawl) {
@@ -85,13 +57,13 @@ function drawStatuses(totals) {
   const rows = ["2xx", "3xx", "4xx", "5xx", "failed"].map((word) => [word, totals.by_status[word] ?? 0]);
   rows.push(["robots.txt", totals.robots], ["duplicates", totals.duplicates]);
   const most = Math.max(1, ...rows.map(([, count]) => count));
-  find("statuses").replaceChildren(...rows.map(([word, count]) => barRow(word, count, count / most, COLOURS[word] ?? "")));
+  find("statuses").replaceChildren(...rows.map(([word, count]) => barRow(word, number(count), count / most, { colour: COLOURS[word] })));
 }
 
 function drawRefused(totals) {
   const rows = Object.entries(totals.refused).sort((a, b) => b[1] - a[1]).slice(0, 10);
   const most = Math.max(1, ...rows.map(([, count]) => count));
-  find("refused").replaceChildren(...rows.map(([word, count]) => barRow(word.replaceAll("_", " "), count, count / most)));
+  find("refused").replaceChildren(...rows.map(([word, count]) => barRow(word.replaceAll("_", " "), number(count), count / most)));
   find("refused").parentElement.hidden = rows.length === 0;
 }
 
@@ -177,4 +149,4 @@ find("ask").addEventListener("submit", async (event) => {
   }
 });
 
-begin();
+const follow = watch(base, "crawl", draw);

@@ -196,7 +196,7 @@ function Broken({ alerts }: { alerts: Alert[] }) {
 const SHOWN_BY: ReadonlyArray<readonly [RegExp, string]> = [
   [/dead/, "/dead"],
   [/capable|capability|deadline/, "/tasks?state=ready"],
-  [/worker|steal|variance|bench|flap/, "/workers"],
+  [/worker|steal|variance|quarantine|flap/, "/workers"],
   [/wait|queue/, "/queues"],
   [/tick|schedule/, "/schedules"],
   [/breaker|limit/, "/limits"],

@@ -270,7 +270,7 @@ function Candidates({ why }: { why: TaskExplanation | null }) {
 function canText(one: Candidate) {
   if (!one.serves) return <span class="muted">does not serve this kind and queue</span>;
   if (one.lacks?.length) return <span class="warn-text">lacks {one.lacks.join(", ")}</span>;
-  if (one.benched_until) return <span class="warn-text">rests until {clock(one.benched_until)}</span>;
+  if (one.quarantined_until) return <span class="warn-text">rests until {clock(one.quarantined_until)}</span>;
   return one.free ? <span class="good-text">yes, now</span> : <span>yes, when a slot is free</span>;
 }
 

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use divvy_workload::files::sync_folder;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::{Entry, MAGIC, PartitionSize};
-use crate::job::folder::sync_folder;
 
 /// Bytes that are written at once.
 const BUFFER_BYTES: usize = 1 << 20;

@@ -1,48 +1,19 @@
 // One job as it goes: the server pushes what its parts show.
 
-import { ago, api, barRow, bytes, element, find, isOver, number, post, say, span, stateOf } from "./common.js";
+import { ago, api, barRow, bytes, drawState, element, find, isOver, number, post, say, span, watch } from "/assets/live.js";
 
-/** How long the page waits before it asks again a server that could not be asked. */
-const AGAIN_MS = 5000;
 /** Bars that are shown: the largest partitions. */
 const BARS_SHOWN = 24;
 const id = location.pathname.split("/").filter(Boolean).pop();
 const base = `/api/v1/flows/${encodeURIComponent(id)}`;
 let last = null;
 
-function follow() {
-  const events = new EventSource(`${base}/events`);
-  events.addEventListener("flow", ({ data }) => {
-    draw(JSON.parse(data));
-    if (isOver(last)) events.close();
-  });
-  events.onerror = () => {
-    if (events.readyState === EventSource.CLOSED && !(last && isOver(last))) setTimeout(begin, AGAIN_MS);
-  };
-}
-
-async function begin() {
-  try {
-    await api(base);
-    follow();
-  } catch (problem) {
-    find("about").textContent = problem.message;
-    if (problem.status !== 404) setTimeout(begin, AGAIN_MS);
-  }
-}
-
 function draw(job) {
   const wasOver = last && isOver(last);
   const stagesBefore = last ? last.stages.filter((stage) => stage.ended_at_ms).length : -1;
   last = job;
-  find("body").hidden = find("actions").hidden = false;
   find("cancel").hidden = isOver(job) || job.state === "cancelling";
-  const [word, colour] = stateOf(job);
-  find("state").textContent = word;
-  find("state").className = `chip ${colour}`;
-  const about = [job.kind, `started ${ago(job.created_at_ms)}`];
-  if (job.reason) about.unshift(job.reason);
-  find("about").textContent = about.join(" · ");
+  drawState(job, [job.kind, `started ${ago(job.created_at_ms)}`]);
   drawFigures(job);
   find("stage-rows").replaceChildren(...job.stages.map(stageRow));
   const notes = job.stages.flatMap((stage) => stage.notes);
@@ -55,6 +26,7 @@ function draw(job) {
     find("timeline").src = `${base}/timeline?stages=${stagesDone}`;
   }
   if (isOver(job) && !wasOver && job.state === "done") drawFiles();
+  return isOver(job);
 }
 
 function drawFigures(job) {
@@ -96,7 +68,7 @@ function drawSizes(job) {
   find("sizes-title").textContent = shown ? `Bytes per partition after stage ${shown.name}, largest first` : "Bytes per partition";
   const largest = sizes.sort((a, b) => b.bytes - a.bytes).slice(0, BARS_SHOWN);
   const most = Math.max(1, ...largest.map((size) => size.bytes));
-  find("sizes").replaceChildren(...largest.map((size) => barRow(`${size.at}`, size, size.bytes / most)));
+  find("sizes").replaceChildren(...largest.map((size) => barRow(`${size.at}`, bytes(size.bytes), size.bytes / most, { title: `${number(size.rows)} rows` })));
 }
 
 function drawFacts(job) {
@@ -127,4 +99,4 @@ find("cancel").onclick = async () => {
   }
 };
 
-begin();
+watch(base, "flow", draw);

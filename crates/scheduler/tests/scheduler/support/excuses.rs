@@ -15,13 +15,13 @@ pub(crate) fn is_excused(
 ) -> bool {
     let told = scheduler.explain(now, seq).expect("an open task");
     let long = told.estimated_run_ms.is_some_and(|run_ms| run_ms >= 2_000);
-    is_benched(&told, &worker.name)
+    is_quarantined(&told, &worker.name)
         || (long && worker.leased >= worker.slots)
         || (failed_on == Some(&worker.name) && is_kept(scheduler, now, seq, &told))
 }
 
-fn is_benched(told: &Explanation, name: &Name) -> bool {
-    told.candidates.iter().any(|other| other.worker == *name && other.benched_until.is_some())
+fn is_quarantined(told: &Explanation, name: &Name) -> bool {
+    told.candidates.iter().any(|other| other.worker == *name && other.quarantined_until.is_some())
 }
 
 /// Whether a task that failed somewhere is to wait for one of the others.
@@ -32,7 +32,7 @@ fn is_kept(scheduler: &Scheduler, now: Timestamp, seq: Seq, told: &Explanation) 
         .workers()
         .into_iter()
         .filter(|other| !other.draining && !other.paused && other.away_until.is_none())
-        .filter(|other| !is_benched(told, &other.name))
+        .filter(|other| !is_quarantined(told, &other.name))
         .filter(|other| other.queues.is_empty() || other.queues.contains(queue))
         .map(|other| other.name)
         .collect();

@@ -17,10 +17,14 @@ pub struct LocalOrder {
     pub wanted: Wanted,
     /// Who should go first if some have to.
     pub leave_first: BTreeMap<Name, Vec<Name>>,
+    /// Kinds that they run; none means every kind.
+    pub kinds: Vec<Name>,
     /// Queues that they serve; none means all.
     pub queues: Vec<Name>,
     /// What they have.
     pub capabilities: Vec<Name>,
+    /// Tasks that a worker runs at once, by type; nothing if the pool lists no types.
+    pub slots: BTreeMap<Name, u32>,
 }
 
 /// The desk between a server and whoever runs worker processes beside it; cheap to clone.
@@ -52,8 +56,10 @@ impl LocalWorkers {
         let placed = LocalOrder {
             wanted: wanted.clone(),
             leave_first,
+            kinds: settings.kinds,
             queues: settings.queues,
             capabilities: settings.capabilities,
+            slots: settings.types.iter().map(|one| (one.name.clone(), one.slots)).collect(),
         };
         self.0.orders.send_if_modified(|orders| {
             let same = orders.get(&pool) == Some(&placed);

@@ -20,6 +20,7 @@ pub(crate) use command::picture_filters;
 use super::{Encode, Made};
 use crate::plan::{Chunk, Plan, Rung};
 use crate::results::{self, Cost, Piece};
+use crate::room;
 use crate::studio::{Studio, failure};
 use crate::tools::{Finished, RunError};
 use check::{CheckError, Placed, Shape};
@@ -201,6 +202,7 @@ impl Work<'_> {
         match tools.run(invocation, cancel, |_| ()).await {
             Ok(finished) => Ok(Cost::of(&finished)),
             Err(RunError::Cancelled) => Err(Failure::cancelled()),
+            Err(RunError::NoRoom { place, .. }) => Err(room::missing(&place)),
             Err(problem) => {
                 tracing::debug!(%problem, "which frames of a chunk show faults is not known");
                 Ok(Cost::default())
@@ -259,6 +261,7 @@ fn media(folder: &Path, place: usize) -> PathBuf {
 pub(super) fn run_failure(error: RunError) -> Failure {
     match error {
         RunError::Cancelled => Failure::cancelled(),
+        RunError::NoRoom { place, .. } => room::missing(&place),
         error => Failure::retry(error),
     }
 }

@@ -24,6 +24,8 @@ const MARK: &str = "installed";
 const SCRIPT: &str = "provider.py";
 /// The file that says which packages are there.
 const REQUIREMENTS: &str = "requirements.txt";
+/// The file that says that the virtual environment is made and its packages are not all there: the next try goes on here.
+const BARE: &str = "bare";
 
 /// A provider that comes with this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +166,7 @@ pub fn folder(name: &str) -> PathBuf {
 /// told to `progress`, in words.
 ///
 /// # Errors
-/// With the cure. What was broken off is made anew at the next try.
+/// With the cure. The next try keeps the environment that was made and replaces packages that may be half there.
 pub async fn install(
     name: &str,
     folder: &Path,
@@ -215,26 +217,31 @@ async fn put(
     {
         return write(&folder.join(SCRIPT), ready.script).await;
     }
-    let python = find_python(&PYTHONS).await?;
-    if folder.exists() {
-        tokio::fs::remove_dir_all(folder).await.map_err(io("remove", folder))?;
+    let bare = folder.join(BARE);
+    if !(bare.exists() && ready.python(folder).exists()) {
+        let python = find_python(&PYTHONS).await?;
+        if folder.exists() {
+            tokio::fs::remove_dir_all(folder).await.map_err(io("remove", folder))?;
+        }
+        tokio::fs::create_dir_all(folder).await.map_err(io("create", folder))?;
+        progress("making a virtual environment");
+        let mut venv = Command::new(python);
+        venv.args(["-m", "venv"]).arg(folder.join("venv"));
+        run(venv, b"").await.map_err(|words| InstallError::Venv { words })?;
+        write(&bare, "").await?;
     }
-    tokio::fs::create_dir_all(folder).await.map_err(io("create", folder))?;
-    progress("making a virtual environment");
-    let mut venv = Command::new(python);
-    venv.args(["-m", "venv"]).arg(folder.join("venv"));
-    run(venv, b"").await.map_err(|words| InstallError::Venv { words })?;
     progress("installing packages, which takes a minute");
     let wanted = folder.join("requirements.new");
     write(&wanted, ready.requirements).await?;
     let mut pip = Command::new(ready.python(folder));
     // All packages are pinned by version and hash, those that others need too; none is compiled here. From which index
-    // they come is pip's own setting, and does not matter to the hashes.
+    // they come is pip's own setting, and does not matter to the hashes. What a try that was broken off left is replaced.
     pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--no-deps", "--require-hashes"])
-        .args(["--disable-pip-version-check", "--only-binary", ":all:", "-r"])
+        .args(["--ignore-installed", "--disable-pip-version-check", "--only-binary", ":all:", "-r"])
         .arg(&wanted);
     let failed = |words| InstallError::Packages { name: ready.name, words };
     run(pip, b"").await.map_err(failed)?;
+    tokio::fs::remove_file(&bare).await.map_err(io("remove", &bare))?;
     let installed = folder.join(REQUIREMENTS);
     tokio::fs::rename(&wanted, &installed).await.map_err(io("rename", &wanted))?;
     write(&folder.join(SCRIPT), ready.script).await
@@ -380,9 +387,12 @@ mod tests {
         assert!(error.to_string().contains("HASHES"), "{error}");
         assert!(!wrong.is_in(&folder));
         let right = small(place.path(), None);
-        let about = install_ready(&right, &folder, &mut |_: &str| ()).await.unwrap();
+        let mut steps = Vec::new();
+        let mut progress = |step: &str| steps.push(step.to_owned());
+        let about = install_ready(&right, &folder, &mut progress).await.unwrap();
         assert_eq!(about.provider, "small");
         assert!(right.is_in(&folder) && !wrong.is_in(&folder));
+        assert!(steps[0].starts_with("installing"), "the environment is not made again: {steps:?}");
     }
 
     #[tokio::test]

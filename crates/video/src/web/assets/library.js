@@ -11,8 +11,13 @@ const AGAIN_MS = 5000;
 /** Files that are sent at once; the others wait. */
 const UPLOADS_MAX = 2;
 
+/** Videos that are shown more at each request of a person, and that the server gives at once. */
+const PAGE = 48;
+const PAGE_MAX = 500;
+
 const cards = new Map();
-const shown = { limit: 48, timer: null, loading: false, again: false };
+/** What is shown, how much a person wants to see, and where the list goes on. */
+const shown = { videos: [], count: PAGE, next: null, timer: null, loading: false, again: false };
 
 /* The list. */
 
@@ -22,13 +27,49 @@ async function load() {
   shown.loading = true;
   clearTimeout(shown.timer);
   try {
-    const page = await api(`/api/v1/videos?limit=${shown.limit}`);
-    draw(page.items);
-    find("more").hidden = !page.next || shown.limit >= 500;
-    find("count").textContent = page.items.length ? `${page.items.length}${page.next ? "+" : ""}` : "";
+    show(await read(shown.count, null));
   } catch (problem) {
     find("count").textContent = `${sentence(problem.message)} This page asks again by itself.`;
     shown.timer = setTimeout(load, AGAIN_MS);
+  }
+  shown.loading = false;
+  if (shown.again) {
+    shown.again = false;
+    load();
+  }
+}
+
+/** So many videos behind a place of the list, and where it goes on. */
+async function read(count, after) {
+  const found = { videos: [], next: after };
+  do {
+    const from = found.next ? `&after=${encodeURIComponent(found.next)}` : "";
+    const page = await api(`/api/v1/videos?limit=${Math.min(PAGE_MAX, count - found.videos.length)}${from}`);
+    found.videos.push(...page.items);
+    found.next = page.next;
+  } while (found.next && found.videos.length < count);
+  return found;
+}
+
+function show({ videos, next }) {
+  Object.assign(shown, { videos, next });
+  draw(videos);
+  find("more").hidden = !next;
+  find("count").textContent = videos.length ? `${videos.length}${next ? "+" : ""}` : "";
+}
+
+/** Shows the next part of the list behind what is there. */
+async function more() {
+  shown.count += PAGE;
+  // A list that is being read, or was never, is read to there.
+  if (shown.loading || !shown.next) return load();
+  shown.loading = true;
+  try {
+    const { videos, next } = await read(PAGE, shown.next);
+    const known = new Set(shown.videos.map((video) => video.id));
+    show({ videos: [...shown.videos, ...videos.filter((video) => !known.has(video.id))], next });
+  } catch (problem) {
+    say(problem.message, true);
   }
   shown.loading = false;
   if (shown.again) {
@@ -312,10 +353,7 @@ addEventListener("beforeunload", (event) => {
   if (sending > 0) event.preventDefault();
 });
 document.addEventListener("visibilitychange", () => document.hidden || load());
-find("more").addEventListener("click", () => {
-  shown.limit = Math.min(500, shown.limit * 2);
-  load();
-});
+find("more").addEventListener("click", more);
 
 drawOptions();
 follow();

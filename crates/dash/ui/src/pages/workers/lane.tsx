@@ -27,7 +27,7 @@ export interface LaneProps {
 }
 
 export function Lane({ worker, held, protectedFrom, mayAct, onDrain, onPause }: LaneProps) {
-  const benched = (worker.skills ?? []).filter((skill) => skill.benched_until && millis(skill.benched_until) > Date.now());
+  const quarantined = (worker.skills ?? []).filter((skill) => skill.quarantined_until && millis(skill.quarantined_until) > Date.now());
   return (
     <article class="lane" data-worker={worker.name} aria-label={`Worker ${worker.name}`}>
       <div class="lane-who">
@@ -52,8 +52,8 @@ export function Lane({ worker, held, protectedFrom, mayAct, onDrain, onPause }: 
           <Fact name="done" value={count(worker.finished)} />
           <Fact name="failed" value={count(worker.failed)} isBad={worker.failed > 0} />
         </dl>
-        {benched.map((skill) => (
-          <Bench key={skill.kind} skill={skill} />
+        {quarantined.map((skill) => (
+          <Quarantine key={skill.kind} skill={skill} />
         ))}
         <Has worker={worker} />
       </div>
@@ -171,10 +171,10 @@ function LocalQueue({ worker, waiting, protectedFrom }: { worker: WorkerView; wa
   );
 }
 
-function Bench({ skill }: { skill: SkillView }) {
+function Quarantine({ skill }: { skill: SkillView }) {
   return (
     <p class="note">
-      <span class="chip warn">kept from {skill.kind}</span> tries again {ago(skill.benched_until)}
+      <span class="chip warn">kept from {skill.kind}</span> tries again {ago(skill.quarantined_until)}
     </p>
   );
 }
