@@ -12,8 +12,8 @@ use super::options::{Options, Source};
 use crate::input::Packing;
 use crate::job::{PartError, PartIo};
 
-/// Bytes that are read of a source in one round.
-const ROUND_BYTES: usize = 1 << 20;
+/// Bytes that are read of a source in one round. Few in tests, so that there are many places to stop at.
+const ROUND_BYTES: usize = if cfg!(test) { 32 << 10 } else { 1 << 20 };
 /// Bytes of a line at most.
 const LINE_BYTES_MAX: usize = 64 << 20;
 /// A folder with a file of this name gets no further segments.
