@@ -90,9 +90,12 @@ impl Bars {
         let stages = merged(stages);
         self.update(&stages);
         match self.drawn.take() {
-            Some((_, bars)) => bars.iter().for_each(ProgressBar::abandon),
+            Some((screen, bars)) if !bars.is_empty() => {
+                bars.iter().for_each(ProgressBar::abandon);
+                screen.leave();
+            }
             None if stages != self.shown => self.line(&stages),
-            None => {}
+            _ => {}
         }
     }
 
@@ -112,15 +115,6 @@ impl Bars {
             .map(|text| text.trim_end().to_owned())
             .collect();
         self.output.note(texts.join(" | "));
-    }
-}
-
-impl Drop for Bars {
-    fn drop(&mut self) {
-        if let Some((screen, _)) = &self.drawn {
-            // An error text follows; a half drawn bar above it would only confuse. A failed clear changes nothing.
-            let _ = screen.bars().clear();
-        }
     }
 }
 

@@ -55,10 +55,13 @@ impl Bars {
     /// Shows the last state for good.
     pub(crate) fn finish(mut self, view: &VideoView) {
         self.update(view);
-        if self.drawn.take().is_some() {
-            self.stages.values().for_each(ProgressBar::abandon);
-        } else {
-            self.line(view, Duration::ZERO);
+        match self.drawn.take() {
+            Some(screen) if !self.stages.is_empty() => {
+                self.stages.values().for_each(ProgressBar::abandon);
+                screen.leave();
+            }
+            Some(_) => {}
+            None => self.line(view, Duration::ZERO),
         }
     }
 
@@ -67,15 +70,6 @@ impl Bars {
         if self.last_line.elapsed() >= every && text != self.last_text {
             self.output.note(&text);
             (self.last_line, self.last_text) = (Instant::now(), text);
-        }
-    }
-}
-
-impl Drop for Bars {
-    fn drop(&mut self) {
-        if let Some(screen) = &self.drawn {
-            // Another text follows; a half drawn bar above it would only confuse. A failed clear changes nothing.
-            let _ = screen.bars().clear();
         }
     }
 }
