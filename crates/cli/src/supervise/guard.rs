@@ -1,19 +1,25 @@
 //! One worker process: started, watched, started again when it crashes, asked to leave or to stop.
 
+use std::io::{IsTerminal as _, Write as _};
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tokio::io::AsyncWriteExt as _;
-use tokio::process::{Child, ChildStdin, Command};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::process::{Child, ChildStderr, ChildStdin, Command};
 use tokio::sync::watch;
 
 use super::restarts::Restarts;
 use super::{LEAVE, Plan, Wish, further};
 use crate::exit::Code;
+use crate::output::screen::Above;
 
+/// Time for the last words of a worker that has ended: a program that it left behind may keep them open.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// A longer line is passed on in pieces.
+const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Time for a worker that was told to stop now, before it is killed.
 const NOW_GRACE: Duration = Duration::from_secs(5);
 
@@ -30,9 +36,14 @@ impl Guard {
         let mut restarts = Restarts::default();
         loop {
             let started = Instant::now();
-            let child =
+            let mut child =
                 self.spawn().with_context(|| format!("cannot start worker {}", self.name))?;
-            let Some(status) = self.watch(child).await? else { return Ok(()) };
+            let words = child.stderr.take().map(|words| tokio::spawn(pass_on(words)));
+            let ended = self.watch(child).await;
+            if let Some(words) = words {
+                let _ = tokio::time::timeout(LAST_WORDS, words).await;
+            }
+            let Some(status) = ended? else { return Ok(()) };
             match status.code() {
                 Some(0) if self.is_replaced => return Ok(()),
                 Some(0) => {
@@ -82,6 +93,10 @@ impl Guard {
         if let Some(log) = self.plan.log {
             command.env("DIVVY_LOG", log);
         }
+        // On a terminal there may be bars, and what a worker says belongs above them.
+        if std::io::stderr().is_terminal() {
+            command.stderr(Stdio::piped());
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::null()).process_group(0).kill_on_drop(true);
         command.spawn()
     }
@@ -119,6 +134,15 @@ impl Guard {
                 }
             }
         }
+    }
+}
+
+/// Writes what a worker says, line by line, until it says no more. Nobody to read it is no reason to stop.
+async fn pass_on(words: ChildStderr) {
+    let (mut words, mut line) = (BufReader::new(words), Vec::new());
+    while let Ok(1..) = (&mut words).take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await {
+        let _ = Above.write_all(&line);
+        line.clear();
     }
 }
 

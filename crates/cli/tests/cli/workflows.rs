@@ -82,25 +82,28 @@ fn a_wrong_file_is_refused_before_anything_is_submitted() {
 }
 
 #[test]
-fn the_sample_counts_primes_on_a_terminal_and_the_log_stands_above_its_bars() {
+fn the_sample_counts_primes_on_a_terminal_and_all_logs_stand_above_its_bars() {
     let folder = Folder::new();
     let divvy = env!("CARGO_BIN_EXE_divvy");
     let up =
         format!("stty rows 40 cols 100; {divvy} up --sample primes --once --listen 127.0.0.1:0");
     let mut command = folder.program("script", &["-qec", &up, "/dev/null"]);
-    command.env("DIVVY_LOG", "divvy_server=debug").env("TERM", "xterm");
+    command.env("DIVVY_LOG", "divvy_server=debug,divvy_cli=info").env("TERM", "xterm");
     let seen = end(command, "").expect(0).stdout;
     for words in ["216816 primes below 3000000, as expected", "= 16/16", "draining"] {
         assert!(seen.contains(words), "{words}: {seen}");
     }
     let drawn = seen.find("sample.count").expect("there are bars");
-    let logged: Vec<_> =
-        seen.match_indices(" DEBUG ").filter(|(place, _)| *place > drawn).collect();
-    assert!(!logged.is_empty(), "a worker comes while bars are shown: {seen}");
-    for (place, _) in logged {
-        let line = &seen[..place];
-        let line = &line[line.rfind(['\n', '\r', '\u{1b}']).map_or(0, |end| end + 1)..];
-        assert!(!line.contains("sample."), "a line of the log begins in a bar: {line}");
+    // The server hears of a worker while bars are shown, and the worker says that it works.
+    for level in [" DEBUG ", " INFO "] {
+        let logged: Vec<_> =
+            seen.match_indices(level).filter(|(place, _)| *place > drawn).collect();
+        assert!(!logged.is_empty(), "{level}: {seen}");
+        for (place, _) in logged {
+            let line = &seen[..place];
+            let line = &line[line.rfind(['\n', '\r', '\u{1b}']).map_or(0, |end| end + 1)..];
+            assert!(!line.contains("sample."), "a line of the log begins in a bar: {line}");
+        }
     }
 }
 
