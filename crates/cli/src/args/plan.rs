@@ -31,8 +31,8 @@ pub(crate) struct Plan {
     /// take as the stages
     #[arg(long, value_name = "SAMPLE", num_args = 1.., conflicts_with = "check")]
     pub(crate) calibrate: Vec<PathBuf>,
-    /// Measure with the first half of these files, let all of them come at
-    /// random times, and compare the prediction with what happens
+    /// Measure these files one by one, let them come at random times, and
+    /// compare the prediction with what happens
     #[arg(long, value_name = "SAMPLE", num_args = 1.., conflicts_with = "file")]
     pub(crate) check: Vec<PathBuf>,
     /// Slots of the worker that --calibrate and --check start

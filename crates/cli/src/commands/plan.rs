@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result};
 use divvy_lab::Progress;
 use divvy_lab::plan::answer::Error;
 use divvy_lab::plan::input::Stage;
+use divvy_lab::plan::replay::Course;
 use divvy_lab::plan::{Answer, answer, fit, show};
 use divvy_lab::report::{html, text};
 use serde_json::json;
@@ -18,7 +19,7 @@ use crate::args::plan::Plan as Args;
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 use crate::output::table;
-use crate::plan::check::{self, Compared};
+use crate::plan::check::{self, Compared, StageCost};
 use crate::plan::file::PlanFile;
 use crate::plan::{history, samples};
 
@@ -147,23 +148,60 @@ fn tell(compared: &Compared, output: &Output) -> Result<()> {
     if output.is_json() {
         return output.object(compared);
     }
-    let Compared { predicted, measured, items, slots, .. } = compared;
+    let Compared { predicted, measured, in_hindsight, by_size, items, slots, .. } = compared;
     output.data(format_args!("{items} items, {slots} slot(s); seconds from arrival to done"))?;
-    let mut table = table::Table::new(&["PERCENTILE", ">PREDICTED", ">MEASURED", ">OFF"]);
-    let rows = [
-        ("p50", predicted.p50, measured.p50, compared.off_p50),
-        ("p95", predicted.p95, measured.p95, compared.off_p95),
-    ];
-    for (name, predicted, measured, off) in rows {
+    let heads = ["PERCENTILE", ">PREDICTED", ">MEASURED", ">OFF", ">IN HINDSIGHT", "BY SIZE"];
+    let mut table = table::Table::new(&heads);
+    let (middle, between) = (&by_size.middle, (by_size.p50_between, by_size.p95_between));
+    let times = |course: &Course| [course.p50, course.p95];
+    let rows = [("p50", compared.off_p50, between.0), ("p95", compared.off_p95, between.1)];
+    for (place, (name, off, (least, most))) in rows.into_iter().enumerate() {
+        let of = |course: &Course| times(course)[place];
         table.row([
             name.into(),
-            format!("{predicted:.2}").into(),
-            format!("{measured:.2}").into(),
+            format!("{:.2}", of(predicted)).into(),
+            format!("{:.2}", of(measured)).into(),
             format!("{:+.1} %", off * 100.0).into(),
+            format!("{:.2}", of(in_hindsight)).into(),
+            format!("{:.2} ({least:.2} to {most:.2})", of(middle)).into(),
         ]);
     }
     table.print(output)?;
+    tell_stages(compared, output)?;
     let verdict = if compared.met { "within" } else { "NOT within" };
     output.data(format_args!("{verdict} {:.0} %", compared.within * 100.0))?;
+    Ok(())
+}
+
+/// Says why a prediction is off: what was expected of each stage, and what it took.
+fn tell_stages(compared: &Compared, output: &Output) -> Result<()> {
+    let heads = ["STAGE", ">TASKS", ">PREDICTED", ">MEASURED", ">OFF", ">BY SIZE"];
+    let mut table = table::Table::new(&heads);
+    let mut sums = [0.0; 4];
+    let mut row = |name: &str, [tasks, predicted, measured, by_size]: [f64; 4]| {
+        let off = match measured > 0.0 {
+            true => format!("{:+.1} %", (predicted / measured - 1.0) * 100.0),
+            false => String::from("-"),
+        };
+        table.row([
+            name.into(),
+            format!("{tasks}").into(),
+            format!("{predicted:.2}").into(),
+            format!("{measured:.2}").into(),
+            off.into(),
+            format!("{by_size:.2}").into(),
+        ]);
+    };
+    for StageCost { name, predicted, measured, by_size } in compared.stages() {
+        let costs = [measured.tasks, predicted.sec, measured.sec, by_size.sec];
+        sums.iter_mut().zip(costs).for_each(|(sum, cost)| *sum += cost);
+        row(name, costs);
+    }
+    row("all", sums);
+    output.data("\nseconds that the stages took in all, and their tasks")?;
+    table.print(output)?;
+    let percent = |course: &Course| format!("{:.0} %", course.busy * 100.0);
+    let (told, found) = (percent(&compared.predicted), percent(&compared.measured));
+    output.data(format_args!("slots in use: {told} predicted, {found} measured"))?;
     Ok(())
 }

@@ -1,16 +1,22 @@
 //! Prediction against reality: files come at random times to a private server with one worker, and what happens is
-//! compared with what a plan says of the same arrivals.
+//! compared with what the planner's simulation says of the same arrivals.
 //!
-//! The costs are measured immediately before, with some of the files, one by one. The comparison is of one run on one
-//! machine: what else the machine does meanwhile is in both, but not equally.
+//! What each file costs is measured immediately before, one by one. The verdict is about these costs: of two dozen items,
+//! one or two decide the 95th percentile, so that chance alone would carry a prediction from sizes further off than the
+//! verdict allows, however true the plan is. What sizes alone say, and how far chance goes, is told beside it.
+//!
+//! The comparison is of one run on one machine: what else the machine does meanwhile is in both, but not equally. That is
+//! why the stages are compared too.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use divvy_lab::plan::fit;
+use divvy_lab::plan::fit::{self, Sample};
 use divvy_lab::plan::input::{Arrivals, Goal, PerHour, Plan, SizeClass, Worker};
-use divvy_lab::plan::replay::{self, Predicted};
+use divvy_lab::plan::replay::{self, Course, Ended, Guess, Work};
+use divvy_types::Name;
 use serde::Serialize;
 use tokio::time::Instant;
 
@@ -22,8 +28,8 @@ use crate::exit::Failure;
 const FILES_MIN: usize = 2;
 /// How near is near enough.
 const WITHIN: f64 = 0.15;
-/// Seeds of the prediction.
-const SEEDS: u32 = 25;
+/// Seeds of what sizes alone say.
+const SEEDS: u32 = 100;
 /// A day is more than anyone waits.
 const LONG_SEC: f64 = 86_400.0;
 
@@ -32,14 +38,28 @@ const LONG_SEC: f64 = 86_400.0;
 pub(crate) struct Compared {
     pub(crate) items: usize,
     pub(crate) slots: u32,
-    pub(crate) predicted: Predicted,
-    pub(crate) measured: Predicted,
+    /// What is said of items that cost what each did when it was measured alone.
+    pub(crate) predicted: Course,
+    pub(crate) measured: Course,
     /// How far the prediction is off, as a share of what was measured.
     pub(crate) off_p50: f64,
     pub(crate) off_p95: f64,
+    /// What is said of items that cost what each did in the very run: what is off here is neither the costs nor the
+    /// machine.
+    pub(crate) in_hindsight: Course,
+    /// What is said of items of which only the sizes are known, by what half of them cost.
+    pub(crate) by_size: Guess,
     /// How near is near enough.
     pub(crate) within: f64,
     pub(crate) met: bool,
+}
+
+/// What a stage cost in all.
+pub(crate) struct StageCost<'a> {
+    pub(crate) name: &'a Name,
+    pub(crate) predicted: Work,
+    pub(crate) measured: Work,
+    pub(crate) by_size: Work,
 }
 
 /// Measures, predicts and compares.
@@ -54,54 +74,104 @@ pub(crate) async fn run(
             .cure("name twenty or more: one in twenty is what p95 speaks of")
             .into());
     }
-    let samples = measure(&files[..files.len().div_ceil(2)], slots, context).await?;
-    let plan = plan(&samples, slots);
-    let work: f64 =
-        plan.stages.iter().map(|stage| stage.sec + stage.sec_per_gb * plan.mean_gb()).sum();
-    let gap_sec = work / f64::from(slots) / (f64::from(busy) / 100.0);
-    let (arrived, took) = reality(files, slots, gap_sec, context).await?;
-    let predicted = replay::predict(&plan, &arrived, &plan.workers[0], SEEDS)?;
-    let measured = replay::measured(took);
-    let off = |predicted: f64, measured: f64| predicted / measured.max(1e-9) - 1.0;
-    let (off_p50, off_p95) = (off(predicted.p50, measured.p50), off(predicted.p95, measured.p95));
-    let met = off_p50.abs() <= WITHIN && off_p95.abs() <= WITHIN;
-    let items = files.len();
-    Ok(Compared { items, slots, predicted, measured, off_p50, off_p95, within: WITHIN, met })
+    let alone = measure(files, slots, context).await?;
+    let gap_sec = plan(&alone, slots).work_sec() / f64::from(slots) / (f64::from(busy) / 100.0);
+    let ended = reality(files, slots, gap_sec, context).await?;
+    compare(&alone, &ended, slots)
 }
 
-/// Lets the files come at random; gives when each came with its size, and how long each took, in seconds.
+/// Compares what happened to items with what is said of them by what each cost alone.
+fn compare(alone: &[Sample], ended: &[Ended], slots: u32) -> Result<Compared> {
+    let measured = replay::measured(ended, slots);
+    let happened: Vec<Sample> = ended.iter().map(|item| item.sample.clone()).collect();
+    let of_costs = |samples: &[Sample]| {
+        let plan = plan(samples, slots);
+        let items: Vec<(f64, &Sample)> =
+            ended.iter().map(|item| item.at_sec).zip(samples).collect();
+        replay::known(&plan, &items, &plan.workers[0])
+    };
+    let (predicted, in_hindsight) = (of_costs(alone)?, of_costs(&happened)?);
+    let sizes: Vec<f64> = alone.iter().map(|sample| sample.size_gb).collect();
+    let half: Vec<Sample> = half_of(&sizes).into_iter().map(|place| alone[place].clone()).collect();
+    let plan = plan(&half, slots);
+    let items: Vec<(f64, f64)> =
+        ended.iter().map(|item| (item.at_sec, item.sample.size_gb)).collect();
+    let by_size = replay::by_size(&plan, &items, &plan.workers[0], SEEDS)?;
+    let off = |predicted: f64, measured: f64| predicted / measured.max(1e-9) - 1.0;
+    let (off_p50, off_p95) = (off(predicted.p50, measured.p50), off(predicted.p95, measured.p95));
+    Ok(Compared {
+        items: ended.len(),
+        slots,
+        predicted,
+        measured,
+        off_p50,
+        off_p95,
+        in_hindsight,
+        by_size,
+        within: WITHIN,
+        met: off_p50.abs() <= WITHIN && off_p95.abs() <= WITHIN,
+    })
+}
+
+impl Compared {
+    /// What each stage cost, by their names.
+    pub(crate) fn stages(&self) -> Vec<StageCost<'_>> {
+        let courses = [&self.predicted, &self.measured, &self.by_size.middle];
+        let names: BTreeSet<&Name> =
+            courses.iter().flat_map(|course| course.stages.keys()).collect();
+        let cost = |name| {
+            let of = |course: &Course| course.stages.get(name).copied().unwrap_or_default();
+            let [predicted, measured, by_size] = courses.map(of);
+            StageCost { name, predicted, measured, by_size }
+        };
+        names.into_iter().map(cost).collect()
+    }
+}
+
+/// The places of half of these sizes: of every four that are next to each other by size, the smallest and the largest.
+fn half_of(sizes: &[f64]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..sizes.len()).collect();
+    places.sort_by(|a, b| sizes[*a].total_cmp(&sizes[*b]));
+    let ranked = places.into_iter().enumerate();
+    let chosen = ranked.filter(|(rank, _)| matches!(rank % 4, 0 | 3)).map(|(_, place)| place);
+    let mut chosen: Vec<usize> = chosen.collect();
+    chosen.sort_unstable();
+    chosen
+}
+
+/// Lets the files come at random; gives what became of each, in their order.
 async fn reality(
     files: &[PathBuf],
     slots: u32,
     gap_sec: f64,
     context: &Context,
-) -> Result<(Vec<(f64, f64)>, Vec<f64>)> {
+) -> Result<Vec<Ended>> {
     let mut bench = Bench::start(slots, context).await?;
     let mut random = Gaps(0x9E37_79B9_7F4A_7C15);
     let (mut items, mut next) = (Vec::new(), Instant::now());
     for (number, file) in files.iter().enumerate() {
-        tokio::time::sleep_until(next).await;
+        bench.listen(next).await?;
         let of = format!("{} of {}", number + 1, files.len());
         context.output.note(format_args!("{} comes, {of} …", file.display()));
         items.push(bench.add(file, context).await?);
         next += Duration::from_secs_f64(gap_sec * random.next());
     }
-    let (mut arrived, mut took) = (Vec::new(), Vec::new());
+    let mut times = Vec::new();
     for item in &items {
         let view = bench.until_ended(item).await?;
         let began = view.started_at.0 as f64 / 1e6;
-        let ended = view.ended_at.map_or(began, |at| at.0 as f64 / 1e6);
-        arrived.push((began, item.size_gb));
-        took.push(ended - began);
+        times.push((began, view.ended_at.map_or(began, |at| at.0 as f64 / 1e6)));
     }
-    let first = arrived.iter().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);
-    arrived.iter_mut().for_each(|(at, _)| *at -= first);
-    arrived.sort_by(|a, b| a.0.total_cmp(&b.0));
-    Ok((arrived, took))
+    // What is asked for here would be work for the server while it is measured.
+    let samples = bench.samples(&items).await?;
+    let first = times.iter().map(|(began, _)| *began).fold(f64::INFINITY, f64::min);
+    let one =
+        |((began, ended), sample)| Ended { at_sec: began - first, took_sec: ended - began, sample };
+    Ok(times.into_iter().zip(samples).map(one).collect())
 }
 
 /// A plan for one worker with what the samples cost.
-fn plan(samples: &[fit::Sample], slots: u32) -> Plan {
+fn plan(samples: &[Sample], slots: u32) -> Plan {
     let mean = samples.iter().map(|sample| sample.size_gb).sum::<f64>() / samples.len() as f64;
     let size = SizeClass { share: 100.0, from_gb: Some(mean), to_gb: Some(mean), mean_gb: None };
     Plan {
@@ -110,7 +180,8 @@ fn plan(samples: &[fit::Sample], slots: u32) -> Plan {
         arrivals: Arrivals { per_hour: Some(PerHour::Same(1.0)), ..Arrivals::default() },
         sizes: vec![size],
         stages: fit::stages(samples),
-        goal: Goal { percentile: 95.0, within_sec: LONG_SEC },
+        // The files come as `divvy video add` gives them: without deadlines.
+        goal: Goal { percentile: 95.0, within_sec: LONG_SEC, deadline: false },
         priority: 0.0,
         workers: vec![Worker { name: "here".into(), slots, ..Worker::default() }],
         budget_month: None,
@@ -132,5 +203,25 @@ impl Gaps {
         self.0 ^= self.0 << 17;
         let share = (self.0 >> 11) as f64 / (1_u64 << 53) as f64;
         -(1.0 - share).ln()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_half_has_the_sizes_of_all() {
+        // By name the small ones come first, which must not decide.
+        let sizes: Vec<f64> = (1..=24).map(|number| f64::from(number * number)).collect();
+        let chosen = half_of(&sizes);
+        assert_eq!(chosen.len(), 12);
+        assert!(chosen.is_sorted() && chosen.contains(&0) && chosen.contains(&23));
+        let mean = |places: &[usize]| {
+            places.iter().map(|place| sizes[*place]).sum::<f64>() / places.len() as f64
+        };
+        let all: Vec<usize> = (0..24).collect();
+        assert!((mean(&chosen) / mean(&all) - 1.0).abs() < 0.02, "{}", mean(&chosen));
+        assert_eq!(half_of(&[7.0, 3.0]), [1]);
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! An item is a workflow, or a task that belongs to none. Run times are those that the connected workers have shown.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use divvy::api::{Api, parse_rows};
 use divvy_lab::plan::fit::{Sample, Seen};
 use divvy_lab::plan::input::{PerHour, Stage};
 use divvy_lab::plan::{fit, history};
-use divvy_types::view::{TaskDetail, TaskSummary, WorkerView, WorkflowSummary};
+use divvy_types::view::{TaskDetail, TaskSummary, TierView, WorkerView, WorkflowSummary};
 use divvy_types::{Name, TaskId, TaskState, Timestamp};
 
 use crate::exit::Failure;
@@ -20,6 +20,8 @@ const ROWS_MAX: usize = 200_000;
 const PAGE: usize = 1_000;
 /// Workflows whose tasks are looked at.
 const WORKFLOWS_MAX: usize = 20;
+/// Kinds that a worker runs so many times as many of at once as of others do not wait for the slots that those wait for.
+const WIDE: u32 = 8;
 
 /// What came, and what it consists of.
 pub(crate) struct Past {
@@ -59,7 +61,8 @@ pub(crate) async fn ask(api: &Api, name: &str) -> Result<Past> {
 
 /// What an item costs, by the run times that the server has learnt.
 pub(crate) async fn stages(api: &Api, past: &Past) -> Result<Vec<Stage>> {
-    let learnt = learnt(api).await?;
+    let workers = workers(api).await?;
+    let learnt = learnt(&workers);
     let mut samples = Vec::new();
     let ended = past.workflows.iter().filter(|workflow| workflow.open == 0 && workflow.failed == 0);
     for workflow in ended.take(WORKFLOWS_MAX) {
@@ -75,7 +78,7 @@ pub(crate) async fn stages(api: &Api, past: &Past) -> Result<Vec<Stage>> {
     }
     for kind in &past.kinds {
         // Tasks of other kinds are other items: one in so many is of this kind, which their mean stands for.
-        let seen = Seen { seconds: vec![seconds_of(&learnt, kind)?], after: Vec::new() };
+        let seen = Seen { seconds: vec![seconds_of(&learnt, kind)?], ..Seen::default() };
         samples.push(Sample { size_gb: 1.0, stages: [(Name::from("task"), seen)].into() });
     }
     if samples.is_empty() {
@@ -85,7 +88,40 @@ pub(crate) async fn stages(api: &Api, past: &Past) -> Result<Vec<Stage>> {
             .cure("write stages into the plan, or measure them with --calibrate FILE")
             .into());
     }
+    mark_light(&mut samples, &workers);
     Ok(fit::stages(&samples))
+}
+
+/// The connected workers.
+pub(crate) async fn workers(api: &Api) -> Result<Vec<WorkerView>> {
+    Ok(parse_rows(&api.all(&["workers"]).await?)?)
+}
+
+/// Marks the stages whose tasks take no slot: those of the widest tiers of workers, beside narrow ones that the items
+/// need too. Of items that need wide tiers only, these are what is scarce.
+pub(crate) fn mark_light(samples: &mut [Sample], workers: &[WorkerView]) {
+    let needed: BTreeSet<Name> =
+        samples.iter().flat_map(|sample| sample.stages.keys().cloned()).collect();
+    let (mut wide, mut narrow) = (BTreeSet::new(), BTreeSet::new());
+    for worker in workers {
+        let of = |tier: &TierView| -> Vec<Name> {
+            tier.kinds.iter().filter(|kind| needed.contains(*kind)).cloned().collect()
+        };
+        let tiers: Vec<(Vec<Name>, u32)> = worker
+            .tiers
+            .iter()
+            .map(|tier| (of(tier), tier.slots))
+            .filter(|(kinds, _)| !kinds.is_empty())
+            .collect();
+        let least = tiers.iter().map(|(_, slots)| *slots).min().unwrap_or(0);
+        for (kinds, slots) in tiers {
+            let is_wide = slots >= least.saturating_mul(WIDE);
+            if is_wide { wide.extend(kinds) } else { narrow.extend(kinds) }
+        }
+    }
+    for (kind, seen) in samples.iter_mut().flat_map(|sample| &mut sample.stages) {
+        seen.light = wide.contains(kind) && !narrow.contains(kind);
+    }
 }
 
 /// The tasks of one item: kinds and seconds by id, with what each kind waited for.
@@ -124,18 +160,17 @@ fn seconds_of(learnt: &BTreeMap<Name, f64>, kind: &Name) -> Result<f64> {
 }
 
 /// Seconds of each kind, by all connected workers that have run it.
-async fn learnt(api: &Api) -> Result<BTreeMap<Name, f64>> {
-    let workers: Vec<WorkerView> = parse_rows(&api.all(&["workers"]).await?)?;
+fn learnt(workers: &[WorkerView]) -> BTreeMap<Name, f64> {
     let mut sums: BTreeMap<Name, (f64, f64)> = BTreeMap::new();
-    for skill in workers.into_iter().flat_map(|worker| worker.skills) {
+    for skill in workers.iter().flat_map(|worker| &worker.skills) {
         if let Some(run_ms) = skill.run_ms {
-            let (weight, sum) = sums.entry(skill.kind).or_default();
+            let (weight, sum) = sums.entry(skill.kind.clone()).or_default();
             let attempts = skill.attempts.max(1) as f64;
             *weight += attempts;
             *sum += attempts * run_ms / 1_000.0;
         }
     }
-    Ok(sums.into_iter().map(|(kind, (weight, sum))| (kind, sum / weight)).collect())
+    sums.into_iter().map(|(kind, (weight, sum))| (kind, sum / weight)).collect()
 }
 
 async fn rows<T: serde::de::DeserializeOwned>(
@@ -157,5 +192,48 @@ async fn rows<T: serde::de::DeserializeOwned>(
         if after.is_none() || all.len() >= ROWS_MAX {
             return Ok(all);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn worker(tiers: &[(&[&str], u32)]) -> WorkerView {
+        let tier = |(kinds, slots): &(&[&str], u32)| {
+            json!({
+                "kinds": kinds, "credit": slots, "slots": slots, "leased": 0, "queue_length": 0, "finished": 0,
+                "failed": 0,
+            })
+        };
+        serde_json::from_value(json!({
+            "name": "w", "key": 1, "queues": [], "kinds": [], "capabilities": [], "credit": 40, "leased": 0,
+            "draining": false, "connected_at": "2026-01-01T00:00:00Z", "seen_at": "2026-01-01T00:00:00Z",
+            "finished": 0, "failed": 0, "slots": 40, "tiers": tiers.iter().map(tier).collect::<Vec<_>>(),
+        }))
+        .unwrap()
+    }
+
+    /// Which of these kinds take no slot.
+    fn light(kinds: &[&str], workers: &[WorkerView]) -> Vec<String> {
+        let stages = kinds.iter().map(|kind| (Name::from(*kind), Seen::default())).collect();
+        let mut samples = [Sample { size_gb: 1.0, stages }];
+        mark_light(&mut samples, workers);
+        let light = samples[0].stages.iter().filter(|(_, seen)| seen.light);
+        light.map(|(kind, _)| kind.to_string()).collect()
+    }
+
+    #[test]
+    fn kinds_with_many_places_beside_few_slots_are_light() {
+        let usual = worker(&[(&["plan", "http"], 32), (&["encode"], 2)]);
+        assert_eq!(light(&["plan", "encode"], std::slice::from_ref(&usual)), ["plan"]);
+        // Where nothing else is needed, the many places are what there is.
+        assert!(light(&["plan", "http"], std::slice::from_ref(&usual)).is_empty());
+        // A worker where they are few makes them wait.
+        let small = worker(&[(&["plan", "encode"], 2)]);
+        assert!(light(&["plan", "encode"], &[usual, small]).is_empty());
+        let near = worker(&[(&["plan"], 4), (&["encode"], 2)]);
+        assert!(light(&["plan", "encode"], &[near]).is_empty());
     }
 }

@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use divvy::Target;
 use divvy::api::{Api, Frames};
 use divvy_lab::plan::fit::Sample;
-use divvy_types::view::{TaskChange, WorkflowState, WorkflowView};
+use divvy_types::view::{TaskChange, WorkerView, WorkflowState, WorkflowView};
 use divvy_types::{Name, TaskId, TaskState, Timestamp, WorkflowId};
 use divvy_workload::Context as WorkloadContext;
 use divvy_workload::private::Process;
@@ -32,6 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(crate) struct Bench {
     api: Api,
     theirs: WorkloadContext,
+    worker: Vec<WorkerView>,
     frames: Frames,
     leased: HashMap<TaskId, Timestamp>,
     /// Kind and seconds of tasks that are done, by workflow.
@@ -56,16 +57,20 @@ impl Bench {
         let theirs = context.for_workload_at(Target::from(url.as_str()));
         let api = theirs.api()?;
         let began = Instant::now();
-        while api.all(&["workers"]).await?.is_empty() {
+        let worker = loop {
+            let connected = history::workers(&api).await?;
+            if !connected.is_empty() {
+                break connected;
+            }
             anyhow::ensure!(
                 began.elapsed() < WORKER_WITHIN,
                 "the worker process did not connect within {WORKER_WITHIN:?}"
             );
             tokio::time::sleep(LOOK_EVERY).await;
-        }
+        };
         let frames = Frames::open(&api, &["events"], &[]).await?;
         let (leased, done) = (HashMap::new(), HashMap::new());
-        Ok(Self { api, theirs, frames, leased, done, _server: server, _folder: folder })
+        Ok(Self { api, theirs, worker, frames, leased, done, _server: server, _folder: folder })
     }
 
     /// Gives a file to the first workload that takes it.
@@ -88,7 +93,7 @@ impl Bench {
         loop {
             let view: WorkflowView = self.api.get(&["workflows", &id], &[]).await?.parse()?;
             // What was recorded before this answer is heard within one look.
-            self.listen(LOOK_EVERY).await?;
+            self.listen(tokio::time::Instant::now() + LOOK_EVERY).await?;
             match view.state {
                 WorkflowState::Open if began.elapsed() < SAMPLE_WITHIN => {}
                 WorkflowState::Succeeded => return Ok(view),
@@ -102,16 +107,19 @@ impl Bench {
         }
     }
 
-    /// What the tasks of an item that has ended took.
-    pub(crate) async fn sample(&self, item: &Item) -> Result<Sample> {
-        let none = BTreeMap::new();
-        let tasks = self.done.get(&item.workflow).unwrap_or(&none);
-        history::sample(&self.api, item.size_gb, tasks).await
+    /// What the tasks of items that have ended took.
+    pub(crate) async fn samples(&self, items: &[Item]) -> Result<Vec<Sample>> {
+        let (none, mut samples) = (BTreeMap::new(), Vec::new());
+        for item in items {
+            let tasks = self.done.get(&item.workflow).unwrap_or(&none);
+            samples.push(history::sample(&self.api, item.size_gb, tasks).await?);
+        }
+        history::mark_light(&mut samples, &self.worker);
+        Ok(samples)
     }
 
-    /// Listens for so long.
-    async fn listen(&mut self, time: Duration) -> Result<()> {
-        let until = tokio::time::Instant::now() + time;
+    /// Listens until then.
+    pub(crate) async fn listen(&mut self, until: tokio::time::Instant) -> Result<()> {
         loop {
             match tokio::time::timeout_at(until, self.frames.next()).await {
                 Err(_) => return Ok(()),
@@ -150,15 +158,15 @@ pub(crate) async fn measure(
 ) -> Result<Vec<Sample>> {
     files.iter().try_for_each(|file| size_of(file).map(drop))?;
     let mut bench = Bench::start(slots, context).await?;
-    let mut samples = Vec::new();
+    let mut items = Vec::new();
     for (number, file) in files.iter().enumerate() {
         let of = format!("{} of {}", number + 1, files.len());
         context.output.note(format_args!("measuring {}, {of} …", file.display()));
         let item = bench.add(file, context).await?;
         bench.until_ended(&item).await?;
-        samples.push(bench.sample(&item).await?);
+        items.push(item);
     }
-    Ok(samples)
+    bench.samples(&items).await
 }
 
 fn size_of(file: &Path) -> Result<u64> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use divvy_types::{TaskId, TaskSpec};
 
+use super::fit::Sample;
 use super::input::{Plan, SizeClass, Stage};
 use crate::sim::cluster::{Given, GivenTask};
 
@@ -62,15 +63,37 @@ pub(super) fn draw(plan: &Plan, seed: u64) -> Demand {
 
 /// What items mean that come at known times with known sizes, by rising time.
 pub(super) fn of_items(plan: &Plan, known: &[(Duration, f64)], seed: u64) -> Demand {
+    of_runs(plan, known, seed, |item, stage, random| drawn_runs(stage, known[item].1, random))
+}
+
+/// What items mean that come at known times and of which it is known what their tasks take.
+pub(super) fn of_samples(plan: &Plan, known: &[(Duration, &Sample)]) -> Demand {
+    let sizes: Vec<(Duration, f64)> =
+        known.iter().map(|(at, sample)| (*at, sample.size_gb)).collect();
+    of_runs(plan, &sizes, 0, |item, stage, _| {
+        let seen = known[item].1.stages.get(&stage.name);
+        seen.map(|seen| seen.seconds.clone()).unwrap_or_default()
+    })
+}
+
+/// The same where someone says what the tasks of a stage take for the item of this number; none if it lacks the stage.
+fn of_runs(
+    plan: &Plan,
+    known: &[(Duration, f64)],
+    seed: u64,
+    mut runs: impl FnMut(usize, &Stage, &mut fastrand::Rng) -> Vec<f64>,
+) -> Demand {
     let mut seeds = fastrand::Rng::with_seed(seed);
     let (mut users, mut times) = (source(&mut seeds), source(&mut seeds));
     let within = Duration::from_secs_f64(plan.goal.within_sec);
     let mut given = Given::new(sorts(plan), Vec::new());
+    given.told = plan.goal.deadline;
     let mut items = Vec::with_capacity(known.len());
-    for (at, size_gb) in known.iter().copied() {
+    for (number, (at, size_gb)) in known.iter().copied().enumerate() {
         let urgent = users.f64() * 100.0 < plan.priority;
         let first = given.tasks.len();
-        add_tasks(plan, &mut given.tasks, at, size_gb, urgent, at + within, &mut times);
+        let all = plan.stages.iter().map(|stage| runs(number, stage, &mut times)).collect();
+        add_tasks(plan, &mut given.tasks, (at, at + within), urgent, all);
         let tasks = (first, given.tasks.len());
         given.groups.push(tasks);
         items.push(Item { at, size_gb, urgent, tasks });
@@ -126,30 +149,38 @@ fn size(classes: &[SizeClass], random: &mut fastrand::Rng) -> f64 {
     class.or_else(|| classes.last()).map_or(0.0, |class| class.quantile(place))
 }
 
+/// Adds the tasks of an item that comes at one time and is due at another; `runs` are the seconds of each stage's.
 fn add_tasks(
     plan: &Plan,
     tasks: &mut Vec<GivenTask>,
-    at: Duration,
-    size_gb: f64,
+    (at, due): (Duration, Duration),
     urgent: bool,
-    due: Duration,
-    random: &mut fastrand::Rng,
+    runs: Vec<Vec<f64>>,
 ) {
-    let mut places: Vec<std::ops::Range<usize>> = Vec::with_capacity(plan.stages.len());
-    for (number, stage) in plan.stages.iter().enumerate() {
+    // What waits for a stage waits for these; for one that the item lacks, for what that would have waited for.
+    let mut places: Vec<Vec<usize>> = Vec::with_capacity(plan.stages.len());
+    for (number, (stage, runs)) in plan.stages.iter().zip(runs).enumerate() {
         let waited = plan.stages[..number].iter().zip(&places);
         let waited = waited.filter(|(other, _)| stage.after.contains(&other.name));
-        let parents: Vec<usize> = waited.flat_map(|(_, places)| places.clone()).collect();
+        let mut parents: Vec<usize> = waited.flat_map(|(_, places)| places.clone()).collect();
+        parents.sort_unstable();
+        parents.dedup();
         let sort = if urgent { plan.stages.len() + number } else { number };
-        let (count, usual_sec) = stage.cut(size_gb);
         let first = tasks.len();
-        for _ in 0..count {
-            let run = Duration::from_secs_f64(usual_sec * varied(stage, random));
-            let parents = parents.clone();
-            tasks.push(GivenTask { at, sort, run, due: Some(due), parents });
-        }
-        places.push(first..tasks.len());
+        tasks.extend(runs.iter().map(|seconds| {
+            let run = Duration::from_secs_f64(*seconds);
+            GivenTask { at, sort, run, due: Some(due), parents: parents.clone() }
+        }));
+        places.push(if runs.is_empty() { parents } else { (first..tasks.len()).collect() });
     }
+}
+
+/// What the tasks of a stage take for an item of this size, by chance; none if chance says that it lacks the stage.
+fn drawn_runs(stage: &Stage, size_gb: f64, random: &mut fastrand::Rng) -> Vec<f64> {
+    let is_there = stage.share.is_none() || random.f64() < stage.share();
+    let (count, usual_sec) = stage.cut(size_gb);
+    let count = if is_there { count } else { 0 };
+    (0..count).map(|_| usual_sec * varied(stage, random)).collect()
 }
 
 impl Stage {

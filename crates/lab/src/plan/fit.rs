@@ -1,14 +1,21 @@
 //! Decides what stages cost, from samples that were run: seconds as a straight line over sizes, by least squares.
 //!
-//! A stage whose tasks are as many for every item has that many side by side; one whose tasks grow with the item cuts it
-//! into pieces. What the line does not explain becomes the spread. Neither a fixed part nor a part by size is ever
-//! negative: of one sample, or of sizes that are all alike, all of the time is fixed.
+//! What a stage costs for all samples together is always what it did cost: with a line of slots in front of it, a few
+//! percent less work would be far less waiting. That is why the line is over whole items, and not over single tasks of
+//! which the plan may think that there are fewer.
+//!
+//! A stage whose tasks grow with the item cuts it into pieces; others have as many tasks side by side as samples have on
+//! average. One that some samples lack has a share. What the line does not explain becomes the spread. Neither a fixed
+//! part nor a part by size is ever negative: of one sample, or of sizes that are all alike, all of the time is fixed.
 
 use std::collections::BTreeMap;
 
 use divvy_types::Name;
 
 use super::input::Stage;
+
+/// A stage of a plan has at most so many tasks side by side.
+const TASKS_MAX: u32 = 100;
 
 /// An item that was run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -26,6 +33,8 @@ pub struct Seen {
     pub seconds: Vec<f64>,
     /// The stages that they waited for.
     pub after: Vec<Name>,
+    /// Whether they took no slot.
+    pub light: bool,
 }
 
 /// Stages that cost what the samples did, each below those that it waits for.
@@ -47,63 +56,91 @@ pub fn stages(samples: &[Sample]) -> Vec<Stage> {
 }
 
 fn fit(name: &Name, samples: &[Sample]) -> Stage {
-    let seen = || samples.iter().filter_map(|sample| Some((sample, sample.stages.get(name)?)));
-    let counts: Vec<usize> = seen().map(|(_, seen)| seen.seconds.len()).collect();
-    let alike = counts.iter().all(|count| *count == counts[0]);
-    let part = |sample: &Sample, seen: &Seen| match alike {
-        true => sample.size_gb,
-        false => sample.size_gb / seen.seconds.len().max(1) as f64,
-    };
-    let points: Vec<(f64, f64)> = seen()
-        .flat_map(|(sample, seen)| {
-            let size = part(sample, seen);
-            seen.seconds.iter().map(move |seconds| (size, *seconds))
-        })
+    let seen: Vec<(f64, &Seen)> = samples
+        .iter()
+        .filter_map(|sample| Some((sample.size_gb, sample.stages.get(name)?)))
         .collect();
-    let (sec, sec_per_gb) = line(&points);
-    let largest = seen().map(|(sample, seen)| part(sample, seen)).fold(0.0, f64::max);
-    let tasks = u32::try_from(counts[0]).unwrap_or(u32::MAX);
-    let mut after: Vec<Name> = seen().flat_map(|(_, seen)| seen.after.clone()).collect();
+    let mut after: Vec<Name> = seen.iter().flat_map(|(_, seen)| seen.after.clone()).collect();
     after.sort_unstable();
     after.dedup();
     after.retain(|other| other != name);
-    Stage {
+    let is_everywhere = seen.len() == samples.len();
+    let counts: Vec<(f64, usize)> =
+        seen.iter().map(|(size, seen)| (*size, seen.seconds.len())).collect();
+    let mut stage = Stage {
         name: name.clone(),
-        sec,
-        sec_per_gb,
-        piece_gb: (!alike).then_some(largest),
-        tasks: (alike && tasks > 1).then_some(tasks),
-        spread: spread(&points, sec, sec_per_gb),
+        share: (!is_everywhere).then(|| 100.0 * seen.len() as f64 / samples.len() as f64),
+        light: seen.iter().all(|(_, seen)| seen.light),
         after,
-    }
+        ..cut(&counts)
+    };
+    let points: Vec<Point> = seen
+        .iter()
+        .map(|(size, seen)| {
+            let tasks = f64::from(stage.cut(*size).0);
+            let part = if stage.piece_gb.is_some() { *size / tasks } else { *size };
+            Point { size: part, seconds: seen.seconds.iter().sum::<f64>() / tasks, tasks }
+        })
+        .collect();
+    (stage.sec, stage.sec_per_gb) = line(&points);
+    let ratios = points.iter().zip(&seen).flat_map(|(point, (_, seen))| {
+        // As long as the plan says that all of them together take, each of those that there were.
+        let usual = (stage.sec + stage.sec_per_gb * point.size) * point.tasks;
+        let each = usual / seen.seconds.len() as f64;
+        seen.seconds.iter().filter(move |_| each > 0.0).map(move |seconds| seconds / each)
+    });
+    stage.spread = spread(ratios);
+    stage
 }
 
-/// The line through these points, by least squares: its height at 0 and its slope, neither of them negative.
-fn line(points: &[(f64, f64)]) -> (f64, f64) {
-    let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (x, y) = (mean(|point| point.0), mean(|point| point.1));
-    let across: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    let along: f64 = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum();
+/// A stage with as many tasks as samples of these sizes had: in pieces, if that says better how many there were than
+/// one number for all of them.
+fn cut(counts: &[(f64, usize)]) -> Stage {
+    let mean = counts.iter().map(|(_, count)| *count as f64).sum::<f64>() / counts.len() as f64;
+    let tasks = mean.round().clamp(1.0, f64::from(TASKS_MAX)) as u32;
+    let side_by_side = Stage { tasks: (tasks > 1).then_some(tasks), ..Stage::default() };
+    let off = |stage: &Stage| -> f64 {
+        let one = |(size, count): &(f64, usize)| f64::from(stage.cut(*size).0) - *count as f64;
+        counts.iter().map(|sample| one(sample).powi(2)).sum()
+    };
+    // A little more than the sample's own pieces, or rounding would cut it once more.
+    let piece = |(size, count): &(f64, usize)| size / (*count).max(1) as f64 * (1.0 + 1e-9);
+    let pieces =
+        counts.iter().map(|sample| Stage { piece_gb: Some(piece(sample)), ..Stage::default() });
+    pieces.fold(side_by_side, |best, other| if off(&other) < off(&best) { other } else { best })
+}
+
+/// A sample as the plan would cut it.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    /// What of the item a task works on, in gigabytes.
+    size: f64,
+    /// What a task takes, if all that the stage took is shared out evenly.
+    seconds: f64,
+    /// How many tasks there are.
+    tasks: f64,
+}
+
+/// The line through these points, by least squares: its height at 0 and its slope, neither of them negative. For all
+/// points together it says what they say.
+fn line(points: &[Point]) -> (f64, f64) {
+    let sum = |of: &dyn Fn(&Point) -> f64| points.iter().map(|point| point.tasks * of(point)).sum();
+    let count: f64 = sum(&|_| 1.0);
+    let (x, y) = (sum(&|point| point.size) / count, sum(&|point| point.seconds) / count);
+    let across: f64 = sum(&|point| (point.size - x).powi(2));
+    let along: f64 = sum(&|point| (point.size - x) * (point.seconds - y));
     let slope = if across > 1e-12 * x * x { along / across } else { 0.0 };
     if slope <= 0.0 {
         return (y, 0.0);
     }
     let height = y - slope * x;
-    if height >= 0.0 {
-        return (height, slope);
-    }
-    let squares: f64 = points.iter().map(|point| point.0 * point.0).sum();
-    (0.0, points.iter().map(|point| point.0 * point.1).sum::<f64>() / squares)
+    if height >= 0.0 { (height, slope) } else { (0.0, y / x) }
 }
 
-/// How far points are from the line, as a standard deviation in percent of it.
-fn spread(points: &[(f64, f64)], sec: f64, sec_per_gb: f64) -> f64 {
-    let ratios = points.iter().filter_map(|(size, seconds)| {
-        let expected = sec + sec_per_gb * size;
-        (expected > 0.0).then(|| (seconds / expected - 1.0).powi(2))
-    });
-    let (sum, count) = ratios.fold((0.0, 0.0), |(sum, count), square| (sum + square, count + 1.0));
+/// How far tasks are from what is usual, from their shares of that: a standard deviation in percent.
+fn spread(ratios: impl Iterator<Item = f64>) -> f64 {
+    let squares = ratios.map(|ratio| (ratio - 1.0).powi(2));
+    let (sum, count) = squares.fold((0.0, 0.0), |(sum, count), square| (sum + square, count + 1.0));
     if count < 2.0 { 0.0 } else { ((sum / count).sqrt() * 100.0).min(300.0) }
 }
 
@@ -114,7 +151,7 @@ mod tests {
     fn sample(size_gb: f64, stages: &[(&str, &[f64], &[&str])]) -> Sample {
         let one = |(name, seconds, after): &(&str, &[f64], &[&str])| {
             let after = after.iter().map(|name| Name::from(*name)).collect();
-            (Name::from(*name), Seen { seconds: seconds.to_vec(), after })
+            (Name::from(*name), Seen { seconds: seconds.to_vec(), after, light: false })
         };
         Sample { size_gb, stages: stages.iter().map(one).collect() }
     }
@@ -154,16 +191,64 @@ mod tests {
             sample(2.0, &[("cut", &[5.0, 5.0, 5.0, 5.0], &[]), ("mux", &[1.0, 1.0, 1.0], &[])]),
         ];
         let stages = stages(&samples);
-        assert_eq!((stages[0].piece_gb, stages[0].tasks), (Some(0.5), None));
+        assert!((stages[0].piece_gb.unwrap() - 0.5).abs() < 1e-6 && stages[0].tasks.is_none());
+        assert_eq!((stages[0].cut(1.0).0, stages[0].cut(2.0).0), (2, 4));
         assert_eq!((stages[1].piece_gb, stages[1].tasks), (None, Some(3)));
+    }
+
+    /// What all samples cost by the plan, for one stage.
+    fn told(stage: &Stage, samples: &[Sample]) -> f64 {
+        let one = |sample: &Sample| {
+            let (tasks, seconds) = stage.cut(sample.size_gb);
+            f64::from(tasks) * seconds
+        };
+        stage.share() * samples.iter().map(one).sum::<f64>()
+    }
+
+    #[test]
+    fn all_samples_together_cost_what_they_did() {
+        // Tasks that say nothing about sizes, pieces that do not quite fit, sizes that would ask for less than nothing.
+        let samples = [
+            sample(1.0, &[("odd", &[2.0], &[]), ("cut", &[3.0, 1.0], &[]), ("steep", &[1.0], &[])]),
+            sample(2.0, &[("odd", &[2.0, 1.0, 3.0], &[]), ("steep", &[9.0], &[])]),
+            sample(4.0, &[("cut", &[4.0, 4.0, 4.0, 2.0, 1.0], &[]), ("steep", &[21.0], &[])]),
+            sample(3.0, &[("odd", &[2.5, 3.5], &[]), ("cut", &[3.0, 3.0, 5.0], &[])]),
+        ];
+        for stage in stages(&samples) {
+            let seen = samples.iter().filter_map(|sample| sample.stages.get(&stage.name));
+            let cost: f64 = seen.flat_map(|seen| &seen.seconds).sum();
+            let with: Vec<Sample> = samples
+                .iter()
+                .filter(|sample| sample.stages.contains_key(&stage.name))
+                .cloned()
+                .collect();
+            let told = told(&Stage { share: None, ..stage.clone() }, &with);
+            assert!((told / cost - 1.0).abs() < 1e-9, "{}: {told}, not {cost}", stage.name);
+        }
+    }
+
+    #[test]
+    fn a_stage_that_some_items_lack_has_a_share() {
+        let samples = [
+            sample(1.0, &[("picture", &[2.0], &[]), ("sound", &[1.0], &[])]),
+            sample(1.0, &[("picture", &[2.0], &[])]),
+        ];
+        let stages = stages(&samples);
+        assert_eq!((stages[0].share, stages[1].share), (None, Some(50.0)));
+        assert!((told(&stages[1], &samples) - 1.0).abs() < 1e-9);
     }
 
     #[test]
     fn nothing_becomes_negative() {
-        assert_eq!(line(&[(1.0, 5.0), (2.0, 3.0)]), (4.0, 0.0));
-        let (height, slope) = line(&[(1.0, 1.0), (2.0, 5.0)]);
-        assert!(height == 0.0 && (slope - 2.2).abs() < 1e-9, "{slope}");
-        assert_eq!(line(&[(1.0, 7.0)]), (7.0, 0.0));
-        assert!((spread(&[(1.0, 8.0), (1.0, 12.0)], 10.0, 0.0) - 20.0).abs() < 1e-9);
+        let points = |points: &[(f64, f64)]| -> Vec<Point> {
+            points
+                .iter()
+                .map(|(size, seconds)| Point { size: *size, seconds: *seconds, tasks: 1.0 })
+                .collect()
+        };
+        assert_eq!(line(&points(&[(1.0, 5.0), (2.0, 3.0)])), (4.0, 0.0));
+        assert_eq!(line(&points(&[(1.0, 1.0), (2.0, 5.0)])), (0.0, 2.0));
+        assert_eq!(line(&points(&[(1.0, 7.0)])), (7.0, 0.0));
+        assert!((spread([0.8, 1.2].into_iter()) - 20.0).abs() < 1e-9);
     }
 }

@@ -8,6 +8,7 @@
 use super::demand::Demand;
 use super::input::Plan;
 use super::play::late_max;
+use crate::sim::cluster::GivenTask;
 
 /// Steps in which the time of the goal is cut.
 const STEPS: f64 = 30.0;
@@ -39,8 +40,10 @@ impl Flow {
         let mut asked = vec![0.0; end];
         let mut items = Vec::with_capacity(chains.len());
         for (item, chain) in demand.items.iter().zip(chains) {
+            let in_slot = |task: &&GivenTask| !plan.stages[task.sort % plan.stages.len()].light;
             let work: f64 = demand.given.tasks[item.tasks.0..item.tasks.1]
                 .iter()
+                .filter(in_slot)
                 .map(|task| task.run.as_secs_f64() / speed)
                 .sum();
             let first = (item.at.as_secs_f64() / step) as usize;

@@ -138,6 +138,12 @@ pub struct Stage {
     pub tasks: Option<u32>,
     /// How far times vary around this: the standard deviation in percent.
     pub spread: f64,
+    /// The share of items that have it, in percent; all of them if nothing is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// Whether its tasks take no slot, because they mostly wait.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub light: bool,
     /// Stages that must be done before.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Name>,
@@ -151,6 +157,10 @@ pub struct Goal {
     pub percentile: f64,
     /// From arrival to done.
     pub within_sec: f64,
+    /// Whether items carry this time as their deadline, so that those that came first go first. Without, whatever became
+    /// ready first does: the tasks of all items that are there take turns.
+    #[serde(default = "yes")]
+    pub deadline: bool,
 }
 
 /// A type of worker that can be had: what [`WorkerType`] says of it, and what a plan has to know besides. Not one inside
@@ -219,6 +229,10 @@ fn item() -> String {
 
 fn one_size() -> Vec<SizeClass> {
     vec![SizeClass { share: 100.0, from_gb: Some(1.0), to_gb: Some(1.0), mean_gb: None }]
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn days() -> f64 {
@@ -332,16 +346,16 @@ impl Plan {
                 return wrong(path, problem, "write a larger piece_gb");
             }
         }
-        let work: f64 = self.stages.iter().map(|stage| stage.sec + stage.sec_per_gb).sum();
-        if work <= 0.0 {
-            let cure = "give a stage sec or sec_per_gb, or measure them with --calibrate FILE";
-            return wrong("stages", "there is no work in them", cure);
+        let work = |stage: &Stage| stage.in_slots() * (stage.sec + stage.sec_per_gb);
+        if self.stages.iter().map(work).sum::<f64>() <= 0.0 {
+            let cure = "give a stage that is not light sec or sec_per_gb, or measure them with --calibrate FILE";
+            return wrong("stages", "there is no work for slots in them", cure);
         }
         Ok(())
     }
 
     fn check_goal(&self) -> Checked {
-        let Goal { percentile, within_sec } = self.goal;
+        let Goal { percentile, within_sec, .. } = self.goal;
         percent("goal.percentile", percentile)?;
         if percentile <= 0.0 || percentile >= 100.0 {
             let problem = format!("{percentile} cannot be planned for");
@@ -407,7 +421,7 @@ impl Plan {
         let one = |stage: &Stage| {
             let tasks = f64::from(stage.tasks.unwrap_or(1));
             let pieces = stage.piece_gb.map_or(1.0, |piece| self.mean_pieces(piece));
-            tasks * (stage.sec * pieces + stage.sec_per_gb * size)
+            stage.in_slots() * tasks * (stage.sec * pieces + stage.sec_per_gb * size)
         };
         self.stages.iter().map(one).sum()
     }
@@ -416,7 +430,7 @@ impl Plan {
     pub fn tasks_per_item(&self) -> f64 {
         let one = |stage: &Stage| {
             let pieces = stage.piece_gb.map_or(1.0, |piece| self.mean_pieces(piece));
-            pieces * f64::from(stage.tasks.unwrap_or(1))
+            stage.share() * pieces * f64::from(stage.tasks.unwrap_or(1))
         };
         self.stages.iter().map(one).sum()
     }
@@ -536,6 +550,16 @@ impl SizeClass {
 }
 
 impl Stage {
+    /// The share of items that have it, from 0 to 1.
+    pub(super) fn share(&self) -> f64 {
+        self.share.unwrap_or(100.0) / 100.0
+    }
+
+    /// The part of an item's tasks that takes slots: its share, or nothing.
+    fn in_slots(&self) -> f64 {
+        if self.light { 0.0 } else { self.share() }
+    }
+
     fn check(&self, path: &str, before: &[Self]) -> Checked {
         if self.name.is_empty() {
             return wrong(path, "a stage has no name", "write name: and a word");
@@ -546,6 +570,9 @@ impl Stage {
         }
         for (field, value) in [("sec", self.sec), ("sec_per_gb", self.sec_per_gb)] {
             amount(&format!("{path}.{field}"), value)?;
+        }
+        if let Some(share) = self.share {
+            percent(&format!("{path}.share"), share)?;
         }
         if !(0.0..=300.0).contains(&self.spread) {
             let problem = format!("a spread of {} % cannot be drawn", self.spread);

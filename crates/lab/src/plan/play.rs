@@ -53,6 +53,8 @@ pub(super) struct Played {
     pub(super) workers: Vec<(f64, f64)>,
     /// The time in which items come, in hours.
     pub(super) hours: f64,
+    /// When the last task ended, in seconds.
+    pub(super) last_end_sec: f64,
 }
 
 impl Played {
@@ -95,6 +97,7 @@ pub(super) fn play(
     settings.load_balancing.strategy = Strategy::None;
     let cluster = Cluster::new(seed)
         .given(demand.given.clone())
+        .light(plan.stages.iter().filter(|stage| stage.light).map(|stage| stage.name.clone()))
         .settings(settings)
         .lease(LEASE)
         .until(demand.horizon + tail);
@@ -184,12 +187,16 @@ fn judge(plan: &Plan, demand: &Demand, types: &[&Worker], outcome: &Outcome) -> 
         let lives = &outcome.lives[item.tasks.0..item.tasks.1];
         let began = lives.iter().filter_map(|life| life.began).min();
         let done = lives.iter().all(|life| life.end == Some(End::Done));
-        let ended = lives.iter().filter_map(|life| life.ended).max().filter(|_| done);
+        let last = lives.iter().filter_map(|life| life.ended).max();
+        // Where an item has none of the stages, there is nothing to wait for.
+        let ended = last.or_else(|| lives.is_empty().then_some(item.at)).filter(|_| done);
         let since = |time: Option<Duration>| {
             time.map_or(f64::INFINITY, |time| time.saturating_sub(item.at).as_secs_f64())
         };
         played.starts.push(since(began));
         played.ends.push(since(ended));
+        let at = ended.map_or(0.0, |at| at.as_secs_f64());
+        played.last_end_sec = played.last_end_sec.max(at);
         let missed = usize::from(since(ended) > plan.goal.within_sec);
         played.misses += missed;
         let day = (item.at.as_secs() / DAY_SEC) as usize;

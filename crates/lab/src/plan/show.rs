@@ -174,7 +174,11 @@ fn assumptions(answer: &Answer) -> Table {
         let share = plain(plan.priority);
         row("priority", format!("{share} % of {}s have priority 5, the others 3", plan.item));
     }
-    row("order", "divvy's scheduler with default settings; tasks carry their deadline".into());
+    let deadlines = match plan.goal.deadline {
+        true => "tasks carry their deadline",
+        false => "tasks carry no deadline, so that they go in the order in which they became ready",
+    };
+    row("order", format!("divvy's scheduler with default settings; {deadlines}"));
     row("money", "a worker is paid from asking for it until it is gone; a month has 720 hours; nothing but workers is counted".into());
     row(
         "draining",
@@ -216,6 +220,12 @@ fn stage_words(stage: &Stage) -> String {
     }
     if stage.spread > 0.0 {
         words.push_str(&format!(", give or take {} %", brief(stage.spread)));
+    }
+    if let Some(share) = stage.share {
+        words.push_str(&format!(", for {} % of the items", brief(share)));
+    }
+    if stage.light {
+        words.push_str(", without a slot");
     }
     if !stage.after.is_empty() {
         words.push_str(&format!(", after {}", stage.after.join(", ")));

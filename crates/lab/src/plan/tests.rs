@@ -21,7 +21,7 @@ pub(super) fn one_stage(per_hour: f64, seconds: f64) -> Plan {
         arrivals: Arrivals { per_hour: Some(PerHour::Same(per_hour)), ..Arrivals::default() },
         sizes: vec![size],
         stages: vec![Stage { name: "work".into(), sec_per_gb: seconds, ..Stage::default() }],
-        goal: Goal { percentile: 95.0, within_sec: 60.0 },
+        goal: Goal { percentile: 95.0, within_sec: 60.0, deadline: true },
         priority: 0.0,
         workers: vec![Worker {
             name: "small".into(),
@@ -81,7 +81,7 @@ fn the_cheapest_fleet_of_an_even_load_is_what_it_needs_and_no_more() {
     plan.arrivals.evenly = true;
     plan.days = 0.1;
     // One late item is too many, so that a fleet that begins with fewer does not do.
-    plan.goal = Goal { percentile: 99.9, within_sec: 51.0 };
+    plan.goal = Goal { percentile: 99.9, within_sec: 51.0, deadline: true };
     let found = answered(&plan);
     assert!(found.met);
     // One every 10 seconds, 49 seconds of work: five slots, and money for 5 × 720 hours.

@@ -151,14 +151,18 @@ impl Drawn {
         &self.sorts[self.tasks[place].load]
     }
 
+    /// The deadline of a task, if it has one that the scheduler is told.
+    pub(super) fn deadline(&self, place: usize) -> Option<Micros> {
+        let task = &self.tasks[place];
+        task.due.filter(|_| task.told)
+    }
+
     /// What the scheduler is told of a task.
     pub(super) fn spec(&self, place: usize) -> Arc<TaskSpec> {
-        let task = &self.tasks[place];
         let mut spec = self.sort(place).clone();
         spec.id = id_of(place);
-        if let Some(due) = task.due.filter(|_| task.told) {
-            spec.deadline = Some(START + Duration::from_micros(due));
-        }
+        spec.deadline =
+            self.deadline(place).map(|due| START + Duration::from_micros(due)).or(spec.deadline);
         let parents = self.parents.of(place);
         spec.after.extend(parents.map(|place| Dependency { task: id_of(place), optional: false }));
         Arc::new(spec)
@@ -284,7 +288,7 @@ fn of_given(given: &Given) -> Drawn {
     let (mut planned, mut links) = (Vec::with_capacity(given.tasks.len()), Links::default());
     for task in &given.tasks {
         let (at, due, run) = (micros(task.at), task.due.map(micros), micros(task.run).max(1));
-        planned.push(Planned { at, load: task.sort, run, due, told: true });
+        planned.push(Planned { at, load: task.sort, run, due, told: given.told });
         links.push(task.parents.iter().copied());
     }
     Drawn::new(given.sorts.clone(), planned, links)

@@ -23,6 +23,8 @@ pub struct Given {
     /// Tasks that belong together, such as those of one video: the place of the first, and the one after the last.
     /// Those due earlier come first. Only [`super::Cluster::give_up_after`] asks for them.
     pub groups: Vec<(usize, usize)>,
+    /// Whether the scheduler is told when tasks are due; if not, they are only judged by it.
+    pub told: bool,
     /// The same as runs need it, drawn by the first of them.
     pub(super) drawn: OnceLock<Arc<Drawn>>,
 }
@@ -36,16 +38,16 @@ pub struct GivenTask {
     pub sort: usize,
     /// How long it runs on a worker of speed 1.
     pub run: Duration,
-    /// By when it should be done, from the start of the run; the scheduler is told.
+    /// By when it should be done, from the start of the run.
     pub due: Option<Duration>,
     /// Places of the tasks that it waits for, all before its own.
     pub parents: Vec<usize>,
 }
 
 impl Given {
-    /// Tasks of these sorts.
+    /// Tasks of these sorts; the scheduler is told when they are due.
     pub fn new(sorts: Vec<TaskSpec>, tasks: Vec<GivenTask>) -> Self {
-        Self { sorts, tasks, ..Self::default() }
+        Self { sorts, tasks, told: true, ..Self::default() }
     }
 
     /// When the last task of a group is due.

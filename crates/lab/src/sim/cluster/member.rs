@@ -1,5 +1,6 @@
 //! Decides what a simulated worker does with what it is told, as a real one would: it keeps a waiting list by priority,
-//! runs as many tasks as it has slots, and gives back what it has not begun.
+//! runs as many tasks as it has slots, and gives back what it has not begun. Light tasks take no slot and begin at once:
+//! the scheduler grants no more of them than there are places.
 //!
 //! Knows nothing of the server and of time beyond what it is told.
 
@@ -20,8 +21,12 @@ pub(super) struct Bench {
     /// Whether a sign of life is planned.
     pub(super) beating: bool,
     slots: usize,
+    /// Slots that are taken.
+    taken: usize,
     /// One line per priority, highest first.
     lines: [VecDeque<Attempt>; PRIORITY_MAX as usize],
+    /// Light tasks that have not begun.
+    light: VecDeque<Attempt>,
     running: BTreeMap<usize, Running>,
     /// The time of all its slots together that went into tasks.
     busy: Micros,
@@ -39,6 +44,7 @@ pub(super) struct Attempt {
 struct Running {
     token: Token,
     since: Micros,
+    is_light: bool,
 }
 
 impl Bench {
@@ -48,19 +54,21 @@ impl Bench {
             speed: member.speed,
             beating: false,
             slots: member.slots as usize,
+            taken: 0,
             lines: Default::default(),
+            light: VecDeque::new(),
             running: BTreeMap::new(),
             busy: 0,
         }
     }
 
     pub(super) fn holds_any(&self) -> bool {
-        !self.running.is_empty() || self.lines.iter().any(|line| !line.is_empty())
+        !self.running.is_empty() || self.waiting().any(|line| !line.is_empty())
     }
 
-    /// How many tasks it runs.
+    /// How many tasks it runs in slots.
     pub(super) fn runs(&self) -> usize {
-        self.running.len()
+        self.taken
     }
 
     /// Puts a task on the waiting list.
@@ -69,13 +77,21 @@ impl Bench {
         self.lines[usize::from(line)].push_back(attempt);
     }
 
+    /// Puts a task that takes no slot on the waiting list.
+    pub(super) fn take_light(&mut self, attempt: Attempt) {
+        self.light.push_back(attempt);
+    }
+
     /// Begins the next task, if there is one and a slot for it.
     pub(super) fn begin(&mut self, now: Micros) -> Option<Attempt> {
-        if self.running.len() >= self.slots {
-            return None;
-        }
-        let attempt = self.lines.iter_mut().find_map(VecDeque::pop_front)?;
-        self.running.insert(attempt.place, Running { token: attempt.token, since: now });
+        let light = self.light.pop_front();
+        let is_light = light.is_some();
+        let has_room = self.taken < self.slots;
+        let in_line = || self.lines.iter_mut().find_map(VecDeque::pop_front);
+        let attempt = light.or_else(|| has_room.then(in_line).flatten())?;
+        self.taken += usize::from(!is_light);
+        let running = Running { token: attempt.token, since: now, is_light };
+        self.running.insert(attempt.place, running);
         Some(attempt)
     }
 
@@ -85,22 +101,26 @@ impl Bench {
         if running.token != attempt.token {
             return false;
         }
-        self.busy += now - running.since;
+        if !running.is_light {
+            self.busy += now - running.since;
+            self.taken -= 1;
+        }
         self.running.remove(&attempt.place);
         true
     }
 
     /// Takes a task off the waiting list; says whether it was there.
     pub(super) fn give_back(&mut self, attempt: Attempt) -> bool {
-        self.lines.iter_mut().any(|line| {
+        self.lines.iter_mut().chain([&mut self.light]).any(|line| {
             let place = line.iter().position(|waiting| *waiting == attempt);
             place.is_some_and(|place| line.remove(place).is_some())
         })
     }
 
-    /// The time that went into tasks up to now, those included that still run.
+    /// The time that its slots went into tasks up to now, those included that still run.
     pub(super) fn busy_until(&self, now: Micros) -> Micros {
-        self.busy + self.running.values().map(|running| now - running.since).sum::<Micros>()
+        let in_slots = self.running.values().filter(|running| !running.is_light);
+        self.busy + in_slots.map(|running| now - running.since).sum::<Micros>()
     }
 
     /// Loses everything; gives the places of the tasks that were running.
@@ -108,7 +128,13 @@ impl Bench {
         self.key = None;
         self.beating = false;
         self.lines.iter_mut().for_each(VecDeque::clear);
+        self.light.clear();
+        self.taken = 0;
         self.busy = self.busy_until(now);
         std::mem::take(&mut self.running).into_keys().collect()
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = &VecDeque<Attempt>> {
+        self.lines.iter().chain([&self.light])
     }
 }

@@ -21,6 +21,9 @@ const MEMBERS_MAX: usize = 100_000;
 const TRAVEL: Duration = Duration::from_millis(2);
 /// The lease of tasks unless something else is said: that of a server.
 const LEASE: Duration = Duration::from_secs(30);
+/// Tasks that mostly wait and that a worker runs beside each of its slots: as many as a worker of this platform does by
+/// itself.
+pub(super) const LIGHT_PER_SLOT: u32 = 16;
 /// When a run ends unless something else is said: a day.
 const HORIZON: Duration = Duration::from_secs(86_400);
 
@@ -33,6 +36,8 @@ pub struct Cluster {
     pub loads: Vec<Load>,
     /// The tasks, where someone else has drawn them; there are no loads then.
     pub given: Option<Arc<Given>>,
+    /// Kinds that take no slot: every worker has sixteen places for them beside each of its slots.
+    pub light: Vec<Name>,
     /// Workers that the autoscaler starts and stops, besides the members.
     pub scaling: Option<Scaling>,
     /// What the scheduler is told.
@@ -126,6 +131,7 @@ impl Cluster {
             members: Vec::new(),
             loads: Vec::new(),
             given: None,
+            light: Vec::new(),
             scaling: None,
             settings: Settings::default(),
             travel: TRAVEL,
@@ -157,6 +163,12 @@ impl Cluster {
     /// Sets tasks that were drawn elsewhere.
     pub fn given(mut self, tasks: Arc<Given>) -> Self {
         self.given = Some(tasks);
+        self
+    }
+
+    /// Sets the kinds that take no slot.
+    pub fn light<N: Into<Name>>(mut self, kinds: impl IntoIterator<Item = N>) -> Self {
+        self.light = kinds.into_iter().map(Into::into).collect();
         self
     }
 

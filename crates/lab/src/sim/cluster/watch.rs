@@ -23,7 +23,7 @@ pub(super) struct Watch {
     kinds: Vec<Kind>,
     /// The kind of each task.
     kind_of: Vec<u32>,
-    /// By when each task should be done; the largest number for those that have no such time.
+    /// The deadline of each task; the largest number for those that have none.
     due_of: Vec<Micros>,
     states: Vec<State>,
 }
@@ -63,7 +63,9 @@ impl Watch {
                 .map(|name| Kind { name: name.clone(), ..Kind::default() })
                 .collect(),
             kind_of: drawn.tasks.iter().map(|task| kind_of[task.load]).collect(),
-            due_of: drawn.tasks.iter().map(|task| task.due.unwrap_or(Micros::MAX)).collect(),
+            due_of: (0..drawn.tasks.len())
+                .map(|place| drawn.deadline(place).unwrap_or(Micros::MAX))
+                .collect(),
             states: vec![State::Absent; drawn.tasks.len()],
         }
     }

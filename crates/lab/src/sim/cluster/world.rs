@@ -10,10 +10,10 @@ use divvy_scheduler::{
     Action, AttemptEnd, AttemptEnded, Grant, Input, Options, Parent, ParentState, Scheduler,
     Submission,
 };
-use divvy_types::limits::BATCH_TASKS_MAX;
+use divvy_types::limits::{BATCH_TASKS_MAX, CREDIT_MAX};
 use divvy_types::{
     AttemptOutcome, ErrorClass, Fact, Failure, FailureVerdict, Machine, Name, Payload, Seq,
-    TaskError, Timestamp, Token, WorkerHello, WorkerKey,
+    TaskError, Timestamp, Token, WorkerHello, WorkerKey, WorkerTier,
 };
 
 use super::agenda::Agenda;
@@ -22,7 +22,7 @@ use super::draw::{self, Drawn};
 use super::late::Lateness;
 use super::member::{Attempt, Bench};
 use super::outcome::{End, Outcome, Record};
-use super::setup::{Cluster, Member, Turn};
+use super::setup::{Cluster, LIGHT_PER_SLOT, Member, Turn};
 use super::watch::Watch;
 use crate::experiment::Error;
 
@@ -245,18 +245,39 @@ impl<'a> World<'a> {
         let key = WorkerKey(self.agenda.number());
         self.benches[member].key = Some(key);
         self.connections.insert(key, member);
-        let plan = &self.members[member];
+        let hello = self.hello(&self.members[member]);
+        self.send(Event::Heard(Input::WorkerJoined(key, hello)));
+    }
+
+    /// What a worker says when it joins: light kinds have a tier of their own, as those of a real worker do.
+    fn hello(&self, plan: &Member) -> WorkerHello<Seq> {
         let kinds = if plan.kinds.is_empty() { &self.kinds } else { &plan.kinds };
-        let hello = WorkerHello {
+        let (light, heavy): (Vec<Name>, Vec<Name>) =
+            kinds.iter().cloned().partition(|kind| self.is_light(kind));
+        let credit = plan.slots + plan.prefetch;
+        let places = match light.is_empty() {
+            true => 0,
+            false => plan.slots.saturating_mul(LIGHT_PER_SLOT).min(CREDIT_MAX - credit).max(1),
+        };
+        let tiers = [
+            WorkerTier { kinds: heavy, credit, slots: plan.slots },
+            WorkerTier { kinds: light, credit: places, slots: places },
+        ];
+        let tiers = tiers.into_iter().filter(|tier| places > 0 && !tier.kinds.is_empty());
+        WorkerHello {
             name: plan.name.clone(),
             queues: plan.queues.clone(),
             kinds: kinds.clone(),
             capabilities: plan.capabilities.clone(),
-            credit: plan.slots + plan.prefetch,
-            slots: plan.slots,
+            credit: credit + places,
+            slots: plan.slots + places,
+            tiers: tiers.collect(),
             ..WorkerHello::default()
-        };
-        self.send(Event::Heard(Input::WorkerJoined(key, hello)));
+        }
+    }
+
+    fn is_light(&self, kind: &Name) -> bool {
+        self.cluster.light.contains(kind)
     }
 
     /// What was sent before still arrives; what is sent from now on does not.
@@ -278,7 +299,11 @@ impl<'a> World<'a> {
         let bench = &mut self.benches[member];
         match message {
             Message::Grant(attempt) => {
-                bench.take(attempt, self.drawn.sort(attempt.place).priority);
+                let sort = self.drawn.sort(attempt.place);
+                match self.cluster.light.contains(&sort.kind) {
+                    true => bench.take_light(attempt),
+                    false => bench.take(attempt, sort.priority),
+                }
                 if !std::mem::replace(&mut bench.beating, true) {
                     self.plan(self.now + self.beat_every(), Event::Beat(key));
                 }
@@ -394,7 +419,10 @@ impl<'a> World<'a> {
         };
         let place = place_of(end.0);
         self.record.ended(place, end.1, self.now);
-        let took = (end.1 == End::Done).then(|| Duration::from_micros(self.drawn.tasks[place].run));
+        // A light task is as much work for the autoscaler as the part of a slot that its place is.
+        let part = if self.is_light(&self.drawn.sort(place).kind) { LIGHT_PER_SLOT } else { 1 };
+        let run = Duration::from_micros(self.drawn.tasks[place].run) / part;
+        let took = (end.1 == End::Done).then_some(run);
         if let Some((_, watch)) = &mut self.crew {
             watch.ended(place, took);
         }
