@@ -20,7 +20,7 @@ fn gone(pid: i32) -> Option<()> {
 
 #[test]
 fn the_first_line_says_where_it_is_and_what_it_has() {
-    let server = Server::up(&[]);
+    let server = Server::up_with_videos(&[]);
     assert_eq!((&server.said["workers"], &server.said["data"]), (&1.into(), &"divvy-data".into()));
     assert_eq!(server.said["pid"], server.process.0.id());
     assert!(server.folder.path().join("divvy-data").is_dir());
