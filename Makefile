@@ -7,12 +7,15 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 BINARY = "$${CARGO_TARGET_DIR:-target}/release/divvy"
 DEBUG = "$${CARGO_TARGET_DIR:-target}/debug"
 STEP = @scripts/step
+# Steps that leave a processor idle, two at a time; what one says comes in one piece, when it has ended.
+BESIDE = $(MAKE) --no-print-directory --jobs=2 --output-sync=target
 TASKS ?= 200000
 # Everything that can be compiled: what is behind a feature is checked like the rest.
 ALL = --workspace --all-features --locked
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check fmt bench install tools sql test-sql clean
+.PHONY: step-tidy step-dashboard step-providers step-api step-doc-tests step-docs step-duckdb
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,15 +32,31 @@ test: ## Run every check that a change must pass (NEXTEST=0: plain cargo test; N
 	@scripts/prepare test
 	$(STEP) format cargo fmt --all --check
 	$(STEP) build scripts/build test
-	$(STEP) tidy $(DEBUG)/xtask tidy
-	$(STEP) dashboard scripts/dash
-	$(STEP) providers scripts/providers $(DEBUG)/divvy
+	@$(BESIDE) step-tidy step-dashboard step-providers
 	$(STEP) tests scripts/with-lints scripts/tests
-	$(STEP) api scripts/schemathesis
-	$(STEP) duckdb scripts/duckdb
-	$(STEP) doc-tests scripts/with-lints cargo test $(ALL) --doc
-	$(STEP) docs scripts/docs
+	@$(BESIDE) step-api step-doc-tests step-docs step-duckdb
 	@echo; echo "Every check passed."
+
+step-tidy:
+	$(STEP) tidy $(DEBUG)/xtask tidy
+
+step-dashboard:
+	$(STEP) dashboard scripts/dash
+
+step-providers:
+	$(STEP) providers scripts/providers $(DEBUG)/divvy
+
+step-api:
+	$(STEP) api scripts/schemathesis
+
+step-doc-tests:
+	$(STEP) doc-tests scripts/with-lints cargo test $(ALL) --doc
+
+step-docs:
+	$(STEP) docs scripts/docs
+
+step-duckdb:
+	$(STEP) duckdb scripts/duckdb
 
 check: ## The quick checks: format, tidy, lints
 	@scripts/prepare test

@@ -213,7 +213,7 @@ async fn prepare(up: &UpContext<'_>) -> Result<Prepared> {
     }
     let mut prepared = Prepared { json: Value::Null, ..Prepared::default() };
     if choice.enabled {
-        match choice.find().await {
+        match choice.try_out().await {
             Ok(tools) => {
                 for problem in tools.problems() {
                     up.context.output.note(format_args!("videos will be degraded: {problem}"));

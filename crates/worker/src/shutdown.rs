@@ -89,6 +89,13 @@ impl Shutdown {
         *self.wish.borrow() > Wish::GoOn
     }
 
+    /// Waits until any of these is asked for.
+    pub async fn asked(&self) {
+        let mut wish = self.subscribe();
+        // It cannot end otherwise: the sender is held here.
+        let _ = wish.wait_for(|wish| *wish > Wish::GoOn).await;
+    }
+
     pub(crate) fn subscribe(&self) -> watch::Receiver<Wish> {
         self.wish.subscribe()
     }

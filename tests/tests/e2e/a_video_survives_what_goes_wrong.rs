@@ -36,6 +36,21 @@ impl Site {
         clip(self.folder.path(), name, size, seconds)
     }
 
+    /// An ffmpeg that does this first, in the language of the shell.
+    fn ffmpeg(&self, first: &str) -> Result<String> {
+        let path = self.folder.path().join("ffmpeg");
+        std::fs::write(&path, format!("#!/bin/sh\n{first}\nexec /usr/bin/ffmpeg \"$@\"\n"))?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+        path.into_os_string().into_string().ok().context("a path that is not text")
+    }
+
+    /// An ffmpeg whose encodes take long on any machine, because they read so many seconds of a video in each second, and
+    /// not because they have much to do.
+    fn slow_ffmpeg(&self, rate: &str) -> Result<String> {
+        let slowly = format!("set -- -readrate {rate} \"$@\"");
+        self.ffmpeg(&format!("case \"$*\" in *blobs*libx264*|*cache*libx264*) {slowly};; esac"))
+    }
+
     /// Waits until so many encode tasks are done, or one runs for so long.
     async fn encodes(&self, what: &str, ready: impl Fn(&[Value]) -> bool) -> Result<Vec<Value>> {
         let started = Instant::now();
@@ -57,7 +72,7 @@ fn start(folder: &Path, port: u16) -> Result<Process> {
     serve_with(&mut command)
 }
 
-/// Two rungs in chunks of two seconds; slow enough to be caught at work.
+/// Two rungs in chunks of two seconds.
 fn recipe(preset: &str) -> Value {
     json!({ "ladder": [360, 180], "preset": preset, "segment_ms": 1_000, "chunk_ms": 2_000, "thumbnails_ms": 2_000 })
 }
@@ -93,8 +108,8 @@ async fn check_whole(site: &Site, id: &str, frames: u64) -> Result<Value> {
 async fn a_killed_worker_costs_the_chunk_in_its_slot_and_no_more() -> Result<()> {
     let site = Site::new()?;
     let source = upload(&site.api, &site.clip("clip.mp4", "640x360", 8)?).await?;
-    let mut first = site.worker("first", &[])?;
-    let added = add(&site.api, &source, &recipe("medium")).await?;
+    let mut first = site.worker("first", &["--ffmpeg", &site.slow_ffmpeg("2")?])?;
+    let added = add(&site.api, &source, &recipe("ultrafast")).await?;
     let id = id_of(&added)?;
     // The second one comes when the first is in the middle of its work.
     site.encodes("no chunk was finished", |tasks| {
@@ -124,10 +139,11 @@ async fn a_killed_worker_costs_the_chunk_in_its_slot_and_no_more() -> Result<()>
 #[tokio::test]
 async fn a_killed_server_finds_its_running_chunks_again() -> Result<()> {
     let mut site = Site::new()?;
-    let source = upload(&site.api, &site.clip("clip.mp4", "1280x720", 3)?).await?;
-    let _worker = site.worker("steady", &[])?;
+    let source = upload(&site.api, &site.clip("clip.mp4", "320x180", 3)?).await?;
+    let slow = site.slow_ffmpeg("0.4")?;
+    let _worker = site.worker("steady", &["--ffmpeg", &slow])?;
     let recipe =
-        json!({ "ladder": [720], "preset": "veryslow", "segment_ms": 2_000, "chunk_ms": 4_000 });
+        json!({ "ladder": [180], "preset": "ultrafast", "segment_ms": 2_000, "chunk_ms": 4_000 });
     let added = add(&site.api, &source, &recipe).await?;
     let id = id_of(&added)?;
     let has_begun = |task: &&Value| task["progress"]["done"].as_u64() > Some(0);
@@ -257,12 +273,8 @@ async fn a_worker_whose_encoder_fails_does_not_poison_the_queue() -> Result<()> 
     let site = Site::new()?;
     let source = upload(&site.api, &site.clip("clip.mp4", "640x360", 12)?).await?;
     // Works when it is tried out, and fails whatever reads a real source.
-    let broken = site.folder.path().join("ffmpeg");
-    let script = "#!/bin/sh\ncase \"$*\" in *blobs*|*cache*) echo broken >&2; exit 1;; esac\nexec /usr/bin/ffmpeg \"$@\"\n";
-    std::fs::write(&broken, script)?;
-    std::fs::set_permissions(&broken, std::fs::Permissions::from_mode(0o755))?;
-    let broken = broken.to_str().context("a path that is not text")?;
-    let _bad = site.worker("bad", &["--ffmpeg", broken])?;
+    let broken = site.ffmpeg("case \"$*\" in *blobs*|*cache*) echo broken >&2; exit 1;; esac")?;
+    let _bad = site.worker("bad", &["--ffmpeg", &broken])?;
     let _good = site.worker("good", &[])?;
     let added = add(&site.api, &source, &recipe("veryfast")).await?;
     let video = ended(&site.api, id_of(&added)?).await?;

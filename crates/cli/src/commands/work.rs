@@ -8,8 +8,8 @@ use anyhow::Result;
 use clap::ArgMatches;
 use divvy_types::Name;
 use divvy_worker::builtin::{Builtins, ExecProgram, Keeper, register};
-use divvy_worker::{Options, Registry, Shutdown, Slots, Worker};
-use divvy_workload::WorkerContext;
+use divvy_worker::{Options, Registry, Shutdown, Slots, Summary, Worker};
+use divvy_workload::{WorkerContext, WorkerPart};
 use serde_json::json;
 
 use super::Context;
@@ -51,18 +51,34 @@ pub(super) async fn run(args: Work, matches: &ArgMatches, context: &Context) -> 
         allow_private: choice.allow_private,
         shutdown: &shutdown,
     };
-    for workload in context.workloads.iter() {
-        if let Some(part) = workload.worker(&theirs).await? {
-            options.capabilities.extend(part.capabilities.into_iter().map(Name::from));
-            registry.merge(part.registry);
-        }
+    // To try out the tools of this machine takes seconds. Who is asked to end meanwhile need not know the result.
+    let parts = tokio::select! {
+        parts = parts(context, &theirs) => parts?,
+        () = shutdown.asked() => return tell(context, &name, &Summary::default()),
+    };
+    for part in parts {
+        options.capabilities.extend(part.capabilities.into_iter().map(Name::from));
+        registry.merge(part.registry);
     }
     if let Some(kinds) = &args.kinds {
         keep_kinds(&mut registry, &kinds.0)?;
     }
     tracing::info!("worker {name} works for {}", settings.server.value);
     let worker = Worker::new(options, registry).map_err(failure)?;
-    let summary = worker.run(shutdown).await.map_err(failure)?;
+    tell(context, &name, &worker.run(shutdown).await.map_err(failure)?)
+}
+
+/// What the workloads bring to this worker.
+async fn parts(context: &Context, theirs: &WorkerContext<'_>) -> Result<Vec<WorkerPart>> {
+    let mut parts = Vec::new();
+    for workload in context.workloads.iter() {
+        parts.extend(workload.worker(theirs).await?);
+    }
+    Ok(parts)
+}
+
+/// What the worker did, now that it ends.
+fn tell(context: &Context, name: &Name, summary: &Summary) -> Result<Code> {
     if context.output.is_json() {
         context.output.object(&json!({
             "worker": name, "finished": summary.finished, "failed": summary.failed, "released": summary.released,

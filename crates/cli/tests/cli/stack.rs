@@ -107,6 +107,20 @@ impl Guarded {
     pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.0.id().try_into().unwrap()), signal).unwrap();
     }
+
+    /// The processes that it has started.
+    pub(crate) fn children(&self) -> Vec<i32> {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let children = threads.filter_map(|thread| {
+            std::fs::read_to_string(thread.ok()?.path().join("children")).ok()
+        });
+        let texts: Vec<String> = children.collect();
+        texts
+            .iter()
+            .flat_map(|text| text.split_whitespace())
+            .map(|pid| pid.parse().unwrap())
+            .collect()
+    }
 }
 
 impl Drop for Guarded {
@@ -159,10 +173,14 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with one local worker.
+    /// A server with one local worker, which takes no videos: to try out ffmpeg takes longer than most tests.
     pub(crate) fn up(args: &[&str]) -> Self {
-        let args: Vec<&str> = ["up", "--workers", "1"].iter().chain(args).copied().collect();
-        Self::start(Folder::new(), &args)
+        Self::up_with_videos(&[&["--no-video"], args].concat())
+    }
+
+    /// A server with one local worker.
+    pub(crate) fn up_with_videos(args: &[&str]) -> Self {
+        Self::start(Folder::new(), &[&["up", "--workers", "1"], args].concat())
     }
 
     /// A server without workers.
@@ -223,17 +241,7 @@ impl Server {
 
     /// The worker processes of an `up`.
     pub(crate) fn worker_pids(&self) -> Vec<i32> {
-        let id = self.process.0.id();
-        let threads = std::fs::read_dir(format!("/proc/{id}/task")).unwrap();
-        let children = threads.filter_map(|thread| {
-            std::fs::read_to_string(thread.ok()?.path().join("children")).ok()
-        });
-        let texts: Vec<String> = children.collect();
-        texts
-            .iter()
-            .flat_map(|text| text.split_whitespace())
-            .map(|pid| pid.parse().unwrap())
-            .collect()
+        self.process.children()
     }
 
     /// Asks it to stop and waits for the end; the folder stays.

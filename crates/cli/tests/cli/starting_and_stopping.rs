@@ -1,6 +1,7 @@
 //! `up` and its workers: drains, second signals, crashes, and what is left behind.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
@@ -20,7 +21,7 @@ fn gone(pid: i32) -> Option<()> {
 
 #[test]
 fn the_first_line_says_where_it_is_and_what_it_has() {
-    let server = Server::up(&[]);
+    let server = Server::up_with_videos(&[]);
     assert_eq!((&server.said["workers"], &server.said["data"]), (&1.into(), &"divvy-data".into()));
     assert_eq!(server.said["pid"], server.process.0.id());
     assert!(server.folder.path().join("divvy-data").is_dir());
@@ -109,6 +110,34 @@ fn a_crashed_worker_is_started_again() {
         server.worker_pids().iter().any(|pid| !before.contains(pid)).then_some(())
     });
     server.run(&["submit", "noop", "--wait"]).expect(0);
+}
+
+#[test]
+fn workers_are_told_what_is_known_of_the_tools_of_this_machine() {
+    let server = Server::up_with_videos(&[]);
+    server.run(&["submit", "noop", "--wait"]).expect(0);
+    let worker = server.run(&["worker", "list", "--json"]).expect(0).json().remove(0);
+    assert!(worker["capabilities"].to_string().contains("\"ffmpeg="), "{worker}");
+    let line =
+        std::fs::read_to_string(format!("/proc/{}/cmdline", server.worker_pids()[0])).unwrap();
+    let tried = line.split('\0').skip_while(|word| *word != "--tools-tried").nth(1);
+    let tried: Value = serde_json::from_str(tried.expect("a trial that the server made")).unwrap();
+    let build = format!("ffmpeg={}", tried["build"].as_str().unwrap());
+    assert!(worker["capabilities"].to_string().contains(&build), "{worker}");
+}
+
+#[test]
+fn a_worker_that_tries_out_its_tools_ends_when_it_is_asked_to() {
+    let folder = Folder::new();
+    folder.write("ffmpeg", "#!/bin/sh\nexec sleep 86000\n");
+    let ffmpeg = folder.path().join("ffmpeg");
+    std::fs::set_permissions(&ffmpeg, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let server = "http://127.0.0.1:9";
+    let mut command = folder.command(&["--server", server, "work", "--ffmpeg", "./ffmpeg"]);
+    let worker = Guarded(command.spawn().unwrap());
+    until("it tries them out", || (!worker.children().is_empty()).then_some(()));
+    worker.signal(Signal::SIGTERM);
+    finish(worker).expect(0);
 }
 
 #[test]

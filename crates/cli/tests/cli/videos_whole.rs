@@ -23,7 +23,7 @@ fn clip(folder: &Folder) {
 
 #[test]
 fn a_video_goes_from_a_file_to_a_folder_and_is_known_after_that() {
-    let server = Server::up(&["--slots", "process=2"]);
+    let server = Server::up_with_videos(&["--slots", "process=2"]);
     clip(&server.folder);
     let add = ["video", "add", "clip.mp4", "--ladder", "180,90", "--preset", "ultrafast"];
     let ended = server.run(&[&add[..], &["--wait", "--json"]].concat()).expect(0);
@@ -56,7 +56,7 @@ fn a_video_goes_from_a_file_to_a_folder_and_is_known_after_that() {
 
 #[test]
 fn a_corrupt_file_fails_with_its_reason_and_does_not_stop_the_others() {
-    let server = Server::up(&["--slots", "process=2"]);
+    let server = Server::up_with_videos(&["--slots", "process=2"]);
     clip(&server.folder);
     server.folder.write("broken.mp4", "this is no video");
     let args = [
@@ -79,7 +79,7 @@ fn a_corrupt_file_fails_with_its_reason_and_does_not_stop_the_others() {
 
 #[test]
 fn without_ffmpeg_everything_else_works_and_the_cure_is_told() {
-    let server = Server::up(&["--ffmpeg", "/no/such/ffmpeg"]);
+    let server = Server::up_with_videos(&["--ffmpeg", "/no/such/ffmpeg"]);
     assert!(server.said["video"].is_null(), "{}", server.said);
     server.run(&["submit", "noop", "--wait"]).expect(0);
     let folder = Folder::new();

@@ -12,6 +12,7 @@ pub mod provider;
 #[cfg(test)]
 pub(crate) mod remembered;
 pub mod sandbox;
+mod trial;
 mod watchdog;
 
 use std::ffi::OsString;
@@ -22,6 +23,7 @@ use divvy::extract::Cancel;
 
 use process::Launcher;
 use sandbox::Level;
+pub use trial::Trial;
 
 /// The launcher that is looked for if none is named.
 const LAUNCHER: &str = "divvy-confine";
@@ -157,6 +159,8 @@ pub struct ToolOptions {
     pub speech: provider::Choice,
     /// Who scans frames.
     pub scanner: provider::Choice,
+    /// What a trial on this machine found out a moment ago. It is believed if it was of the very same programs.
+    pub tried: Option<Trial>,
 }
 
 /// The tools of this machine.
@@ -195,15 +199,23 @@ impl Tools {
     /// [`Tools::problems`].
     pub async fn find(options: &ToolOptions) -> Result<Self, RunError> {
         let mut tools = Self::untried(options)?;
-        let allowed = options.allow_unconfined;
-        let (level, version) =
-            capabilities::choose_level(&tools.launcher, &tools.ffmpeg, allowed).await?;
-        tools.launcher.level = level;
-        let found = capabilities::explore(&tools, &version).await?;
-        tools.build = found.build;
-        tools.capabilities = found.capabilities;
+        match options.tried.as_ref().filter(|trial| trial.is_of(&tools, options)) {
+            Some(trial) => trial.apply(&mut tools),
+            None => tools.try_out(options).await?,
+        }
         tools.providers = provider::Providers::open(&tools, options).await;
         Ok(tools)
+    }
+
+    async fn try_out(&mut self, options: &ToolOptions) -> Result<(), RunError> {
+        let allowed = options.allow_unconfined;
+        let (level, version) =
+            capabilities::choose_level(&self.launcher, &self.ffmpeg, allowed).await?;
+        self.launcher.level = level;
+        let found = capabilities::explore(self, &version).await?;
+        self.build = found.build;
+        self.capabilities = found.capabilities;
+        Ok(())
     }
 
     /// Where the programs are; nothing is known of what they can do.

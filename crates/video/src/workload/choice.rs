@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::scratch::Scratch;
 use crate::studio::{FetchRules, Studio};
 use crate::tools::provider::Choice;
-use crate::tools::{RunError, ToolOptions, Tools};
+use crate::tools::{RunError, ToolOptions, Tools, Trial};
 use anyhow::{Context as _, Result};
 use clap::Args;
 use divvy::Client;
@@ -53,6 +53,9 @@ pub(crate) struct VideoFlags {
     /// Run ffmpeg even where it cannot be confined
     #[arg(long)]
     pub(crate) allow_unconfined: bool,
+    /// What a trial of the tools found out, from the process that started this one
+    #[arg(long, hide = true, value_name = "JSON")]
+    pub(crate) tools_tried: Option<Trial>,
 }
 
 /// What a worker shall do about videos, flags over settings.
@@ -69,6 +72,7 @@ pub(crate) struct VideoChoice {
     /// Who scans frames.
     pub(crate) scanner: Choice,
     allow_unconfined: bool,
+    tried: Option<Trial>,
 }
 
 impl VideoChoice {
@@ -89,6 +93,7 @@ impl VideoChoice {
             speech: who(&flags.speech, &settings.speech.value),
             scanner: who(&flags.scanner, &settings.scanner.value),
             allow_unconfined: flags.allow_unconfined || settings.allow_unconfined.value,
+            tried: flags.tools_tried.clone(),
         }
     }
 
@@ -106,20 +111,32 @@ impl VideoChoice {
         }
     }
 
-    /// Finds the tools of this machine and tries them out.
+    /// Finds the tools of this machine and tries them out, and remembers what that found for the workers of
+    /// [`VideoChoice::arguments`].
+    pub(crate) async fn try_out(&mut self) -> Result<Tools, RunError> {
+        let tools = self.find().await?;
+        self.tried = Some(Trial::of(&tools, &self.options()?));
+        Ok(tools)
+    }
+
+    /// Finds the tools of this machine and tries them out, unless who started this process has.
     pub(crate) async fn find(&self) -> Result<Tools, RunError> {
+        Tools::find(&self.options()?).await
+    }
+
+    fn options(&self) -> Result<ToolOptions, RunError> {
         let program = std::env::current_exe().map_err(|error| RunError::Start {
             program: "divvy".to_owned(),
             problem: format!("cannot find its own file: {error}"),
         })?;
-        let options = ToolOptions {
+        Ok(ToolOptions {
             ffmpeg: self.ffmpeg.clone(),
             launcher: vec![program.into(), LAUNCHER.into()],
             allow_unconfined: self.allow_unconfined,
             speech: self.speech.clone(),
             scanner: self.scanner.clone(),
-        };
-        Tools::find(&options).await
+            tried: self.tried.clone(),
+        })
     }
 
     /// The same as flags of a worker of this machine that shares the data folder.
@@ -138,6 +155,8 @@ impl VideoChoice {
             words.extend([flag.to_owned(), String::from(choice.clone())]);
         }
         words.extend(self.allow_unconfined.then(|| "--allow-unconfined".to_owned()));
+        let tried = self.tried.iter().map(Trial::to_argument);
+        words.extend(tried.flat_map(|tried| ["--tools-tried".to_owned(), tried]));
         words
     }
 

@@ -6,15 +6,28 @@ use std::time::Duration;
 
 use divvy::extract::Cancel;
 use divvy_video::tools::sandbox::Level;
-use divvy_video::tools::{Finished, Invocation, Limits, RunError, ToolOptions, Tools};
+use divvy_video::tools::{Finished, Invocation, Limits, RunError, ToolOptions, Tools, Trial};
 
 pub(crate) const LEVELS: [Level; 2] = [Level::Bwrap, Level::Landlock];
 
-/// The tools of this machine, with the launcher of this build.
+/// The tools of this machine, with the launcher of this build. What was tried before with the very same programs is not
+/// tried again: that takes longer than most tests, and those that are about it do it themselves.
 pub(crate) async fn tools() -> Tools {
     let launcher = vec![OsString::from(env!("CARGO_BIN_EXE_divvy-confine"))];
-    let options = ToolOptions { launcher, ..ToolOptions::default() };
-    Tools::find(&options).await.expect("ffmpeg and bubblewrap are installed for tests")
+    let file = std::env::current_exe().expect("a test knows its file").with_file_name("tools.json");
+    let tried: Option<Trial> =
+        std::fs::read_to_string(&file).ok().and_then(|text| text.parse().ok());
+    let options = ToolOptions { launcher, tried: tried.clone(), ..ToolOptions::default() };
+    let tools = Tools::find(&options).await.expect("ffmpeg and bubblewrap are installed for tests");
+    let found = Trial::of(&tools, &options);
+    if tried.as_ref() != Some(&found) {
+        // Whole or not at all: many tests begin at once.
+        let folder = file.parent().expect("a file is in a folder");
+        let draft = tempfile::NamedTempFile::new_in(folder).expect("a file beside the tests");
+        std::fs::write(&draft, found.to_argument()).expect("it can be written");
+        draft.persist(&file).expect("it can be renamed");
+    }
+    tools
 }
 
 /// A folder to work in.
