@@ -12,6 +12,15 @@ use crate::{Blob, BlobHasher, BlobId, Error, Folder};
 /// Bytes read at once while a file is hashed and copied.
 const STEP: usize = 1 << 20;
 
+/// A blob that rests for as long as this is there.
+#[derive(Debug)]
+pub struct RestedBlob {
+    /// Which.
+    pub blob: Blob,
+    /// The lock goes with the file.
+    _locked: File,
+}
+
 impl Folder {
     /// Where a blob is, or would be. Its file must not be changed.
     pub fn blob_path(&self, id: BlobId) -> PathBuf {
@@ -121,17 +130,28 @@ impl Folder {
 
     /// Removes a blob unless it was stored or used within `rest`, or someone holds it; returns it if it is gone.
     pub fn remove_rested_blob(&self, id: BlobId, rest: Duration) -> Result<Option<Blob>, Error> {
-        let path = self.blob_path(id);
+        let Some(rested) = self.hold_rested_blob(id, rest)? else { return Ok(None) };
+        let gone = remove(&self.blob_path(id))?;
+        Ok(gone.then_some(rested.blob))
+    }
+
+    /// A blob that was neither stored nor used within `rest`, unless someone holds it. While this is there, whoever
+    /// stores it or asks for it waits.
+    pub fn hold_rested_blob(
+        &self,
+        id: BlobId,
+        rest: Duration,
+    ) -> Result<Option<RestedBlob>, Error> {
         let (blob, file) = match self.open_blob(id) {
             Ok(found) => found,
             Err(Error::NoBlob(_)) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let is_alone = file.try_lock().is_ok() && is_at(&file, &path);
+        let is_alone = file.try_lock().is_ok() && is_at(&file, &self.blob_path(id));
         if !is_alone || !is_older(&file, rest) {
             return Ok(None);
         }
-        Ok(remove(&path)?.then_some(blob))
+        Ok(Some(RestedBlob { blob, _locked: file }))
     }
 
     /// All blobs that were neither stored nor used within `rest`.
@@ -315,6 +335,10 @@ mod tests {
         folder.touch_blob(id).unwrap();
         assert_eq!(folder.remove_rested_blob(id, day).unwrap(), None, "it was used meanwhile");
         age(2 * day);
+        let resting = folder.hold_rested_blob(id, day).unwrap();
+        assert_eq!(resting.as_ref().map(|rested| rested.blob.size), Some(3));
+        assert!(folder.hold_blob(id).unwrap().is_none(), "nobody uses it meanwhile");
+        drop(resting);
         assert_eq!(folder.remove_rested_blob(id, day).unwrap(), Some(Blob { id, size: 3 }));
         assert_eq!(folder.remove_rested_blob(id, day).unwrap(), None);
         assert_eq!(folder.blob(id).unwrap(), None);

@@ -23,6 +23,7 @@ mod uploads;
 
 pub use backup::{Copied, back_up, copy_blobs, copy_folder};
 pub use blob::{Blob, BlobHasher, BlobId};
+pub use blobs::RestedBlob;
 pub use check::{Checked, check};
 pub use error::Error;
 pub use folder::{Folder, RESERVE_BYTES};

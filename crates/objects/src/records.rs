@@ -1,6 +1,7 @@
 //! Records in a folder: read, created, compared and replaced. One process writes them.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{MutexGuard, PoisonError};
 
@@ -50,13 +51,28 @@ impl Folder {
 
     /// The names of the records below `prefix` (all parts whole; empty for all), in order.
     pub fn record_names(&self, prefix: &str) -> Result<Vec<RecordName>, Error> {
+        let mut names = Vec::new();
+        self.each_record_name(prefix, &mut |name| {
+            names.push(name);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// Tells the names of the records below `prefix` one after the other, in no order, for as long as they are wanted,
+    /// and keeps none of them: there may be millions.
+    pub fn each_record_name(
+        &self,
+        prefix: &str,
+        each: &mut dyn FnMut(RecordName) -> Result<ControlFlow<()>, Error>,
+    ) -> Result<(), Error> {
         let top = self.root().join("records");
         let mut folders = match prefix.trim_end_matches('/') {
             "" => vec![top.clone()],
             // Checked as a name, so that it cannot lead out of the folder.
             prefix => vec![top.join(prefix.parse::<RecordName>()?.as_str())],
         };
-        let mut names = Vec::new();
         while let Some(folder) = folders.pop() {
             let entries = if_there(fs::read_dir(&folder)).map_err(Error::io("list", &folder))?;
             for entry in entries.into_iter().flatten() {
@@ -67,11 +83,15 @@ impl Folder {
                     continue;
                 }
                 let name = path.strip_prefix(&top).ok().and_then(Path::to_str);
-                names.extend(name.and_then(|name| name.strip_suffix(".json")?.parse().ok()));
+                let name = name.and_then(|name| name.strip_suffix(".json")?.parse().ok());
+                if let Some(name) = name
+                    && each(name)?.is_break()
+                {
+                    return Ok(());
+                }
             }
         }
-        names.sort();
-        Ok(names)
+        Ok(())
     }
 
     fn hold_records(&self) -> MutexGuard<'_, ()> {

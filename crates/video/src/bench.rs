@@ -6,6 +6,7 @@
 pub(crate) mod pages;
 mod plain;
 mod quality;
+mod removal;
 mod stack;
 mod usage;
 
@@ -31,7 +32,7 @@ Examples:
   divvy bench video --json                       150 s of 1080p, some minutes
   divvy bench video --seconds 30 --slots 2 --skip-quality
   divvy bench video --chunk 20s --preset medium
-  divvy bench video --library 100000 --json      pages of a large library";
+  divvy bench video --library 100000 --json      pages and removals of a large library";
 
 /// A video in pieces against one plain ffmpeg: time, CPU, size, likeness and frames.
 #[derive(Debug, clap::Parser)]
@@ -56,7 +57,7 @@ pub(crate) struct Args {
     /// Do not compare the pictures with the source
     #[arg(long)]
     skip_quality: bool,
-    /// Measure pages of a library of so many videos instead
+    /// Measure pages and removals of a library of so many videos instead
     #[arg(long, value_name = "VIDEOS", value_parser = clap::value_parser!(u32).range(1_000..=1_000_000))]
     library: Option<u32>,
     /// The ffmpeg to use [default: the first in PATH]

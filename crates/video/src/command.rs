@@ -13,7 +13,7 @@ pub(crate) mod objects;
 mod remove;
 mod show;
 pub(crate) mod showcase;
-mod sweep;
+pub(crate) mod sweep;
 pub(crate) mod values;
 pub(crate) mod words;
 

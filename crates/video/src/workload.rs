@@ -154,7 +154,7 @@ impl Workload for VideoWorkload {
             Ok(ServerPart {
                 routes: site.with_frame(context.frame.clone()).routes(),
                 pages: Site::PAGES.to_vec(),
-                background: vec![Box::pin(library.sweep_daily(context.shutdown.clone()))],
+                background: vec![Box::pin(library.collect_always(context.shutdown.clone()))],
                 metrics: None,
             })
         })

@@ -113,13 +113,15 @@ fn router() -> Router<Shared> {
     }
     async fn remove(State(stored): State<Shared>, Path(id): Path<String>) -> Json<Value> {
         stored.lock().unwrap().asked.push(format!("remove {id}"));
-        Json(json!({ "bytes": 1536 }))
+        Json(json!({ "bytes_at_most": 1536 }))
     }
     async fn sweep(State(stored): State<Shared>, Json(sweep): Json<Sweep>) -> Json<Value> {
         stored.lock().unwrap().asked.push(json!(sweep).to_string());
         let items = vec![Blob { id: BlobId::of(b"left"), size: 1536 }];
         let dry_run = sweep.dry_run;
-        Json(json!(Swept { dry_run, bytes: 2048, blobs: 1, uploads: 1, results: 2, items }))
+        let (removed, waiting) = (1, 0);
+        let (bytes, blobs, uploads, results) = (2048, 1, 1, 2);
+        Json(json!(Swept { dry_run, bytes, blobs, uploads, results, removed, waiting, items }))
     }
     Router::new()
         .route("/api/v1/videos", get(list).post(add))
@@ -264,13 +266,15 @@ fn ids_may_be_short_but_must_fit_one_video() {
 }
 
 #[test]
-fn removal_asks_first_and_says_what_it_freed() {
+fn removal_asks_first_and_says_what_it_may_free() {
     let answers = Answers::new([view_of("ab0000000000", VideoState::Ready)]);
     let error = answers.run(&["video", "remove", "ab"]).expect(5).stderr;
     assert!(error.contains("--yes") && answers.asked().is_empty(), "{error}");
     let said = answers.run(&["video", "remove", "ab", "--yes"]).expect(0).stdout;
-    assert!(said.contains("1.5 KiB freed"), "{said}");
+    assert!(said.contains("removed; up to 1.5 KiB are freed later"), "{said}");
     assert_eq!(answers.asked(), ["remove ab0000000000"]);
+    let json = answers.run(&["video", "remove", "ab", "--yes", "--json"]).expect(0).json();
+    assert_eq!((&json[0]["removed"], &json[0]["bytes_at_most"]), (&json!(true), &json!(1536)));
 }
 
 #[test]

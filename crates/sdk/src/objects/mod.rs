@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use divvy_objects::Folder;
-pub use divvy_objects::{Blob, BlobId, RESERVE_BYTES, RecordName, Version};
+pub use divvy_objects::{Blob, BlobId, RESERVE_BYTES, RecordName, RestedBlob, Version};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -1,9 +1,11 @@
 //! What the keeper of objects does about those that nobody uses. Which these are is decided by who knows what the data
 //! means; this only sees to it that nothing goes that was stored or asked for a short while ago.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::Duration;
 
-use divvy_objects::{Blob, BlobId, Uploads};
+use divvy_objects::{Blob, BlobId, RecordName, RestedBlob, Uploads};
 
 use super::{ObjectError, Objects, Place, on_thread};
 
@@ -38,6 +40,66 @@ impl Objects {
             }
             Place::Remote(_) => Ok(None),
         }
+    }
+
+    /// The blob, if it is there; it does not count as used by this. At a server, which knows no such question, it does.
+    pub async fn look_at(&self, id: BlobId) -> Result<Option<Blob>, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => on_thread(folder, move |folder| folder.blob(id)).await,
+            Place::Remote(remote) => remote.blob(id).await,
+        }
+    }
+
+    /// A blob that was neither stored nor asked for within `rest`. Whoever stores it or asks for it waits until this is
+    /// dropped, which must be soon.
+    ///
+    /// # Errors
+    /// [`ObjectError::Elsewhere`] if these objects are at a server.
+    pub async fn hold_rested_blob(
+        &self,
+        id: BlobId,
+        rest: Duration,
+    ) -> Result<Option<RestedBlob>, ObjectError> {
+        match &*self.place {
+            Place::Folder(folder) => {
+                on_thread(folder, move |folder| folder.hold_rested_blob(id, rest)).await
+            }
+            Place::Remote(_) => Err(ObjectError::Elsewhere),
+        }
+    }
+
+    /// Reads all records one after the other, below `prefix` and as far as they are wanted. Neither names nor records
+    /// are kept, however many there are. It ends when nobody waits for it any more.
+    ///
+    /// # Errors
+    /// [`ObjectError::Elsewhere`] if these objects are at a server.
+    pub async fn each_record(
+        &self,
+        prefix: &str,
+        mut is_wanted: impl FnMut(&RecordName) -> bool + Send + 'static,
+        mut read: impl FnMut(&RecordName, &[u8]) + Send + 'static,
+    ) -> Result<(), ObjectError> {
+        let Place::Folder(folder) = &*self.place else { return Err(ObjectError::Elsewhere) };
+        let prefix = prefix.to_owned();
+        // This goes when the future does, which a thread does not notice by itself: a process that ends waits for it.
+        let asker = Arc::new(());
+        let waiting = Arc::downgrade(&asker);
+        let all = on_thread(folder, move |folder| {
+            folder.each_record_name(&prefix, &mut |name| {
+                if waiting.strong_count() == 0 {
+                    return Ok(ControlFlow::Break(()));
+                }
+                if is_wanted(&name)
+                    && let Some((bytes, _)) = folder.record(&name)?
+                {
+                    read(&name, &bytes);
+                }
+                Ok(ControlFlow::Continue(()))
+            })
+        });
+        let done = all.await;
+        drop(asker);
+        done
     }
 
     /// How many bytes had arrived of each upload that nobody went on with for `rest`. They are given up, unless this is

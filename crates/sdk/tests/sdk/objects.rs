@@ -436,3 +436,50 @@ async fn a_server_without_objects_says_so() {
     assert!(error.to_string().contains("keeps no objects"), "{error}");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn all_records_are_read_without_being_kept_until_nobody_waits() {
+    let scene = Scene::start().await;
+    let here = Objects::in_folder(scene.folder.clone());
+    for number in 0..9 {
+        here.put_record(&format!("many/{number}"), &number).await.unwrap();
+    }
+    here.put_record("other", &1).await.unwrap();
+    let found = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let into = found.clone();
+    let is_wanted = |name: &divvy::objects::RecordName| !name.as_str().ends_with('3');
+    let read = move |name: &divvy::objects::RecordName, bytes: &[u8]| {
+        assert!(name.as_str().as_bytes().ends_with(bytes));
+        into.lock().unwrap().push(name.to_string());
+    };
+    here.each_record("many", is_wanted, read).await.unwrap();
+    assert_eq!(found.lock().unwrap().len(), 8);
+
+    // It is given up at the first record, and reads no other.
+    let (begun, seen) = std::sync::mpsc::channel();
+    let (go_on, gone) = std::sync::mpsc::channel::<()>();
+    let (told, over) = tokio::sync::oneshot::channel::<()>();
+    let mut told = Some(told);
+    let counted = Arc::new(AtomicUsize::new(0));
+    let count = counted.clone();
+    let read = move |_: &divvy::objects::RecordName, _: &[u8]| {
+        // Kept until the thread ends.
+        let _ = &mut told;
+        count.fetch_add(1, Ordering::SeqCst);
+        begun.send(()).unwrap();
+        gone.recv().unwrap();
+    };
+    let reading = tokio::spawn(async move { here.each_record("", |_| true, read).await });
+    tokio::task::spawn_blocking(move || seen.recv().unwrap()).await.unwrap();
+    reading.abort();
+    assert!(reading.await.unwrap_err().is_cancelled());
+    go_on.send(()).unwrap();
+    assert!(over.await.is_err(), "the thread has ended");
+    assert_eq!(counted.load(Ordering::SeqCst), 1);
+
+    let there = scene.objects();
+    assert!(matches!(
+        there.each_record("", |_| true, |_, _| ()).await,
+        Err(ObjectError::Elsewhere)
+    ));
+}

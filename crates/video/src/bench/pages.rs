@@ -1,5 +1,5 @@
 //! How long a page of a large library takes: so many made-up records in the folder of a private server, a few videos that
-//! are being made before them, and pages asked for over HTTP.
+//! are being made before them, and pages asked for over HTTP. Then some of the videos are removed.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,6 +12,7 @@ use divvy::objects::{Blob, BlobId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::removal::{self, Removal};
 use crate::Recipe;
 use crate::library::{Video, VideoId, VideoState};
 use divvy_workload::console::output::Output;
@@ -34,6 +35,7 @@ pub(crate) struct Figures {
     first_page_ms: f64,
     server_mb: u64,
     pages: Vec<Page>,
+    removal: Removal,
 }
 
 /// How long a page takes.
@@ -50,7 +52,8 @@ struct Page {
 pub(super) async fn run(videos: u32, folder: &Path, output: &Output) -> anyhow::Result<Figures> {
     let data = folder.join("data");
     output.note(format_args!("writing the records of {videos} videos …"));
-    write(&data.join("objects/records/video/library"), videos)?;
+    let objects = data.join("objects");
+    write(&objects, videos)?;
     let (server, url) = Process::server(&data)?;
     let api = Client::new(url.as_str())?.api().clone();
     output.note("asking for the first page …");
@@ -80,7 +83,9 @@ pub(super) async fn run(videos: u32, folder: &Path, output: &Output) -> anyhow::
         output.note(format_args!("{name} …"));
         pages.push(ask(&api, name, query).await?);
     }
-    Ok(Figures { videos, first_page_ms, server_mb: server.rss_mb()?.0, pages })
+    let server_mb = server.rss_mb()?.0;
+    let removal = removal::run(&api, &server, videos, output).await?;
+    Ok(Figures { videos, first_page_ms, server_mb, pages, removal })
 }
 
 async fn ask(
@@ -97,29 +102,34 @@ async fn ask(
         rows = serde_json::from_str::<Value>(text)?["items"].as_array().map_or(0, Vec::len);
     }
     took.sort_unstable();
-    let at = |percent: usize| -> f64 {
-        let place = (took.len() * percent).div_ceil(100).saturating_sub(1);
-        rounded(took.get(place).map_or(0.0, Duration::as_secs_f64) * 1_000.0)
-    };
     let mut words = String::new();
     for (key, value) in &query {
         let _ = write!(words, "{}{key}={value}", if words.is_empty() { "" } else { "&" });
     }
-    Ok(Page { name, query: words, rows, p50_ms: at(50), p95_ms: at(95) })
+    let (p50_ms, p95_ms) = (percentile_ms(&took, 50), percentile_ms(&took, 95));
+    Ok(Page { name, query: words, rows, p50_ms, p95_ms })
+}
+
+/// Of times in order, in milliseconds.
+pub(super) fn percentile_ms(took: &[Duration], percent: usize) -> f64 {
+    let place = (took.len() * percent).div_ceil(100).saturating_sub(1);
+    rounded(took.get(place).map_or(0.0, Duration::as_secs_f64) * 1_000.0)
 }
 
 /// Writes the records as the library would have, without waiting for the disk at each of them.
-fn write(folder: &Path, videos: u32) -> anyhow::Result<()> {
-    std::fs::create_dir_all(folder)?;
+fn write(objects: &Path, videos: u32) -> anyhow::Result<()> {
+    let folder = objects.join("records/video/library");
+    std::fs::create_dir_all(&folder)?;
     for number in 1..=videos {
-        let video = video(number);
+        let mut video = video(number);
+        removal::furnish(&mut video, objects, removal::is_removed(number, videos))?;
         let file = folder.join(format!("{}.json", video.id.0));
         std::fs::write(file, serde_json::to_vec(&video)?)?;
     }
     Ok(())
 }
 
-fn name(number: u32) -> String {
+pub(super) fn name(number: u32) -> String {
     format!("bench{number:07}")
 }
 
@@ -174,6 +184,7 @@ impl Figures {
             "{} videos; the first page after a start {} ms; the server has {} MiB",
             self.videos, self.first_page_ms, self.server_mb
         ))?;
+        self.removal.print(output)?;
         Ok(())
     }
 }

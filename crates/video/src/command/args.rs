@@ -59,10 +59,10 @@ pub(crate) enum Video {
     /// Write all files of a video to a folder, each checked by its hash
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(Export),
-    /// Remove videos with everything that no other video uses
+    /// Remove videos; a little later everything goes that no other video uses
     #[command(after_help = REMOVE_EXAMPLES)]
     Remove(Remove),
-    /// Remove blobs that nothing names, and what cancelled videos left
+    /// Remove blobs that nothing names, and what removed and cancelled videos left
     #[command(after_help = SWEEP_EXAMPLES)]
     Sweep(SweepFlags),
     /// Stop the work on videos
@@ -86,15 +86,20 @@ Examples:
 const REMOVE_EXAMPLES: &str = "\
 Examples:
   divvy video remove 7k2m
-  divvy video list -q --state failed | xargs divvy video remove --yes";
+  divvy video list -q --state failed | xargs divvy video remove --yes
+  divvy video remove 7k2m && divvy video sweep     free the disk at once
+
+What other videos use stays. The rest goes within about twenty minutes, or
+later if it is just being used; `divvy video sweep` says what stays and why.";
 const SWEEP_EXAMPLES: &str = "\
 Examples:
   divvy video sweep --dry-run              what would go, and how much it is
   divvy video sweep --older-than 2h
 
-Unfinished uploads and what cancelled videos left go by themselves each day;
-this also takes uploads that were never added, and any other blob whose name
-stands in no record and in no task that may still run.";
+What removed videos left goes by itself a little later, unfinished uploads and
+what cancelled videos left each day. This takes it at once, and also uploads
+that were never added, and any other blob whose name stands in no record and in
+no task that may still run.";
 const PROVIDER_EXAMPLES: &str = "\
 Examples:
   divvy video provider list

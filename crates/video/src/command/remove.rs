@@ -24,13 +24,17 @@ pub(super) async fn run(args: &Remove, context: &Context) -> Result<Code> {
     }
     for id in &ids {
         let reply = api.delete(&["videos", &id.0]).await?.value()?;
-        let freed = reply["bytes"].as_u64().unwrap_or_default();
+        let most = reply["bytes_at_most"].as_u64().unwrap_or_default();
         if output.is_json() {
-            output.object(&json!({ "id": id.0, "removed": true, "bytes": freed }))?;
+            output.object(&json!({ "id": id.0, "removed": true, "bytes_at_most": most }))?;
         } else if output.is_quiet() {
             output.data(&id.0)?;
         } else {
-            output.data(format_args!("{}  removed, {} freed", id.0, bytes(freed)))?;
+            let most = bytes(most);
+            output.data(format_args!(
+                "{}  removed; up to {most} are freed later, once no other video uses them",
+                id.0
+            ))?;
         }
     }
     Ok(Code::Done)

@@ -36,7 +36,7 @@ impl Library {
     /// is not known before it is fetched, so there the same address with the same recipe is the same video.
     pub async fn add(&self, new: NewVideo) -> Result<Added, LibraryError> {
         let wanted = Wanted::check(new)?;
-        // Nothing is swept between the look at the source and the record that names it.
+        // No results of the source go between the look at it and the record that names it; it stays because of the look.
         let _order = self.order.read().await;
         let source = match wanted.source {
             None => None,

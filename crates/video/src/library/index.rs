@@ -12,12 +12,15 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use divvy::objects::BlobId;
+use divvy::types::TaskId;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::{Library, LibraryError, Video, VideoId, VideoState};
 
 /// Records that are read at the same time.
 pub(super) const READS_AT_ONCE: usize = 16;
+/// A video in one of these states may be changed by its tasks.
+const MAY_GO_ON: [VideoState; 2] = [VideoState::Processing, VideoState::Failed];
 /// How long what was read of the videos that are being made is believed when states are asked for.
 const BELIEVED_FOR: Duration = Duration::from_secs(1);
 
@@ -80,10 +83,22 @@ impl Entry {
         self.state == VideoState::Processing
     }
 
+    /// Whether its tasks may change it, or rely on results: it is being made, or failed and may be resumed.
+    pub(super) fn may_go_on(&self) -> bool {
+        MAY_GO_ON.contains(&self.state)
+    }
+
     /// The blobs that its record names.
     pub(super) fn blobs(&self) -> impl Iterator<Item = BlobId> {
         let named = [self.source, self.plan, self.manifest].into_iter().flatten();
         named.chain(self.files.iter().copied())
+    }
+
+    /// Its first tasks, of which one probes its source, and the one that writes its manifest.
+    pub(super) fn tasks_with_names(&self) -> [TaskId; 3] {
+        let first = |place: u32| format!("video/{}/{}/{place}", self.id.0, self.added_at);
+        [first(0), first(1), format!("{}/package/0", self.workflow)]
+            .map(|key| TaskId::from_key(&key))
     }
 
     fn place(&self) -> Place {
@@ -150,6 +165,12 @@ impl Index {
         found.map(|(Reverse(added_at), Reverse(id))| Cursor { added_at, id }).collect()
     }
 
+    /// The videos of these sources, by their names.
+    pub(super) fn of_sources(&self, sources: &[BlobId]) -> Vec<Entry> {
+        let is_of = |entry: &&Entry| entry.source.is_some_and(|source| sources.contains(&source));
+        self.entries.values().filter(is_of).cloned().collect()
+    }
+
     /// Those in one of these states.
     fn names(&self, states: &[VideoState]) -> Vec<VideoId> {
         let places = states.iter().flat_map(|state| &self.order[*state as usize]);
@@ -199,7 +220,7 @@ impl Library {
     /// failed, whose workflow people may have resumed.
     pub(super) async fn entries(&self) -> Result<Vec<Entry>, LibraryError> {
         self.ensure_index().await?;
-        let ids = self.index().names(&[VideoState::Processing, VideoState::Failed]);
+        let ids = self.index().names(&MAY_GO_ON);
         self.read_all(ids).await?;
         Ok(self.index().entries.values().cloned().collect())
     }

@@ -1,11 +1,14 @@
 //! Which videos there are: one record each, from the moment that they were added.
 //!
 //! A video is found again by its content and recipe: a record below `video/content/` names it. Adding is in `add`,
-//! their order in `index`, how far a video is in `view`, how long the rest takes among the others in `queue`, what goes with a video in `remove`,
-//! what goes by itself in `sweep`, what is used in `references`, and how handlers change a video's record in `records`.
+//! their order in `index`, how far a video is in `view`, how long the rest takes among the others in `queue`, what goes with a video in `remove`
+//! and `notes`, when it goes in `collect`, what goes if someone asks for it in `sweep`, what is used in `references`, and how handlers change a
+//! video's record in `records`.
 
 mod add;
+mod collect;
 mod index;
+mod notes;
 mod queue;
 pub(crate) mod records;
 mod references;
@@ -260,16 +263,25 @@ pub struct Library {
     index: Arc<Mutex<Index>>,
     /// Tells which records this process has changed.
     changed: broadcast::Sender<VideoId>,
-    /// Many may add at once; who removes or sweeps is alone.
+    /// Many may add at once; who removes a video, or results, is alone.
     order: Arc<RwLock<()>>,
+    /// Held by who removes what was noted.
+    collecting: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Library {
     /// The library of this server, with its objects.
     pub fn new(client: Client, objects: Objects) -> Self {
-        let (memory, index, order) = (Arc::default(), Arc::default(), Arc::default());
         let (changed, _) = broadcast::channel(CHANGES_KEPT);
-        Self { client, objects, memory, index, changed, order }
+        Self {
+            client,
+            objects,
+            memory: Arc::default(),
+            index: Arc::default(),
+            changed,
+            order: Arc::default(),
+            collecting: Arc::default(),
+        }
     }
 
     /// Where the files are.

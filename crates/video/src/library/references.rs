@@ -4,13 +4,16 @@
 //! records of others, need no change here. In doubt something counts as used. Decides nothing about what is removed.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use divvy::objects::{BlobId, ObjectError};
-use divvy::types::{Payload, TaskId, TaskState};
+use divvy::objects::{BlobId, ObjectError, RecordName};
+use divvy::types::{TaskId, TaskState};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::index::{Entry, READS_AT_ONCE};
+use super::notes::NOTES;
 use super::{Library, LibraryError, bad};
 
 /// Tasks that are read for the names in them. With more of them nothing is swept.
@@ -31,35 +34,11 @@ pub(super) struct Names {
 
 impl Names {
     /// Takes the names in a document.
-    pub(super) fn read(&mut self, value: &Value) {
-        match value {
-            Value::String(text) => self.read_text(text),
-            Value::Array(items) => items.iter().for_each(|item| self.read(item)),
-            Value::Object(fields) => fields.iter().for_each(|(name, field)| {
-                self.read_text(name);
-                self.read(field);
-            }),
-            _ => (),
-        }
-    }
-
-    /// A name may be a part of a longer text, such as an address.
-    fn read_text(&mut self, text: &str) {
-        let is_digit = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
-        for run in text.split(|c| !is_digit(c)) {
-            match run.len() {
-                32 => self.keys.extend([run.to_owned()]),
-                64 => self.blobs.extend(run.parse::<BlobId>().ok()),
-                _ => (),
-            }
-        }
-    }
-
-    fn read_payload(&mut self, payload: &Payload) {
-        match serde_json::from_slice(payload.data()) {
-            Ok(value) => self.read(&value),
-            Err(_) => self.read_text(&String::from_utf8_lossy(payload.data())),
-        }
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        each_name(bytes, &mut |name| match name.len() {
+            32 => self.keys.extend([name.to_owned()]),
+            _ => self.blobs.extend(name.parse::<BlobId>().ok()),
+        });
     }
 
     pub(super) fn extend(&mut self, other: Self) {
@@ -68,35 +47,173 @@ impl Names {
     }
 }
 
-impl Library {
-    /// The names in all records but these, with the documents that they name; the videos are those given.
-    pub(super) async fn named_by_records(
-        &self,
-        videos: &[Entry],
-        but: &HashSet<String>,
-    ) -> Result<Names, LibraryError> {
-        let (mut used, mut plain) = (Names::default(), Names::default());
-        used.blobs.extend(videos.iter().flat_map(Entry::blobs));
-        let known: HashSet<&str> = videos.iter().map(|video| video.id.0.as_str()).collect();
-        let is_known = |name: &str| {
-            but.contains(name)
-                || name.strip_prefix("video/library/").is_some_and(|id| known.contains(id))
-        };
-        let names = self.objects.record_names("").await?;
-        let names = names.into_iter().filter(|name| !is_known(name.as_str()));
-        let reads = names.map(|name| async move {
-            let record = self.objects.record::<Value>(name.as_str()).await;
-            record.map(|record| (name.as_str().starts_with(RESULTS), record))
-        });
-        let mut found = stream::iter(reads).buffer_unordered(READS_AT_ONCE);
-        while let Some((is_result, record)) = found.try_next().await? {
-            // What a result names is media, of which there is a lot, and never a document.
-            let into = if is_result { &mut plain } else { &mut used };
-            record.iter().for_each(|record| into.read(&record.value));
+/// Blobs that may go. Who finds the name of one strikes it out. However many names there are elsewhere, this has 33
+/// bytes for each candidate.
+#[derive(Debug)]
+pub(super) struct Candidates {
+    /// In order, each once.
+    ids: Vec<BlobId>,
+    struck: Vec<AtomicBool>,
+    read: AtomicU64,
+}
+
+impl Candidates {
+    pub(super) fn new(mut ids: Vec<BlobId>) -> Self {
+        ids.sort_unstable();
+        ids.dedup();
+        let struck = ids.iter().map(|_| AtomicBool::new(false)).collect();
+        Self { ids, struck, read: AtomicU64::new(0) }
+    }
+
+    /// Lets a blob stay.
+    pub(super) fn strike(&self, id: BlobId) {
+        if let Ok(place) = self.ids.binary_search(&id) {
+            self.struck[place].store(true, Ordering::Relaxed);
         }
-        self.follow(&mut used).await?;
-        used.extend(plain);
-        Ok(used)
+    }
+
+    /// Lets every blob stay that a document names.
+    fn strike_all(&self, bytes: &[u8]) {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        each_name(bytes, &mut |name| {
+            if let Ok(id) = name.parse() {
+                self.strike(id);
+            }
+        });
+    }
+
+    /// Whether a blob has to stay, or never was a candidate.
+    pub(super) fn is_struck(&self, id: BlobId) -> bool {
+        let place = self.ids.binary_search(&id);
+        place.map_or(true, |place| self.struck[place].load(Ordering::Relaxed))
+    }
+
+    /// How many records and documents were read.
+    pub(super) fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+}
+
+/// Tells the names in a document. A name may be a part of a longer text, such as an address.
+fn each_name(bytes: &[u8], found: &mut dyn FnMut(&str)) {
+    // Next to an escape, such as `\b`, a name is told apart only in the text that is meant.
+    if bytes.contains(&b'\\')
+        && let Ok(value) = serde_json::from_slice(bytes)
+    {
+        return each_text(&value, &mut |text| each_run(text.as_bytes(), found));
+    }
+    each_run(bytes, found);
+}
+
+fn each_text(value: &Value, found: &mut dyn FnMut(&str)) {
+    match value {
+        Value::String(text) => found(text),
+        Value::Array(items) => items.iter().for_each(|item| each_text(item, found)),
+        Value::Object(fields) => fields.iter().for_each(|(name, field)| {
+            found(name);
+            each_text(field, found);
+        }),
+        _ => (),
+    }
+}
+
+fn each_run(bytes: &[u8], found: &mut dyn FnMut(&str)) {
+    let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte);
+    for run in bytes.split(|byte| !is_digit(byte)) {
+        if matches!(run.len(), 32 | 64)
+            && let Ok(name) = std::str::from_utf8(run)
+        {
+            found(name);
+        }
+    }
+}
+
+impl Library {
+    /// Strikes out what is named in any record but these, or in a document that it names; the videos are those given.
+    pub(super) async fn strike_named(
+        &self,
+        candidates: &Arc<Candidates>,
+        videos: &[Entry],
+        but: HashSet<String>,
+    ) -> Result<(), LibraryError> {
+        videos.iter().flat_map(Entry::blobs).for_each(|id| candidates.strike(id));
+        let documents = videos.iter().flat_map(|video| [video.plan, video.manifest]).flatten();
+        self.strike_documents(candidates, documents.collect()).await?;
+        let known: HashSet<String> = videos.iter().map(|video| video.id.record()).collect();
+        let is_wanted = move |name: &RecordName| {
+            let name = name.as_str();
+            // What says which video has a content names that video, and no blob.
+            !known.contains(name) && !but.contains(name) && !name.starts_with("video/content/")
+        };
+        let others = Arc::new(Mutex::new(Names::default()));
+        let (struck, named) = (Arc::clone(candidates), Arc::clone(&others));
+        let read = move |name: &RecordName, bytes: &[u8]| {
+            struck.strike_all(bytes);
+            // What a result names is media, of which there is a lot, and never a document.
+            let is_plain = [RESULTS, NOTES].iter().any(|start| name.as_str().starts_with(start));
+            if !is_plain {
+                named.lock().unwrap_or_else(PoisonError::into_inner).read(bytes);
+            }
+        };
+        self.objects.each_record("", is_wanted, read).await?;
+        let others = std::mem::take(&mut *others.lock().unwrap_or_else(PoisonError::into_inner));
+        self.strike_documents(candidates, others.blobs.into_iter().collect()).await
+    }
+
+    /// Strikes out what only the tasks of videos know that are being made, or may be resumed: the copy of a source before
+    /// it is planned, and the manifest and its lists before they are published.
+    pub(super) async fn strike_unpublished(
+        &self,
+        candidates: &Candidates,
+        videos: &[Entry],
+    ) -> Result<(), LibraryError> {
+        let open = videos.iter().filter(|video| video.may_go_on());
+        let tasks: Vec<TaskId> = open.flat_map(Entry::tasks_with_names).collect();
+        let asks = tasks.into_iter().map(|id| async move {
+            match self.client.task(id).detail().await {
+                // It was not spawned yet, or it ended long ago and was forgotten.
+                Err(error) if error.code() == "no_such_task" => Ok(None),
+                detail => detail.map(|detail| detail.result),
+            }
+        });
+        let mut results = stream::iter(asks).buffer_unordered(READS_AT_ONCE);
+        let mut names = Names::default();
+        while let Some(result) = results.try_next().await? {
+            result.iter().for_each(|result| names.read(result.data()));
+        }
+        names.blobs.iter().for_each(|id| candidates.strike(*id));
+        self.strike_documents(candidates, names.blobs.into_iter().collect()).await
+    }
+
+    /// Strikes out what the documents among these blobs name.
+    async fn strike_documents(
+        &self,
+        candidates: &Candidates,
+        ids: Vec<BlobId>,
+    ) -> Result<(), LibraryError> {
+        let reads = ids.into_iter().map(|id| self.document(id));
+        let mut found = stream::iter(reads).buffer_unordered(READS_AT_ONCE);
+        while let Some(bytes) = found.try_next().await? {
+            bytes.iter().for_each(|bytes| candidates.strike_all(bytes));
+        }
+        Ok(())
+    }
+
+    /// The blobs that these results name.
+    pub(super) async fn named_by_results(
+        &self,
+        results: &[String],
+    ) -> Result<HashSet<BlobId>, LibraryError> {
+        let mut names = Names::default();
+        let reads = results.iter().cloned();
+        let reads = reads.map(|name| async move { self.objects.record::<Value>(&name).await });
+        let mut found = stream::iter(reads).buffer_unordered(READS_AT_ONCE);
+        while let Some(record) = found.try_next().await? {
+            if let Some(record) = record {
+                each_text(&record.value, &mut |text| names.read(text.as_bytes()));
+            }
+        }
+        Ok(names.blobs)
     }
 
     /// The names in every task that waits, runs or may be revived, and in all others of its workflow, with the
@@ -145,8 +262,8 @@ impl Library {
                 Err(error) if error.code() == "no_such_task" => continue,
                 detail => detail?,
             };
-            used.read_payload(&detail.payload);
-            detail.result.iter().for_each(|result| used.read_payload(result));
+            used.read(detail.payload.data());
+            detail.result.iter().for_each(|result| used.read(result.data()));
         }
         self.follow(&mut used).await?;
         Ok(used)
@@ -156,8 +273,8 @@ impl Library {
     pub(super) async fn documents(&self, video: &Entry) -> Result<Names, LibraryError> {
         let mut found = Names::default();
         for id in [video.plan, video.manifest].into_iter().flatten() {
-            if let Some(value) = self.document(id).await? {
-                found.read(&value);
+            if let Some(bytes) = self.document(id).await? {
+                found.read(&bytes);
             }
         }
         Ok(found)
@@ -168,14 +285,14 @@ impl Library {
         let ids: Vec<BlobId> = names.blobs.iter().copied().collect();
         let reads = ids.into_iter().map(|id| self.document(id));
         let mut found = stream::iter(reads).buffer_unordered(READS_AT_ONCE);
-        while let Some(value) = found.try_next().await? {
-            value.iter().for_each(|value| names.read(value));
+        while let Some(bytes) = found.try_next().await? {
+            bytes.iter().for_each(|bytes| names.read(bytes));
         }
         Ok(())
     }
 
     /// A blob as a document, if it is one. Trouble with reading it is an error: it may name what is used.
-    async fn document(&self, id: BlobId) -> Result<Option<Value>, LibraryError> {
+    async fn document(&self, id: BlobId) -> Result<Option<Vec<u8>>, LibraryError> {
         let mut first = match self.objects.open(id, 0..1).await {
             Err(error) if error.is_no_blob() => return Ok(None),
             // An empty blob has no first byte.
@@ -190,7 +307,7 @@ impl Library {
         }
         match self.objects.get(id).await {
             Err(error) if error.is_no_blob() => Ok(None),
-            bytes => Ok(serde_json::from_slice(&bytes?).ok()),
+            bytes => Ok(Some(bytes?)),
         }
     }
 }
@@ -210,11 +327,32 @@ mod tests {
             key.as_str(): 1, "result": &key[..32], "not": format!("{plain}0"), "short": &plain[..31],
         });
         let mut names = Names::default();
-        names.read(&value);
+        names.read(value.to_string().as_bytes());
         assert_eq!(names.blobs, ids.into_iter().collect());
         assert_eq!(names.keys, [key[..32].to_owned()].into());
         let mut told = Names::default();
-        told.read_payload(&Payload::new("text/plain", format!("use {plain}!")).unwrap());
+        told.read(format!("use {plain}!").as_bytes());
         assert_eq!(told.blobs, [ids[0]].into());
+    }
+
+    #[test]
+    fn a_name_after_an_escape_is_found() {
+        let id = BlobId::of(b"1");
+        for before in ["\u{8}", "\u{c}", "\u{1}", "\n", "\\", "\""] {
+            let mut names = Names::default();
+            let text = json!({ "at": format!("{before}{id}{before}") }).to_string();
+            names.read(text.as_bytes());
+            assert_eq!(names.blobs, [id].into(), "{text}");
+        }
+    }
+
+    #[test]
+    fn candidates_stay_when_they_are_named_and_others_are_none() {
+        let [named, left, other] = ["1", "2", "3"].map(|text| BlobId::of(text.as_bytes()));
+        let candidates = Candidates::new(vec![left, named, left]);
+        candidates.strike_all(json!([other, { "deep": named }]).to_string().as_bytes());
+        assert!(candidates.is_struck(named) && candidates.is_struck(other));
+        assert!(!candidates.is_struck(left));
+        assert_eq!(candidates.read(), 1);
     }
 }

@@ -1,31 +1,29 @@
-//! What nobody uses goes: by itself what a cancelled video left (the server sees to uploads that nobody went on with); if
-//! someone asks for it, also blobs that nothing names, such as an upload that was never added, or what a task stored and
-//! did not record. These do not go by themselves, because a blob may be of a program that keeps its name elsewhere.
+//! What nobody uses goes when someone asks for it: at once what removed and cancelled videos left, which goes by itself
+//! [later](super::collect), and, besides, blobs that nothing names, such as an upload that was never added, or what a task
+//! stored and did not record. These do not go by themselves, because a blob may be of a program that keeps its name
+//! elsewhere. The server sees to uploads that nobody went on with.
 //!
 //! A blob stays if a record, a plan, a manifest or a task that may still run names it, or if it was stored or asked for
 //! within the rest. The rest covers what is not written down yet: an upload that is about to be added, a result between
-//! its blob and its record. Additions and removals wait while a sweep is at work, so that no video is added on a source
-//! that goes.
+//! its blob and its record. Whoever adds a video asks for its source first, so additions need not wait.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use divvy::objects::{Blob, BlobId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
+use super::collect::Collected;
 use super::index::Entry;
-use super::references::{Names, RESULTS};
+use super::references::Candidates;
 use super::{Library, LibraryError, Video, VideoState, bad, now};
 
 /// How long things rest before they go, unless someone says otherwise.
 pub const REST: Duration = Duration::from_secs(86_400);
 /// Between a blob and its record there may be this much.
-const REST_MIN: Duration = Duration::from_secs(600);
-/// How often a server sweeps by itself.
-const EVERY: Duration = Duration::from_secs(86_400);
+pub(super) const REST_MIN: Duration = Duration::from_secs(600);
 /// Blobs that an answer lists.
 const LISTED_MAX: usize = 100;
 
@@ -59,26 +57,20 @@ pub struct Swept {
     pub uploads: u64,
     /// Results of videos that were cancelled or removed.
     pub results: u64,
+    /// Videos that were removed and of which nothing is left now.
+    #[serde(default)]
+    pub removed: u64,
+    /// Videos that were removed and of which something stays for now: it was stored or asked for within the last ten
+    /// minutes, or a video of the same source is being made or has failed.
+    #[serde(default)]
+    pub waiting: u64,
     /// The largest blobs, at most 100.
     pub items: Vec<Blob>,
-}
-
-/// Which blobs may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    /// All that nothing names.
-    All,
-    /// Those that were made for videos which were cancelled.
-    Made,
 }
 
 impl Library {
     /// Removes what nobody uses and has rested long enough.
     pub async fn sweep(&self, sweep: Sweep) -> Result<Swept, LibraryError> {
-        self.sweep_some(sweep, Reach::All).await
-    }
-
-    async fn sweep_some(&self, sweep: Sweep, reach: Reach) -> Result<Swept, LibraryError> {
         let rest = Duration::from_millis(sweep.older_than_ms);
         if rest < REST_MIN {
             let (given, least) = (sweep.older_than_ms, millis(REST_MIN));
@@ -87,114 +79,47 @@ impl Library {
             );
             return Err(bad("older_than_ms", problem));
         }
-        let rested = self.objects.rested_blobs(rest).await?;
+        let mut left = self.leftovers(rest).await?;
+        if !sweep.dry_run {
+            self.note_leftovers(std::mem::take(&mut left)).await?;
+        }
+        let mut collected = self.collect(left, sweep.dry_run).await?;
+        collected.gone.extend(self.sweep_unnamed(rest, sweep.dry_run).await?);
+        let uploads = self.objects.expire_uploads(rest, sweep.dry_run).await?;
+        Ok(swept(sweep.dry_run, collected, &uploads))
+    }
+
+    /// Removes the blobs that nothing names, or tells which they are. What is noted is named by its note.
+    async fn sweep_unnamed(
+        &self,
+        rest: Duration,
+        dry_run: bool,
+    ) -> Result<Vec<Blob>, LibraryError> {
+        let began = Instant::now();
+        let mut rested = self.objects.rested_blobs(rest).await?;
         if rested.is_empty() {
             // Nothing can go, so nothing needs to be read.
-            let uploads = self.objects.expire_uploads(rest, sweep.dry_run).await?;
-            return Ok(swept(sweep.dry_run, Vec::new(), &uploads, 0));
+            return Ok(rested);
         }
-        // What a task begins to name after this was named elsewhere, or stored, a moment ago.
-        let mut used = self.named_by_tasks().await?;
-        let _alone = self.order.write().await;
-        let mut videos = self.entries().await?;
-        let forgotten = forget_cancelled(&mut videos, rest);
-        let results = self.results_of_nobody(&videos).await?;
-        used.extend(self.named_by_records(&videos, &results).await?);
-        let made = match reach {
-            Reach::All => None,
-            Reach::Made => Some(self.made_for(&forgotten, &results).await?),
-        };
-        if !sweep.dry_run {
-            for video in &forgotten {
-                self.forget_plan(video).await?;
-            }
-            for name in &results {
-                self.objects.remove_record(name).await?;
-            }
+        let candidates = Arc::new(Candidates::new(rested.iter().map(|blob| blob.id).collect()));
+        for id in self.named_by_tasks().await?.blobs {
+            candidates.strike(id);
+        }
+        self.strike_named(&candidates, &self.entries().await?, HashSet::new()).await?;
+        rested.retain(|blob| !candidates.is_struck(blob.id));
+        if dry_run {
+            return Ok(rested);
         }
         let mut gone = Vec::new();
         for blob in rested {
-            let is_reached = made.as_ref().is_none_or(|made| made.blobs.contains(&blob.id));
-            if !is_reached || used.blobs.contains(&blob.id) {
-                continue;
-            }
-            if sweep.dry_run {
-                gone.push(blob);
-            } else {
-                gone.extend(self.objects.remove_rested_blob(blob.id, rest).await?);
-            }
+            // What was asked for since this began may have been named since as well.
+            let rest = rest + began.elapsed();
+            gone.extend(self.objects.remove_rested_blob(blob.id, rest).await?);
         }
-        let uploads = self.objects.expire_uploads(rest, sweep.dry_run).await?;
-        Ok(swept(sweep.dry_run, gone, &uploads, results.len()))
+        Ok(gone)
     }
 
-    /// Removes what cancelled videos left, now and each day, until the server stops.
-    pub async fn sweep_daily(self, shutdown: CancellationToken) {
-        loop {
-            let round = async {
-                match self.sweep_made().await {
-                    Ok(swept) if swept == Swept::default() => (),
-                    Ok(Swept { bytes, blobs, uploads, results, .. }) => {
-                        tracing::info!(bytes, blobs, uploads, results, "removed what nobody uses");
-                    }
-                    Err(error) => tracing::warn!(%error, "cannot look for what nobody uses"),
-                }
-                tokio::time::sleep(EVERY).await;
-            };
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = round => (),
-            }
-        }
-    }
-
-    /// Removes what cancelled videos left. Mostly there is nothing, and then no task is read.
-    async fn sweep_made(&self) -> Result<Swept, LibraryError> {
-        let mut videos = self.entries().await?;
-        let forgotten = forget_cancelled(&mut videos, REST);
-        if forgotten.is_empty() && self.results_of_nobody(&videos).await?.is_empty() {
-            return Ok(Swept::default());
-        }
-        self.sweep_some(Sweep::default(), Reach::Made).await
-    }
-
-    /// The records of results of sources that no video has a plan for.
-    async fn results_of_nobody(&self, videos: &[Entry]) -> Result<HashSet<String>, LibraryError> {
-        // An address that is fetched again may turn out to be any source.
-        if videos.iter().any(|one| one.is_made() && one.source.is_none()) {
-            return Ok(HashSet::new());
-        }
-        let planned = |video: &&Entry| video.is_made() || video.plan.is_some();
-        let sources: HashSet<BlobId> =
-            videos.iter().filter(planned).filter_map(|one| one.source).collect();
-        let names = self.objects.record_names(RESULTS).await?;
-        let of_nobody = |name: &String| {
-            let source = name.split('/').nth(2).and_then(|source| source.parse().ok());
-            source.is_some_and(|source| !sources.contains(&source))
-        };
-        Ok(names.into_iter().map(String::from).filter(of_nobody).collect())
-    }
-
-    /// What was made for these videos, and is named by these results.
-    async fn made_for(
-        &self,
-        videos: &[Entry],
-        results: &HashSet<String>,
-    ) -> Result<Names, LibraryError> {
-        let mut made = Names::default();
-        for video in videos {
-            made.extend(self.documents(video).await?);
-            made.blobs.extend(video.plan);
-        }
-        for name in results {
-            if let Some(record) = self.objects.record::<Value>(name).await? {
-                made.read(&record.value);
-            }
-        }
-        Ok(made)
-    }
-
-    async fn forget_plan(&self, cancelled: &Entry) -> Result<(), LibraryError> {
+    pub(super) async fn forget_plan(&self, cancelled: &Entry) -> Result<(), LibraryError> {
         let forget = |video: &mut Video| {
             if video.state == VideoState::Cancelled && video.workflow == cancelled.workflow {
                 video.plan = None;
@@ -210,14 +135,14 @@ impl Library {
 
 /// Takes the plans from videos that were cancelled longer ago than that, unless their source is in use; returns which.
 /// A video without a plan is made anew when it is added again.
-fn forget_cancelled(videos: &mut [Entry], rest: Duration) -> Vec<Entry> {
+pub(super) fn forget_cancelled(videos: &mut [Entry], rest: Duration) -> Vec<Entry> {
     let busy: HashSet<Option<BlobId>> =
         videos.iter().filter(|one| one.is_made()).map(|one| one.source).collect();
     let since = now().saturating_sub(millis(rest).saturating_mul(1_000));
     let mut forgotten = Vec::new();
     for video in videos {
         let is_old = video.ended_at.is_some_and(|at| at <= since);
-        let is_free = !busy.contains(&None) && !busy.contains(&video.source);
+        let is_free = !busy.contains(&video.source);
         if video.state == VideoState::Cancelled && video.plan.is_some() && is_old && is_free {
             forgotten.push(video.clone());
             video.plan = None;
@@ -226,7 +151,8 @@ fn forget_cancelled(videos: &mut [Entry], rest: Duration) -> Vec<Entry> {
     forgotten
 }
 
-fn swept(dry_run: bool, mut gone: Vec<Blob>, uploads: &[u64], results: usize) -> Swept {
+fn swept(dry_run: bool, collected: Collected, uploads: &[u64]) -> Swept {
+    let Collected { mut gone, results, removed, waiting, .. } = collected;
     gone.sort_by_key(|blob| (std::cmp::Reverse(blob.size), blob.id));
     let bytes = gone.iter().map(|blob| blob.size).chain(uploads.iter().copied());
     Swept {
@@ -235,6 +161,8 @@ fn swept(dry_run: bool, mut gone: Vec<Blob>, uploads: &[u64], results: usize) ->
         blobs: gone.len() as u64,
         uploads: uploads.len() as u64,
         results: results as u64,
+        removed,
+        waiting,
         items: gone.into_iter().take(LISTED_MAX).collect(),
     }
 }

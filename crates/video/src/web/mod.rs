@@ -94,10 +94,10 @@ fn table() -> Vec<Route<Site>> {
             .gives::<Added>(),
         get("/api/v1/videos/{id}", videos::show).summary("One video and how far it is").refuses([404]),
         delete("/api/v1/videos/{id}", videos::remove)
-            .summary("Remove a video with everything that no other video uses")
+            .summary("Remove a video; a little later everything goes that no other video uses")
             .refuses([404]),
         post("/api/v1/videos/sweep", videos::sweep).summary(
-            "Remove blobs that nothing names and what cancelled videos left, or tell what that would be",
+            "Remove at once what removed and cancelled videos left, and blobs that nothing names, or tell what that would be",
         ),
         get("/api/v1/videos/events", events::stream_all)
             .summary("That something changed in the library, at most every two seconds")

@@ -60,8 +60,8 @@ fn yes() -> bool {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "RemovedVideo")]
 pub(super) struct Removed {
-    /// Bytes that no other video uses.
-    bytes: u64,
+    /// Bytes that it and its parts have. They are freed later, as far as no other video uses them.
+    bytes_at_most: u64,
 }
 
 /// All videos, latest first.
@@ -140,7 +140,7 @@ pub(super) async fn remove(
     State(site): State<Site>,
     Named(id): Named,
 ) -> Result<Json<Removed>, ApiError> {
-    Ok(Json(Removed { bytes: site.library.remove(&id).await? }))
+    Ok(Json(Removed { bytes_at_most: site.library.remove(&id).await? }))
 }
 
 /// Removes what nobody uses, or tells what that would be.

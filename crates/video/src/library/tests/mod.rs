@@ -2,6 +2,7 @@
 //! server, the engine and the objects. The tasks in between store a few bytes under the keys of the plan, which is all
 //! that the library sees of them.
 
+mod removing;
 pub(crate) mod stage;
 mod sweeping;
 
@@ -204,41 +205,6 @@ async fn a_video_whose_workflow_was_cancelled_from_outside_is_seen_as_cancelled(
     let view = theatre.library.view(&video.id).await.unwrap();
     assert_eq!(view.video.state, VideoState::Cancelled);
     assert!(view.video.reason.is_some() && view.video.ended_at.is_some());
-    theatre.close().await;
-}
-
-#[tokio::test]
-async fn removing_keeps_what_others_use_and_nothing_else() {
-    let theatre = Theatre::open().await;
-    let library = &theatre.library;
-    let source = theatre.upload(b"shared").await;
-    let mut ids = Vec::new();
-    for heights in [&[480][..], &[720, 480], &[720]] {
-        let video = library.add(new_video(source, ladder(heights))).await.unwrap().video;
-        theatre.finished(&video).await;
-        ids.push(video.id);
-    }
-    let missing = |id| async move {
-        let manifest = library.manifest(id).await.unwrap().unwrap();
-        let mut missing = 0;
-        for file in &manifest.files {
-            missing += u32::from(library.objects().blob(file.blob).await.unwrap().is_none());
-        }
-        missing
-    };
-    assert!(library.remove(&ids[0]).await.unwrap() > 0, "its manifest at least");
-    assert_eq!(missing(&ids[1]).await, 0);
-    let bytes = theatre.blobs();
-    assert!(library.remove(&ids[1]).await.unwrap() > 0);
-    assert!(theatre.blobs() < bytes);
-    assert_eq!(missing(&ids[2]).await, 0);
-    assert!(library.objects().blob(source).await.unwrap().is_some());
-    library.remove(&ids[2]).await.unwrap();
-    assert_eq!(theatre.blobs(), 0);
-    let left = library.objects().record_names("video").await.unwrap();
-    assert_eq!(left.iter().map(|name| name.as_str()).collect::<Vec<_>>(), [estimate::RECORD]);
-    assert!(matches!(library.view(&ids[2]).await, Err(LibraryError::NoVideo(_))));
-    assert!(matches!(library.remove(&ids[2]).await, Err(LibraryError::NoVideo(_))));
     theatre.close().await;
 }
 

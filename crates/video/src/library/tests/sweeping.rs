@@ -222,10 +222,15 @@ async fn what_a_removal_leaves_is_swept_later() {
     theatre.stage.hold_encodes();
     let busy = library.add(new_video(other, ladder(&[480]))).await.unwrap().video;
     theatre.planned(&busy).await;
-    assert_eq!(library.remove(&video.id).await.unwrap(), 0, "all of it was just written");
+    assert!(library.remove(&video.id).await.unwrap() > 0);
+    let swept = library.sweep(Sweep::default()).await.unwrap();
+    assert_eq!(swept, Swept { waiting: 1, ..Swept::default() }, "all of it was just written");
     assert!(theatre.has(source));
     theatre.age_blobs();
-    assert!(library.sweep(Sweep::default()).await.unwrap().blobs > 2);
+    let look = library.sweep(LOOK).await.unwrap();
+    assert!(look.blobs > 2 && look.removed == 1 && look.waiting == 0 && theatre.has(source));
+    let swept = library.sweep(Sweep::default()).await.unwrap();
+    assert_eq!(swept, Swept { dry_run: false, ..look });
     assert!(!theatre.has(source) && theatre.has(other));
     theatre.stage.release_encodes(100);
     assert_eq!(theatre.finished(&busy).await.video.state, VideoState::Ready);
@@ -248,7 +253,7 @@ async fn a_server_removes_by_itself_what_a_cancelled_video_left_and_nothing_of_o
     backdate(&theatre, &video).await;
     theatre.age_blobs();
     let stop = tokio_util::sync::CancellationToken::new();
-    let sweeping = tokio::spawn(library.clone().sweep_daily(stop.clone()));
+    let sweeping = tokio::spawn(library.clone().collect_always(stop.clone()));
     let gone = async {
         while theatre.blobs() > 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;

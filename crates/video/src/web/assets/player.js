@@ -174,7 +174,7 @@ async function cancel(button) {
 }
 
 async function remove(button) {
-  if (!(await ask("Remove this video?", "Its files are deleted, unless another video uses them. This cannot be undone.", "Remove it"))) return;
+  if (!(await ask("Remove this video?", "Its files are deleted a little later, unless another video uses them. This cannot be undone.", "Remove it"))) return;
   button.disabled = true;
   try {
     await api(base, { method: "DELETE" });
