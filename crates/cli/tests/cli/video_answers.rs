@@ -118,8 +118,7 @@ fn router() -> Router<Shared> {
     async fn sweep(State(stored): State<Shared>, Json(sweep): Json<Sweep>) -> Json<Value> {
         stored.lock().unwrap().asked.push(json!(sweep).to_string());
         let items = vec![Blob { id: BlobId::of(b"left"), size: 1536 }];
-        let dry_run = sweep.dry_run;
-        let (removed, waiting) = (1, 0);
+        let (dry_run, removed, waiting) = (sweep.dry_run, 1, 0);
         let (bytes, blobs, uploads, results) = (2048, 1, 1, 2);
         Json(json!(Swept { dry_run, bytes, blobs, uploads, results, removed, waiting, items }))
     }
