@@ -150,7 +150,7 @@ async fn reality(
     let mut random = Gaps(0x9E37_79B9_7F4A_7C15);
     let (mut items, mut next) = (Vec::new(), Instant::now());
     for (number, file) in files.iter().enumerate() {
-        bench.listen(next).await?;
+        bench.listen_for(None, next.saturating_duration_since(Instant::now())).await?;
         let of = format!("{} of {}", number + 1, files.len());
         context.output.note(format_args!("{} comes, {of} …", file.display()));
         items.push(bench.add(file, context).await?);

@@ -25,8 +25,12 @@ use crate::exit::{Code, Failure};
 const WORKER_WITHIN: Duration = Duration::from_secs(60);
 /// No sample takes longer.
 const SAMPLE_WITHIN: Duration = Duration::from_secs(4 * 3_600);
-/// Between two looks at a workflow.
+/// Between two looks for the worker.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Within this time one hears of what has happened.
+const HEARD_WITHIN: Duration = Duration::from_millis(100);
+/// Between two looks at a workflow of which nothing is heard.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(5);
 
 /// A private server with one worker, and what was heard of its tasks.
 pub(crate) struct Bench {
@@ -87,16 +91,22 @@ impl Bench {
             .into())
     }
 
-    /// Listens until an item has ended, and says how it went.
+    /// Listens until an item has ended, and says how it went. The server is asked only when a task of the item has ended:
+    /// questions at short intervals would keep a machine awake that otherwise rests between tasks, and tasks would be
+    /// quicker than they are when nobody asks.
     pub(crate) async fn until_ended(&mut self, item: &Item) -> Result<WorkflowView> {
         let (began, id) = (Instant::now(), item.workflow.to_string());
         loop {
             let view: WorkflowView = self.api.get(&["workflows", &id], &[]).await?.parse()?;
-            // What was recorded before this answer is heard within one look.
-            self.listen(tokio::time::Instant::now() + LOOK_EVERY).await?;
             match view.state {
-                WorkflowState::Open if began.elapsed() < SAMPLE_WITHIN => {}
-                WorkflowState::Succeeded => return Ok(view),
+                WorkflowState::Open if began.elapsed() < SAMPLE_WITHIN => {
+                    self.listen_for(Some(item.workflow), LOOK_AT_LEAST_EVERY).await?;
+                }
+                WorkflowState::Succeeded => {
+                    // What was recorded before this answer is heard within a moment.
+                    self.listen_for(None, HEARD_WITHIN).await?;
+                    return Ok(view);
+                }
                 _ => {
                     let first = view.failed.iter().find_map(|task| task.error.as_ref());
                     let why = first.map_or("it took too long", |error| error.message.as_str());
@@ -118,15 +128,26 @@ impl Bench {
         Ok(samples)
     }
 
-    /// Listens until then.
-    pub(crate) async fn listen(&mut self, until: tokio::time::Instant) -> Result<()> {
+    /// Listens for so long, or until a task of this item has ended.
+    pub(crate) async fn listen_for(
+        &mut self,
+        item: Option<WorkflowId>,
+        time: Duration,
+    ) -> Result<()> {
+        let until = tokio::time::Instant::now() + time;
         loop {
             match tokio::time::timeout_at(until, self.frames.next()).await {
                 Err(_) => return Ok(()),
                 Ok(frame) => {
                     let frame = frame?.context("the private server is gone")?;
                     if frame.name == "change" {
-                        self.note(serde_json::from_str(&frame.data)?);
+                        let change: TaskChange = serde_json::from_str(&frame.data)?;
+                        let is_awaited = item.is_some() && change.workflow == item;
+                        let has_ended = change.state.is_final();
+                        self.note(change);
+                        if is_awaited && has_ended {
+                            return Ok(());
+                        }
                     }
                 }
             }
