@@ -20,6 +20,8 @@ use super::{Library, LibraryError, bad};
 const TASKS_MAX: usize = 20_000;
 /// A blob that is larger is no document.
 const DOCUMENT_BYTES_MAX: u64 = 64 << 20;
+/// How a server refuses a question about a task that it does not know.
+const NO_TASK: &str = "not_found";
 /// The names of results have this before them.
 pub(super) const RESULTS: &str = "video/results";
 
@@ -172,7 +174,7 @@ impl Library {
         let asks = tasks.into_iter().map(|id| async move {
             match self.client.task(id).detail().await {
                 // It was not spawned yet, or it ended long ago and was forgotten.
-                Err(error) if error.code() == "no_such_task" => Ok(None),
+                Err(error) if error.code() == NO_TASK => Ok(None),
                 detail => detail.map(|detail| detail.result),
             }
         });
@@ -259,7 +261,7 @@ impl Library {
         for id in ids {
             let detail = match self.client.task(id).detail().await {
                 // It ended and was forgotten since it was listed.
-                Err(error) if error.code() == "no_such_task" => continue,
+                Err(error) if error.code() == NO_TASK => continue,
                 detail => detail?,
             };
             used.read(detail.payload.data());

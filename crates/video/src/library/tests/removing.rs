@@ -176,6 +176,23 @@ async fn what_only_a_task_knows_stays() {
 }
 
 #[tokio::test]
+async fn a_round_goes_on_while_another_video_has_tasks_that_are_not_there_yet() {
+    let theatre = Theatre::open().await;
+    let removed = made(&theatre, theatre.upload(b"removed").await, ladder(&[480])).await;
+    theatre.library.remove(&removed.id).await.unwrap();
+    theatre.stage.hold_encodes();
+    let source = theatre.upload(b"has just begun").await;
+    let begun = theatre.library.add(new_video(source, ladder(&[480]))).await.unwrap().video;
+    theatre.planned(&begun).await;
+    let collected = collect(&theatre).await;
+    assert_eq!((collected.removed, notes(&theatre).await), (1, 0));
+    theatre.stage.release_encodes(100);
+    assert_eq!(theatre.finished(&begun).await.video.state, VideoState::Ready);
+    assert_eq!(missing(&theatre, &begun.id).await, 0);
+    theatre.close().await;
+}
+
+#[tokio::test]
 async fn a_failed_video_keeps_the_results_of_its_source_because_it_may_be_resumed() {
     let theatre = Theatre::open().await;
     let library = &theatre.library;
