@@ -9,7 +9,6 @@
 //! their own.
 
 mod args;
-mod bench;
 mod commands;
 mod complete;
 mod config;

@@ -13,7 +13,7 @@ const MACHINES: u64 = 2;
 const WORKLOADS: u64 = 5;
 
 /// The edges allowed within a layer. A `*` at the end of a name stands for any rest.
-const NEIGHBOURS: [(&str, &str); 19] = [
+const NEIGHBOURS: [(&str, &str); 21] = [
     ("divvy-store-*", "divvy-store"),
     ("divvy-engine", "divvy-store"),
     ("divvy-sim", "divvy-engine"),
@@ -32,6 +32,8 @@ const NEIGHBOURS: [(&str, &str); 19] = [
     ("divvy-workload", "divvy"),
     ("divvy-workload", "divvy-console"),
     ("divvy-workload", "divvy-http"),
+    ("divvy-bench", "divvy-lab"),
+    ("divvy-cli", "divvy-bench"),
     ("divvy-cli", "divvy-lab"),
 ];
 

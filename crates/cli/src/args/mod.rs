@@ -26,7 +26,6 @@ use std::sync::Arc;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use divvy_workload::Workload;
 
-use crate::bench;
 use crate::config::GlobalFlags;
 use crate::logging::LogFormat;
 use crate::output::Color;
@@ -316,7 +315,7 @@ pub(crate) enum Command {
     #[command(subcommand, after_help = access::CERT_EXAMPLES)]
     Cert(access::Cert),
     /// Measure this machine
-    Bench(bench::Args),
+    Bench(divvy_bench::Args),
     /// Try out how work is placed, guarded and shared
     #[command(subcommand, after_help = lab::LAB_EXAMPLES)]
     Lab(lab::Lab),

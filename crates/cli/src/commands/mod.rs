@@ -51,7 +51,7 @@ use crate::exit::Code;
 use crate::logging::LogFormat;
 use crate::output::Output;
 use crate::workloads::Workloads;
-use crate::{bench, logging, sample, secrets, top};
+use crate::{logging, sample, secrets, top};
 pub(crate) use task::waits;
 
 /// What a command works with.
@@ -289,7 +289,7 @@ async fn dispatch(command: Command, matches: &ArgMatches, context: Context) -> R
         Command::Settings(args) => settings::run(&args, &context).await,
         Command::Store(args) => store::run(args, &context).await,
         Command::Token(args) => token::run(args, &context).await,
-        Command::Bench(args) => bench::run(args, &context.output).await,
+        Command::Bench(args) => divvy_bench::run(args, &context.output).await,
         Command::Lab(args) => lab::run(args, &context).await,
         Command::Plan(args) => plan::run(&args, &context).await,
         Command::Cert(_) | Command::Completions(_) | Command::SampleStep(_) | Command::LabChild => {

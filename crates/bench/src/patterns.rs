@@ -3,12 +3,11 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use divvy_console::output::Output;
+use divvy_console::output::table::Table;
 use divvy_lab::patterns::{Amount, Pattern, measure};
+use divvy_workload::private::rounded;
 use serde::Serialize;
-
-use super::rounded;
-use crate::output::Output;
-use crate::output::table::Table;
 
 /// How much is measured.
 #[derive(Debug, clap::Args)]

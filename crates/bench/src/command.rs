@@ -1,30 +1,14 @@
-//! `divvy bench`: measures this machine, each figure beside a physical limit or a bare part in the same run.
-//!
-//! Every benchmark but `patterns` and `scheduler`, which stay in this process, starts a private server on a temporary
-//! store and leaves nothing behind. `BENCHMARKING.md` says what the figures mean.
+//! The command: which benchmark, and its figures as text or JSON.
 
-mod backlog;
-mod disk;
-mod idle;
-mod latency;
-mod life;
-mod lists;
-mod lives;
-mod patterns;
-mod recovery;
-mod scheduler;
-mod store_only;
-mod submitter;
-
-use divvy_workload::private::{self as process, Place, rounded};
+use divvy_console::exit::Code;
+use divvy_console::output::Output;
 use serde::Serialize;
 
-use crate::exit::Code;
-use crate::output::Output;
+use crate::{backlog, idle, life, lists, patterns, recovery, scheduler};
 
 /// What to measure.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub struct Args {
     #[command(subcommand)]
     which: Which,
 }
@@ -55,7 +39,7 @@ Examples:
   divvy bench scheduler --max-waiting 1000000    with less memory";
 
 /// Measures, and prints the figures.
-pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
+pub async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
     match args.which {
         Which::Life(args) => print(output, &life::run(&args, output).await?),
         Which::Idle(args) => print(output, &idle::run(&args, output).await?),

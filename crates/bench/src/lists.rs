@@ -9,6 +9,8 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use divvy::api::Api;
+use divvy_console::output::Output;
+use divvy_console::output::table::Table;
 use divvy_store::sqlite::{Options, SqliteStore};
 use divvy_store::{Maintenance, Store as _};
 use divvy_types::view::Page;
@@ -16,14 +18,12 @@ use divvy_types::{
     ErrorClass, Fact, Name, Payload, Seq, TaskError, TaskSpec, TaskState, Timestamp, Token,
     Workflow, WorkflowId, WorkflowRole,
 };
+use divvy_workload::private::{Place, Process};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::process::Process;
-use super::store_only::now;
-use super::{Place, submitter};
-use crate::output::Output;
-use crate::output::table::Table;
+use crate::store_only::now;
+use crate::submitter;
 
 /// Tasks per commit while the store is filled.
 const GROUP: u64 = 10_000;

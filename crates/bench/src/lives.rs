@@ -35,7 +35,7 @@ const KINDS_SERVED: usize = 3;
 
 /// What the tasks and workers are like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mix {
+pub(crate) enum Mix {
     /// One class, and workers that are all alike.
     Single,
     /// 20 classes (kinds, queues and needs; a quarter of the tasks with other priorities) and 10 profiles of workers.
@@ -46,7 +46,7 @@ pub(super) enum Mix {
 }
 
 /// The scheduler and what its workers hold.
-pub(super) struct World<'a> {
+pub(crate) struct World<'a> {
     mix: Mix,
     scheduler: Scheduler,
     now: Timestamp,
@@ -58,7 +58,7 @@ pub(super) struct World<'a> {
 
 impl<'a> World<'a> {
     /// Without tasks, with all workers.
-    pub(super) fn new(mix: Mix, stop: &'a AtomicBool) -> Self {
+    pub(crate) fn new(mix: Mix, stop: &'a AtomicBool) -> Self {
         let options =
             Options { window_tasks: usize::MAX, window_bytes: usize::MAX, ..Options::default() };
         let mut scheduler = Scheduler::new(options);
@@ -78,14 +78,14 @@ impl<'a> World<'a> {
         world
     }
 
-    pub(super) fn workers(&self) -> u64 {
+    pub(crate) fn workers(&self) -> u64 {
         match self.mix {
             Mix::Single => PER_PROFILE,
             Mix::Many | Mix::Shared => PER_PROFILE * KINDS.len() as u64 * 2,
         }
     }
 
-    pub(super) fn classes(&self) -> u64 {
+    pub(crate) fn classes(&self) -> u64 {
         match self.mix {
             Mix::Single => 1,
             Mix::Many | Mix::Shared => (KINDS.len() * QUEUES.len() * 2) as u64,
@@ -93,12 +93,12 @@ impl<'a> World<'a> {
     }
 
     /// Tasks that no worker has.
-    pub(super) fn waiting(&self) -> u64 {
+    pub(crate) fn waiting(&self) -> u64 {
         self.seq - self.ended - self.held.len() as u64
     }
 
     /// What a look for pools of workers takes, in microseconds; the fastest of several.
-    pub(super) fn look_us(&self) -> f64 {
+    pub(crate) fn look_us(&self) -> f64 {
         let look = |_| {
             let started = Instant::now();
             std::hint::black_box((self.scheduler.class_loads(), self.scheduler.worker_traffic()));
@@ -108,7 +108,7 @@ impl<'a> World<'a> {
     }
 
     /// Submits until so many tasks wait.
-    pub(super) fn fill(&mut self, waiting: u64) -> anyhow::Result<()> {
+    pub(crate) fn fill(&mut self, waiting: u64) -> anyhow::Result<()> {
         while self.waiting() < waiting {
             self.check_stop()?;
             let batch = self.batch(BATCH.min(waiting - self.waiting()));
@@ -118,7 +118,7 @@ impl<'a> World<'a> {
     }
 
     /// Lets so many tasks come and as many end; says how many nanoseconds a life took.
-    pub(super) fn live(&mut self, lives: u64) -> anyhow::Result<f64> {
+    pub(crate) fn live(&mut self, lives: u64) -> anyhow::Result<f64> {
         let (mut took, mut lived) = (Duration::ZERO, 0);
         while lived < lives {
             self.check_stop()?;

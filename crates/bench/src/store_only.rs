@@ -8,10 +8,10 @@ use divvy_store::Store as _;
 use divvy_store::sqlite::SqliteStore;
 use divvy_types::{Fact, Name, Payload, Seq, TaskId, TaskSpec, Timestamp, Token};
 
-use super::submitter;
+use crate::submitter;
 
 /// Lives per second: each task is one submitted and one finished fact. `group` is the number of facts per commit.
-pub(super) fn lives_per_s(dir: &Path, tasks: u64, group: usize) -> anyhow::Result<f64> {
+pub(crate) fn lives_per_s(dir: &Path, tasks: u64, group: usize) -> anyhow::Result<f64> {
     let mut store = SqliteStore::open(dir, divvy_store::sqlite::Options::default())?;
     let specs: Vec<Arc<TaskSpec>> =
         submitter::specs(tasks, "noop").into_iter().map(Arc::new).collect();
@@ -64,11 +64,11 @@ fn finished(seq: u64) -> Fact {
 }
 
 /// Ids only need to be new.
-pub(super) fn new_id() -> TaskId {
+pub(crate) fn new_id() -> TaskId {
     TaskId(uuid::Uuid::now_v7().as_u128())
 }
 
-pub(super) fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Timestamp(since.as_micros() as u64)

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use anyhow::ensure;
+use divvy_console::output::Output;
+use divvy_workload::private::{Place, Process, rounded};
 use serde::Serialize;
 
-use super::process::Process;
-use super::{Place, life, rounded, submitter};
-use crate::output::Output;
+use crate::{life, submitter};
 
 /// How many tasks.
 #[derive(Debug, clap::Args)]

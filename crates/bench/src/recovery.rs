@@ -4,15 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use divvy_console::output::Output;
 use divvy_store::Store as _;
 use divvy_store::sqlite::{Options, SqliteStore};
 use divvy_types::{Fact, Seq};
+use divvy_workload::private::{Place, Process, rounded};
 use serde::Serialize;
 
-use super::process::Process;
-use super::store_only::now;
-use super::{Place, rounded, submitter};
-use crate::output::Output;
+use crate::store_only::now;
+use crate::submitter;
 
 /// Facts per commit while the backlog is written.
 const GROUP: u64 = 10_000;

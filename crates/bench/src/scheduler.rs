@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
+use divvy_console::output::Output;
+use divvy_console::output::table::Table;
+use divvy_workload::private::rounded;
 use serde::Serialize;
 
-use super::lives::{Mix, World};
-use super::rounded;
-use crate::output::Output;
-use crate::output::table::Table;
+use crate::lives::{Mix, World};
 
 /// The backlog that the chief figure is taken at.
 const BACKLOG: u64 = 1_000_000;

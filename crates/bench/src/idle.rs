@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use divvy::api::Channel;
+use divvy_console::output::Output;
 use divvy_proto::v1;
 use divvy_proto::v1::from_worker::Message as From;
 use divvy_proto::v1::to_worker::Message as To;
 use divvy_proto::v1::work_client::WorkClient;
+use divvy_workload::private::{Place, Process, rounded};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::process::Process;
-use super::{Place, rounded, submitter};
-use crate::output::Output;
+use crate::submitter;
 
 /// Workers that share a connection.
 const STREAMS_PER_CONNECTION: usize = 1_000;

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
+use divvy_console::output::Output;
+use divvy_workload::private::{Place, Process, rounded};
 use serde::Serialize;
 
-use super::process::Process;
-use super::{Place, disk, latency, rounded, store_only, submitter};
-use crate::output::Output;
+use crate::{disk, latency, store_only, submitter};
 
 /// How many lives.
 #[derive(Debug, clap::Args)]
@@ -133,12 +133,12 @@ async fn wait_for_worker(url: &str) -> anyhow::Result<()> {
     bail!("the worker process did not connect within 10 s")
 }
 
-pub(super) async fn stats(url: &str) -> anyhow::Result<serde_json::Value> {
+pub(crate) async fn stats(url: &str) -> anyhow::Result<serde_json::Value> {
     let answer: serde_json::Value =
         divvy::api::Api::new(url)?.get(&["stats"], &[]).await?.value()?;
     Ok(answer["engine"].clone())
 }
 
-pub(super) fn figure(stats: &serde_json::Value, name: &str) -> u64 {
+pub(crate) fn figure(stats: &serde_json::Value, name: &str) -> u64 {
     stats[name].as_u64().unwrap_or(0)
 }

@@ -10,8 +10,8 @@ use divvy_worker::{Attempt, Options, Registry, Shutdown, Worker};
 use hdrhistogram::Histogram;
 use tokio::sync::mpsc;
 
-use super::disk::Probe;
-use super::submitter;
+use crate::disk::Probe;
+use crate::submitter;
 
 /// The kind of a lone task.
 const KIND: &str = "bench.stamp";
@@ -22,7 +22,7 @@ const REST: Duration = Duration::from_millis(3);
 /// with the submitter, so that no time is spent on waking each other.
 ///
 /// The disk is probed in the pauses between tasks; the probe comes back with its figures.
-pub(super) async fn submit_to_start(
+pub(crate) async fn submit_to_start(
     url: &str,
     count: u32,
     mut probe: Probe,

@@ -8,19 +8,19 @@ use std::time::Instant;
 use hdrhistogram::Histogram;
 
 /// Measures appends of 4 KiB, each synced, one at a time: between other measurements, so that both meet the same disk.
-pub(super) struct Probe {
+pub(crate) struct Probe {
     file: File,
     times: Histogram<u64>,
 }
 
 impl Probe {
     /// A probe on the disk of this folder.
-    pub(super) fn new(dir: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn new(dir: &Path) -> anyhow::Result<Self> {
         Ok(Self { file: File::create(dir.join("fdatasync.probe"))?, times: Histogram::new(3)? })
     }
 
     /// One append and its `fdatasync`.
-    pub(super) fn measure(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn measure(&mut self) -> anyhow::Result<()> {
         let block = [0x5a_u8; 4096];
         let started = Instant::now();
         self.file.write_all(&block)?;
@@ -30,7 +30,7 @@ impl Probe {
     }
 
     /// The median, in microseconds.
-    pub(super) fn p50_us(&self) -> u64 {
+    pub(crate) fn p50_us(&self) -> u64 {
         self.times.value_at_quantile(0.5)
     }
 }

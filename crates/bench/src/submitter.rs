@@ -9,7 +9,7 @@ use divvy_types::{Payload, TaskId, TaskSpec};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::store_only::new_id;
+use crate::store_only::new_id;
 
 /// Batches that may be on their way without an answer.
 const IN_FLIGHT: usize = 16;
@@ -20,7 +20,7 @@ const PAYLOAD: &str = concat!(
 );
 
 /// New tasks of a kind with an ordinary payload.
-pub(super) fn specs(count: u64, kind: &str) -> Vec<TaskSpec> {
+pub(crate) fn specs(count: u64, kind: &str) -> Vec<TaskSpec> {
     let payload = Payload::json(PAYLOAD).unwrap_or_default();
     // Ids that follow each other: making one costs as much as all the rest of a submission.
     let first = new_id().0 & !0xffff_ffff;
@@ -34,14 +34,14 @@ pub(super) fn specs(count: u64, kind: &str) -> Vec<TaskSpec> {
 }
 
 /// A client on a connection of its own.
-pub(super) fn connect(server: &str) -> anyhow::Result<SubmitClient<Channel>> {
+pub(crate) fn connect(server: &str) -> anyhow::Result<SubmitClient<Channel>> {
     let channel = Channel::to(server)?;
     let client = SubmitClient::with_origin(channel.clone(), channel.origin());
     Ok(client.max_decoding_message_size(MESSAGE_BYTES_MAX))
 }
 
 /// Requests for no-op tasks, `batch` in each. Lazy; collect them first where making them must not be measured.
-pub(super) fn requests(tasks: u64, batch: u64) -> impl Iterator<Item = v1::SubmitRequest> + Send {
+pub(crate) fn requests(tasks: u64, batch: u64) -> impl Iterator<Item = v1::SubmitRequest> + Send {
     (0..tasks.div_ceil(batch)).map(move |number| {
         let count = batch.min(tasks - number * batch);
         v1::SubmitRequest {
@@ -52,7 +52,7 @@ pub(super) fn requests(tasks: u64, batch: u64) -> impl Iterator<Item = v1::Submi
 }
 
 /// Sends all requests and returns when the last of their tasks is acknowledged; says how many were.
-pub(super) async fn submit_all<R>(
+pub(crate) async fn submit_all<R>(
     client: &mut SubmitClient<Channel>,
     requests: R,
 ) -> anyhow::Result<u64>
