@@ -66,6 +66,25 @@ impl Folder {
         Ok((Blob { id, size }, file))
     }
 
+    /// The blob as a document, if it is here and is one: it begins as a JSON object does and has at most so many bytes.
+    pub fn document(&self, id: BlobId, bytes_max: u64) -> Result<Option<Vec<u8>>, Error> {
+        let (blob, mut file) = match self.open_blob(id) {
+            Err(Error::NoBlob(_)) => return Ok(None),
+            found => found?,
+        };
+        if blob.size == 0 || blob.size > bytes_max {
+            return Ok(None);
+        }
+        let path = self.blob_path(id);
+        let mut bytes = vec![0];
+        file.read_exact(&mut bytes).map_err(Error::io("read", &path))?;
+        if bytes != *b"{" {
+            return Ok(None);
+        }
+        file.read_to_end(&mut bytes).map_err(Error::io("read", path))?;
+        Ok(Some(bytes))
+    }
+
     /// Stores what `from` gives.
     pub fn put_blob(&self, from: &mut dyn Read) -> Result<Blob, Error> {
         self.put(None, from)

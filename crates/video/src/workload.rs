@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use crate::bench;
 use crate::command::args::VideoCommand;
 use crate::command::{self, showcase};
-use crate::library::Library;
+use crate::library::{FIRST_AFTER, Library};
 use crate::tools::sandbox;
 use crate::web::Site;
 use choice::{LAUNCHER, SCRATCH, VideoChoice, VideoFlags, offer};
@@ -151,10 +151,11 @@ impl Workload for VideoWorkload {
         Box::pin(async {
             let library = Library::new(context.client.clone(), context.objects.clone());
             let site = Site::new(library.clone(), context.shutdown.clone());
+            let collecting = library.collect_always(FIRST_AFTER, context.shutdown.clone());
             Ok(ServerPart {
                 routes: site.with_frame(context.frame.clone()).routes(),
                 pages: Site::PAGES.to_vec(),
-                background: vec![Box::pin(library.collect_always(context.shutdown.clone()))],
+                background: vec![Box::pin(collecting)],
                 metrics: None,
             })
         })

@@ -81,12 +81,10 @@ impl Objects {
     ) -> Result<(), ObjectError> {
         let Place::Folder(folder) = &*self.place else { return Err(ObjectError::Elsewhere) };
         let prefix = prefix.to_owned();
-        // This goes when the future does, which a thread does not notice by itself: a process that ends waits for it.
-        let asker = Arc::new(());
-        let waiting = Arc::downgrade(&asker);
+        let (asker, is_given_up) = asker();
         let all = on_thread(folder, move |folder| {
             folder.each_record_name(&prefix, &mut |name| {
-                if waiting.strong_count() == 0 {
+                if is_given_up() {
                     return Ok(ControlFlow::Break(()));
                 }
                 if is_wanted(&name)
@@ -96,6 +94,37 @@ impl Objects {
                 }
                 Ok(ControlFlow::Continue(()))
             })
+        });
+        let done = all.await;
+        drop(asker);
+        done
+    }
+
+    /// Reads the documents among these blobs one after the other, on one thread, and gives back `into`, into which they
+    /// were read: JSON objects of at most `bytes_max` bytes. A blob that is not there, or is none, is passed over. It
+    /// ends when nobody waits for it any more.
+    ///
+    /// # Errors
+    /// [`ObjectError::Elsewhere`] if these objects are at a server.
+    pub async fn read_documents<T: Send + 'static>(
+        &self,
+        ids: Vec<BlobId>,
+        bytes_max: u64,
+        mut into: T,
+        mut read: impl FnMut(&mut T, &[u8]) + Send + 'static,
+    ) -> Result<T, ObjectError> {
+        let Place::Folder(folder) = &*self.place else { return Err(ObjectError::Elsewhere) };
+        let (asker, is_given_up) = asker();
+        let all = on_thread(folder, move |folder| {
+            for id in ids {
+                if is_given_up() {
+                    break;
+                }
+                if let Some(bytes) = folder.document(id, bytes_max)? {
+                    read(&mut into, &bytes);
+                }
+            }
+            Ok(into)
         });
         let done = all.await;
         drop(asker);
@@ -121,4 +150,12 @@ impl Objects {
         // What is left of a finished upload is a note, which is nobody's loss.
         Ok(bytes.filter(|bytes| *bytes > 0).collect())
     }
+}
+
+/// A sign that somebody waits, for as long as it is kept, and the question whether it is gone. A future that is given up
+/// drops it; a thread does not notice that by itself, and a process that ends waits for its threads.
+fn asker() -> (Arc<()>, impl Fn() -> bool + Send + 'static) {
+    let asker = Arc::new(());
+    let waiting = Arc::downgrade(&asker);
+    (asker, move || waiting.strong_count() == 0)
 }

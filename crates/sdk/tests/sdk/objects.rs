@@ -483,3 +483,24 @@ async fn all_records_are_read_without_being_kept_until_nobody_waits() {
         Err(ObjectError::Elsewhere)
     ));
 }
+
+#[tokio::test]
+async fn documents_are_read_among_blobs_that_are_none() {
+    let scene = Scene::start().await;
+    let here = Objects::in_folder(scene.folder.clone());
+    let mut ids = Vec::new();
+    for bytes in [&b"{\"a\":1}"[..], b"", b"media", b"{\"too large\":1}", b"{\"b\":2}"] {
+        ids.push(here.put(bytes.to_vec()).await.unwrap().id);
+    }
+    ids.insert(2, BlobId::of(b"never stored"));
+    let read = |into: &mut Vec<String>, bytes: &[u8]| {
+        into.push(String::from_utf8(bytes.to_vec()).unwrap());
+    };
+    let found = here.read_documents(ids.clone(), 7, vec!["first".to_owned()], read).await.unwrap();
+    assert_eq!(found, ["first", "{\"a\":1}", "{\"b\":2}"]);
+    let there = scene.objects();
+    assert!(matches!(
+        there.read_documents(ids, 7, Vec::new(), read).await,
+        Err(ObjectError::Elsewhere)
+    ));
+}

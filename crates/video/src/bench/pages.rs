@@ -40,7 +40,7 @@ pub(crate) struct Figures {
 
 /// How long a page takes.
 #[derive(Debug, Serialize)]
-struct Page {
+pub(super) struct Page {
     name: &'static str,
     query: String,
     rows: usize,
@@ -81,33 +81,50 @@ pub(super) async fn run(videos: u32, folder: &Path, output: &Output) -> anyhow::
         ("by the start of an id", vec![("id", name(videos / 2)[..11].to_owned())]),
     ] {
         output.note(format_args!("{name} …"));
-        pages.push(ask(&api, name, query).await?);
+        let mut asked = Asked::new(name, query);
+        for _ in 0..ASKED {
+            asked.ask(&api).await?;
+        }
+        pages.push(asked.page());
     }
     let server_mb = server.rss_mb()?.0;
     let removal = removal::run(&api, &server, videos, output).await?;
     Ok(Figures { videos, first_page_ms, server_mb, pages, removal })
 }
 
-async fn ask(
-    api: &Api,
+/// A page that is asked for again and again.
+pub(super) struct Asked {
     name: &'static str,
     query: Vec<(&'static str, String)>,
-) -> anyhow::Result<Page> {
-    let (mut took, mut rows) = (Vec::with_capacity(ASKED), 0);
-    for _ in 0..ASKED {
+    took: Vec<Duration>,
+    rows: usize,
+}
+
+impl Asked {
+    pub(super) fn new(name: &'static str, query: Vec<(&'static str, String)>) -> Self {
+        Self { name, query, took: Vec::new(), rows: 0 }
+    }
+
+    /// Asks for it once more.
+    pub(super) async fn ask(&mut self, api: &Api) -> anyhow::Result<()> {
         let began = Instant::now();
-        let page = api.get(&["videos"], &query).await?;
+        let page = api.get(&["videos"], &self.query).await?;
         let text = page.text();
-        took.push(began.elapsed());
-        rows = serde_json::from_str::<Value>(text)?["items"].as_array().map_or(0, Vec::len);
+        self.took.push(began.elapsed());
+        self.rows = serde_json::from_str::<Value>(text)?["items"].as_array().map_or(0, Vec::len);
+        Ok(())
     }
-    took.sort_unstable();
-    let mut words = String::new();
-    for (key, value) in &query {
-        let _ = write!(words, "{}{key}={value}", if words.is_empty() { "" } else { "&" });
+
+    /// How long it took.
+    pub(super) fn page(mut self) -> Page {
+        self.took.sort_unstable();
+        let mut query = String::new();
+        for (key, value) in &self.query {
+            let _ = write!(query, "{}{key}={value}", if query.is_empty() { "" } else { "&" });
+        }
+        let [p50_ms, p95_ms] = [50, 95].map(|percent| percentile_ms(&self.took, percent));
+        Page { name: self.name, query, rows: self.rows, p50_ms, p95_ms }
     }
-    let (p50_ms, p95_ms) = (percentile_ms(&took, 50), percentile_ms(&took, 95));
-    Ok(Page { name, query: words, rows, p50_ms, p95_ms })
 }
 
 /// Of times in order, in milliseconds.
@@ -171,7 +188,7 @@ impl Figures {
     /// As tables.
     pub(crate) fn print(&self, output: &Output) -> anyhow::Result<()> {
         let mut table = Table::new(&["PAGE", ">ROWS", ">P50 MS", ">P95 MS"]);
-        for page in &self.pages {
+        for page in self.pages.iter().chain([self.removal.beside()]) {
             table.row([
                 page.name.into(),
                 page.rows.to_string().into(),

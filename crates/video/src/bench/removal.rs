@@ -2,6 +2,7 @@
 //! that are removed have results and small blobs under these names besides.
 
 use std::path::Path;
+use std::pin::pin;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::ensure;
@@ -10,9 +11,9 @@ use divvy::objects::BlobId;
 use serde::Serialize;
 use serde_json::json;
 
-use super::pages::{name, percentile_ms};
+use super::pages::{Asked, Page, name, percentile_ms};
 use crate::command::sweep;
-use crate::library::{Sweep, Video};
+use crate::library::{Sweep, Video, VideoState};
 use divvy_workload::console::output::Output;
 use divvy_workload::private::{Process, rounded};
 
@@ -31,6 +32,8 @@ pub(super) struct Removal {
     pass_s: f64,
     /// Blobs that it removed.
     blobs: u64,
+    /// A page of the library while the pass goes on.
+    beside: Page,
     server_mb_after: u64,
 }
 
@@ -52,12 +55,26 @@ pub(super) async fn run(
     took.sort_unstable();
     output.note("the pass after them …");
     let began = Instant::now();
-    let swept = sweep::ask(api, &Sweep::default()).await?;
-    let pass_s = rounded(began.elapsed().as_secs_f64());
-    let removed = took.len() as u64;
+    let options = Sweep::default();
+    let mut pass = pin!(async {
+        let swept = sweep::ask(api, &options).await;
+        (swept, rounded(began.elapsed().as_secs_f64()))
+    });
+    // The page and the pass share a thread here, which waits for the server at both.
+    let mut asked = Asked::new("latest, beside a pass", Vec::new());
+    let (swept, pass_s) = loop {
+        tokio::select! {
+            done = &mut pass => break done,
+            page = asked.ask(api) => page?,
+        }
+    };
+    let (swept, removed) = (swept?, took.len() as u64);
+    // Besides its parts, a video leaves a plan and a manifest.
     ensure!(
-        (swept.removed, swept.blobs) == (removed, removed * u64::from(PARTS + 1)),
-        "the pass took something else: {swept:?}"
+        (swept.removed, swept.blobs) == (removed, removed * u64::from(PARTS + 2)),
+        "the pass removed {} videos and {} blobs",
+        swept.removed,
+        swept.blobs
     );
     Ok(Removal {
         videos: REMOVED,
@@ -65,6 +82,7 @@ pub(super) async fn run(
         p95_ms: percentile_ms(&took, 95),
         pass_s,
         blobs: swept.blobs,
+        beside: asked.page(),
         server_mb_after: server.rss_mb()?.0,
     })
 }
@@ -72,17 +90,24 @@ pub(super) async fn run(
 /// Whether a video is one of those that are removed.
 pub(super) fn is_removed(number: u32, videos: u32) -> bool {
     let apart = videos / REMOVED;
-    number % apart == apart / 2 && number / apart < REMOVED
+    // Between the multiples of a hundred, which were cancelled and have no plan.
+    number % apart == (apart - 1) / 2 && number / apart < REMOVED
 }
 
-/// Gives a video a manifest and, if it is whole, what that names, as if all of it had been stored an hour ago.
+/// Gives a video a manifest, a plan unless it was cancelled, and, if it is whole, what the manifest names, as if all of it
+/// had been stored an hour ago.
 pub(super) fn furnish(video: &mut Video, objects: &Path, is_whole: bool) -> anyhow::Result<()> {
     let part = |place: u32| format!("part {place} of {}", video.id.0).into_bytes();
     let parts: Vec<BlobId> = (0..PARTS).map(|place| BlobId::of(&part(place))).collect();
     let manifest = json!({ "files": parts }).to_string().into_bytes();
-    video.plan = None;
     video.manifest = Some(BlobId::of(&manifest));
     store(objects, &manifest)?;
+    // Results of a source that no plan is for would count as left behind, and be collected beside the pages.
+    let plan = json!({ "of": video.id.0, "parts": PARTS }).to_string().into_bytes();
+    video.plan = (video.state != VideoState::Cancelled).then(|| BlobId::of(&plan));
+    if video.plan.is_some() {
+        store(objects, &plan)?;
+    }
     if !is_whole {
         return Ok(());
     }
@@ -109,6 +134,11 @@ fn store(objects: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 impl Removal {
+    /// A page of the library while the pass goes on.
+    pub(super) fn beside(&self) -> &Page {
+        &self.beside
+    }
+
     pub(super) fn print(&self, output: &Output) -> anyhow::Result<()> {
         output.data(format_args!(
             "a removal {} ms, p95 {} ms; the pass after {} of them {} s, {} blobs; the server has {} MiB then",

@@ -24,6 +24,8 @@ use super::{Library, LibraryError, REST, VideoId};
 
 /// How often a server looks for notes.
 const EVERY: Duration = Duration::from_secs(600);
+/// When it looks for the first time.
+pub const FIRST_AFTER: Duration = Duration::from_secs(120);
 /// Between two rounds there is this many times as long as the first of them took.
 const PAUSE: u32 = 9;
 /// How often a server looks for what cancelled videos left.
@@ -62,9 +64,14 @@ struct Verdicts {
 }
 
 impl Library {
-    /// Removes what removed and cancelled videos left, until the server stops.
-    pub async fn collect_always(self, shutdown: CancellationToken) {
+    /// Removes what removed and cancelled videos left, until the server stops; begins after some time, because a server
+    /// that has just started has more urgent things to read.
+    pub async fn collect_always(self, first_after: Duration, shutdown: CancellationToken) {
         let mut looked: Option<Instant> = None;
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(first_after) => (),
+        }
         loop {
             let round = async {
                 let began = Instant::now();

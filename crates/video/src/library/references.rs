@@ -7,15 +7,18 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use divvy::objects::{BlobId, ObjectError, RecordName};
+use divvy::objects::{BlobId, RecordName};
 use divvy::types::{TaskId, TaskState};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::index::{Entry, READS_AT_ONCE};
+use super::index::Entry;
 use super::notes::NOTES;
 use super::{Library, LibraryError, bad};
 
+/// Results and tasks that are read at the same time. Nobody waits for a pass, and pages of the library must not wait for
+/// it either.
+const READS_AT_ONCE: usize = 2;
 /// Tasks that are read for the names in them. With more of them nothing is swept.
 const TASKS_MAX: usize = 20_000;
 /// A blob that is larger is no document.
@@ -166,7 +169,7 @@ impl Library {
     /// it is planned, and the manifest and its lists before they are published.
     pub(super) async fn strike_unpublished(
         &self,
-        candidates: &Candidates,
+        candidates: &Arc<Candidates>,
         videos: &[Entry],
     ) -> Result<(), LibraryError> {
         let open = videos.iter().filter(|video| video.may_go_on());
@@ -190,14 +193,12 @@ impl Library {
     /// Strikes out what the documents among these blobs name.
     async fn strike_documents(
         &self,
-        candidates: &Candidates,
+        candidates: &Arc<Candidates>,
         ids: Vec<BlobId>,
     ) -> Result<(), LibraryError> {
-        let reads = ids.into_iter().map(|id| self.document(id));
-        let mut found = stream::iter(reads).buffer_unordered(READS_AT_ONCE);
-        while let Some(bytes) = found.try_next().await? {
-            bytes.iter().for_each(|bytes| candidates.strike_all(bytes));
-        }
+        let into = Arc::clone(candidates);
+        let read = |into: &mut Arc<Candidates>, bytes: &[u8]| into.strike_all(bytes);
+        self.objects.read_documents(ids, DOCUMENT_BYTES_MAX, into, read).await?;
         Ok(())
     }
 
@@ -267,50 +268,19 @@ impl Library {
             used.read(detail.payload.data());
             detail.result.iter().for_each(|result| used.read(result.data()));
         }
-        self.follow(&mut used).await?;
-        Ok(used)
+        let ids = used.blobs.iter().copied().collect();
+        self.read_documents(ids, used).await
     }
 
     /// The names in the plan and the manifest of a video.
     pub(super) async fn documents(&self, video: &Entry) -> Result<Names, LibraryError> {
-        let mut found = Names::default();
-        for id in [video.plan, video.manifest].into_iter().flatten() {
-            if let Some(bytes) = self.document(id).await? {
-                found.read(&bytes);
-            }
-        }
-        Ok(found)
+        let ids = [video.plan, video.manifest].into_iter().flatten().collect();
+        self.read_documents(ids, Names::default()).await
     }
 
-    /// Adds the names in the documents among these blobs.
-    async fn follow(&self, names: &mut Names) -> Result<(), LibraryError> {
-        let ids: Vec<BlobId> = names.blobs.iter().copied().collect();
-        let reads = ids.into_iter().map(|id| self.document(id));
-        let mut found = stream::iter(reads).buffer_unordered(READS_AT_ONCE);
-        while let Some(bytes) = found.try_next().await? {
-            bytes.iter().for_each(|bytes| names.read(bytes));
-        }
-        Ok(())
-    }
-
-    /// A blob as a document, if it is one. Trouble with reading it is an error: it may name what is used.
-    async fn document(&self, id: BlobId) -> Result<Option<Vec<u8>>, LibraryError> {
-        let mut first = match self.objects.open(id, 0..1).await {
-            Err(error) if error.is_no_blob() => return Ok(None),
-            // An empty blob has no first byte.
-            Err(ObjectError::Range { .. }) => return Ok(None),
-            first => first?,
-        };
-        if first.size() > DOCUMENT_BYTES_MAX {
-            return Ok(None);
-        }
-        if first.try_next().await?.as_deref() != Some(b"{") {
-            return Ok(None);
-        }
-        match self.objects.get(id).await {
-            Err(error) if error.is_no_blob() => Ok(None),
-            bytes => Ok(Some(bytes?)),
-        }
+    /// Adds the names in the documents among these blobs. Trouble with reading one is an error: it may name what is used.
+    async fn read_documents(&self, ids: Vec<BlobId>, into: Names) -> Result<Names, LibraryError> {
+        Ok(self.objects.read_documents(ids, DOCUMENT_BYTES_MAX, into, Names::read).await?)
     }
 }
 

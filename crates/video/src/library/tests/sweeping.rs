@@ -253,7 +253,7 @@ async fn a_server_removes_by_itself_what_a_cancelled_video_left_and_nothing_of_o
     backdate(&theatre, &video).await;
     theatre.age_blobs();
     let stop = tokio_util::sync::CancellationToken::new();
-    let sweeping = tokio::spawn(library.clone().collect_always(stop.clone()));
+    let sweeping = tokio::spawn(library.clone().collect_always(Duration::ZERO, stop.clone()));
     let gone = async {
         while theatre.blobs() > 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;
