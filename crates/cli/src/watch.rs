@@ -101,6 +101,7 @@ impl<'a> Watch<'a> {
             },
         };
         outcome?;
+        self.cancel_callbacks_not_called();
         bars.finish(&self.counted());
         Ok(self.tasks.into_iter().filter_map(|(id, watched)| Some((id, watched.state?))).collect())
     }
@@ -174,6 +175,16 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// A callback that was not called is cancelled with the end of its workflow. Nothing is heard of it if the first look
+    /// comes after that.
+    fn cancel_callbacks_not_called(&mut self) {
+        for id in self.callbacks.clone() {
+            if self.tasks.get(&id).is_some_and(|watched| !watched.is_final()) {
+                self.note(id, TaskState::Cancelled);
+            }
+        }
+    }
+
     fn counted(&self) -> Vec<Stage> {
         let mut stages = self.stages.clone();
         for (id, watched) in &self.tasks {
@@ -209,7 +220,9 @@ mod tests {
         let tasks = [(member, "noop"), (callback, "noop")];
         let mut watch = Watch::new(&api, &output, tasks).with_callbacks([callback]);
         watch.note(member, TaskState::Dead);
-        watch.note(callback, TaskState::Cancelled);
+        // Nothing was heard of the callback.
+        watch.cancel_callbacks_not_called();
+        assert_eq!((watch.open, watch.tasks[&callback].state), (0, Some(TaskState::Cancelled)));
         let [stage] = &watch.counted()[..] else { panic!("one stage") };
         assert_eq!((stage.done, stage.failed), (1, 1));
     }
