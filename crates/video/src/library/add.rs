@@ -173,7 +173,9 @@ impl Library {
         if known && let Ok(view) = self.view(&video.id).await {
             return view.remaining_ms;
         }
-        let rest = self.rest(video, &self.known(video, &[]).await, &[]).await?;
+        let estimates = self.estimates().await;
+        let known = self.known(video, &[], &estimates).await;
+        let rest = self.rest(video, &known, &[], &estimates).await?;
         Some(self.on_the_clock(video, rest).await)
     }
 }

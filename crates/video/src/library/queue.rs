@@ -69,7 +69,7 @@ impl Library {
     }
 
     /// What is left to do for all videos, and how many tasks run at once. A problem with it costs precision only.
-    async fn open(&self) -> (Arc<Vec<Open>>, u32) {
+    pub(super) async fn open(&self) -> (Arc<Vec<Open>>, u32) {
         if let Some(known) = &self.memory().open
             && known.at.elapsed() < REMEMBERED_FOR
         {
@@ -92,13 +92,14 @@ impl Library {
     async fn look_at_open(&self) -> Result<Vec<Open>, LibraryError> {
         let mut videos = self.open_videos().await?;
         videos.sort_by_key(|video| (std::cmp::Reverse(video.priority), video.added_at));
+        let estimates = self.estimates().await;
         let mut all = Vec::new();
         for video in videos.into_iter().take(VIDEOS_MAX) {
             let Some(workflow) = video.workflow_id() else { continue };
             // One that ended or was removed meanwhile is in nobody's way.
             let Ok(tasks) = self.client.workflow_tasks(workflow).await else { continue };
-            let known = self.known(&video, &tasks).await;
-            let rest = self.rest(&video, &known, &tasks).await;
+            let known = self.known(&video, &tasks, &estimates).await;
+            let rest = self.rest(&video, &known, &tasks, &estimates).await;
             all.push(Open {
                 workflow: Some(workflow),
                 priority: video.priority,

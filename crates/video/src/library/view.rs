@@ -71,13 +71,18 @@ impl Library {
         let (videos, more) = self.listed(after, filter, limit).await?;
         let next = videos.last().filter(|_| more);
         let next = next.map(|video| Cursor { added_at: video.added_at, id: video.id.clone() });
+        // Once for the whole page, or each of its videos would look.
+        let estimates = &self.estimates().await;
+        if videos.iter().any(|video| video.state == VideoState::Processing) {
+            self.open().await;
+        }
         let views = videos.into_iter().map(|video| async move {
             // A list does not ask for the tasks of what has ended.
             let tasks = match video.workflow_id().filter(|_| !video.state.is_final()) {
                 Some(workflow) => self.client.workflow_tasks(workflow).await?,
                 None => Vec::new(),
             };
-            self.view_of(video, &tasks).await
+            self.view_of(video, &tasks, estimates).await
         });
         let views = stream::iter(views).buffered(READS_AT_ONCE).try_collect().await?;
         Ok((views, next))
@@ -90,7 +95,7 @@ impl Library {
             Some(workflow) => self.client.workflow_tasks(workflow).await?,
             None => Vec::new(),
         };
-        self.view_of(video, &tasks).await
+        self.view_of(video, &tasks, &self.estimates().await).await
     }
 
     /// A video whose tasks have all ended without anyone having recorded that: someone cancelled its workflow as a
@@ -122,16 +127,17 @@ impl Library {
         &self,
         video: Video,
         tasks: &[TaskSummary],
+        estimates: &Estimates,
     ) -> Result<VideoView, LibraryError> {
         let video = self.settled(video, tasks).await?;
         // Of what has ended, a list needs no more than the record says.
         let known = match (tasks.is_empty(), video.length_ms) {
             (true, Some(_)) if video.state.is_final() => Known::default(),
-            _ => self.known(&video, tasks).await,
+            _ => self.known(&video, tasks, estimates).await,
         };
         let progress = self.highest(&video, known.weights.progress(tasks));
         let rest = match video.state {
-            VideoState::Processing => self.rest(&video, &known, tasks).await,
+            VideoState::Processing => self.rest(&video, &known, tasks, estimates).await,
             _ => None,
         };
         let remaining_ms = match rest {
@@ -154,15 +160,19 @@ impl Library {
     }
 
     /// What is known about the tasks of a video.
-    pub(super) async fn known(&self, video: &Video, tasks: &[TaskSummary]) -> Known {
+    pub(super) async fn known(
+        &self,
+        video: &Video,
+        tasks: &[TaskSummary],
+        estimates: &Estimates,
+    ) -> Known {
         let plan = match video.plan {
             Some(id) => self.plan(id).await,
             None => None,
         };
         let weights = match (&plan, video.workflow_id()) {
             (Some(plan), Some(workflow)) => {
-                let estimates = self.estimates().await;
-                Weights::new(plan, workflow, &estimates, tasks, video.estimated_cpu_ms)
+                Weights::new(plan, workflow, estimates, tasks, video.estimated_cpu_ms)
             }
             _ => Weights::default(),
         };
@@ -175,10 +185,11 @@ impl Library {
         video: &Video,
         known: &Known,
         tasks: &[TaskSummary],
+        estimates: &Estimates,
     ) -> Option<Rest> {
         if known.plan.is_none() {
             let size = Size::source(video.source?.size, &video.recipe);
-            let sum = self.estimates().await.expected(&size).as_secs_f64();
+            let sum = estimates.expected(&size).as_secs_f64();
             return Some(Rest { sum, longest: 0.0 });
         }
         let correction = self.correction(&known.weights, tasks).await;
