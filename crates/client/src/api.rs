@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::fmt;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +29,9 @@ const IN_PROCESS: &str = "http://this-process";
 
 /// Query parameters.
 pub type Query<'a> = &'a [(&'a str, String)];
+
+/// What the server will have said, in a box: without one, every crate that awaits it would compile all of HTTP anew.
+pub type Asked<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A server to talk to. A clone is cheap and shares the connections.
 #[derive(Clone)]
@@ -202,9 +206,11 @@ impl Api {
     }
 
     /// The same without a limit of time, for a body that takes long to send.
-    pub async fn transmit(&self, request: RequestBuilder) -> Result<Response, Error> {
-        let request = request.build().map_err(Error::protocol)?;
-        self.wire.send(request).await
+    pub fn transmit(&self, request: RequestBuilder) -> Asked<'_, Result<Response, Error>> {
+        Box::pin(async move {
+            let request = request.build().map_err(Error::protocol)?;
+            self.wire.send(request).await
+        })
     }
 
     /// An answer that is a success, or what it says instead.
@@ -218,7 +224,11 @@ impl Api {
     }
 
     /// What an answer that is not a success says. Without divvy's mark it was not the server that spoke.
-    pub async fn refusal(&self, answer: Response) -> Error {
+    pub fn refusal(&self, answer: Response) -> Asked<'_, Error> {
+        Box::pin(self.refused(answer))
+    }
+
+    async fn refused(&self, answer: Response) -> Error {
         let status = answer.status();
         if !is_own(&answer) {
             let problem = format!(
@@ -260,27 +270,31 @@ impl Api {
         self.wire.lost(error)
     }
 
-    async fn reply(&self, request: RequestBuilder) -> Result<Reply, Error> {
+    fn reply(&self, request: RequestBuilder) -> Asked<'_, Result<Reply, Error>> {
         let reply = async {
             let answer = self.transmit(request).await?;
             self.text(self.good(answer).await?).await
         };
-        match tokio::time::timeout(ANSWER_WITHIN, reply).await {
-            Ok(reply) => reply,
-            Err(_) => Err(self.unreachable("it did not answer in time")),
-        }
+        Box::pin(async {
+            match tokio::time::timeout(ANSWER_WITHIN, reply).await {
+                Ok(reply) => reply,
+                Err(_) => Err(self.unreachable("it did not answer in time")),
+            }
+        })
     }
 
-    async fn text(&self, mut answer: Response) -> Result<Reply, Error> {
-        let mut body = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|error| self.lost(&error))? {
-            if body.len() + chunk.len() > MESSAGE_BYTES_MAX {
-                let problem = format!("an answer of more than {MESSAGE_BYTES_MAX} bytes");
-                return Err(Error::protocol(problem));
+    fn text(&self, mut answer: Response) -> Asked<'_, Result<Reply, Error>> {
+        Box::pin(async move {
+            let mut body = Vec::new();
+            while let Some(chunk) = answer.chunk().await.map_err(|error| self.lost(&error))? {
+                if body.len() + chunk.len() > MESSAGE_BYTES_MAX {
+                    let problem = format!("an answer of more than {MESSAGE_BYTES_MAX} bytes");
+                    return Err(Error::protocol(problem));
+                }
+                body.extend_from_slice(&chunk);
             }
-            body.extend_from_slice(&chunk);
-        }
-        String::from_utf8(body).map(Reply::new).map_err(Error::protocol)
+            String::from_utf8(body).map(Reply::new).map_err(Error::protocol)
+        })
     }
 
     fn url(&self, prefix: &[&str], path: &[&str]) -> Url {

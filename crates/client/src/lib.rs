@@ -25,7 +25,7 @@ mod wire;
 
 pub use divvy_types::REFUSAL_MARK as MARK;
 
-pub use api::{Api, Query, is_own};
+pub use api::{Api, Asked, Query, is_own};
 pub use error::{Error, cause};
 pub use frames::{Frame, Frames};
 pub use grpc::Channel;

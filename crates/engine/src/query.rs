@@ -2,6 +2,7 @@
 //!
 //! Stored tasks are read on connections of their own, off the loop. The loop is asked only for what changes.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use divvy_store::{AttemptRecord, Reader, TaskRecord};
@@ -99,21 +100,31 @@ impl Handle {
         T: Send + 'static,
         F: FnOnce(&mut dyn Reader) -> Result<T, divvy_store::Error> + Send + 'static,
     {
+        let answer = self.read_any(Box::new(move |reader| Box::new(read(reader)))).await?;
+        let answer = answer.downcast::<Result<T, divvy_store::Error>>();
+        Ok((*answer.expect("the answer to a read has the type that the read gives"))?)
+    }
+
+    // Knows one type of read, because the runtime's side of a thread is compiled anew for every type.
+    async fn read_any(&self, read: Read) -> Result<Box<dyn Any + Send>, Error> {
         let readers = Arc::clone(&self.readers);
         let place = Arc::clone(&readers.places).acquire_owned().await;
         let place = place.map_err(|_| Error::Stopping)?;
         let task = tokio::task::spawn_blocking(move || {
             let taken = readers.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let Some(mut reader) = taken else { return Err(Error::Stopping) };
-            let result = read(reader.as_mut());
+            let answer = read(reader.as_mut());
             readers.free.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
             // Only now: a caller that leaves early must not give away the place of a connection that is still out.
             drop(place);
-            Ok(result?)
+            Ok(answer)
         });
         task.await.unwrap_or_else(|_| Err(Error::Store("a read of the store panicked".into())))
     }
 }
+
+/// A read whose answer has any type.
+type Read = Box<dyn FnOnce(&mut dyn Reader) -> Box<dyn Any + Send> + Send>;
 
 /// The one id that a shortened one fits, if there is one.
 pub(crate) fn only<T: Ord + Copy + ToString>(

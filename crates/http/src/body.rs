@@ -6,6 +6,7 @@
 //! What arrives takes room from what all bodies have together ([`BodyRoom`]) piece by piece, as it comes, and keeps it
 //! until nobody holds the body any more. A large body is parsed on a thread that may be busy for a while.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,11 +127,18 @@ pub async fn apart<T: Send + 'static>(
     if bytes.len() <= PARSED_BESIDE_MAX {
         return read(&bytes);
     }
-    let stopping = |_| {
+    let answer = on_thread(Box::new(move || Box::new(read(&bytes)))).await?;
+    *answer.downcast::<Result<T, ApiError>>().expect("the work gives this type")
+}
+
+/// What a thread is given to do, as one type: the runtime's side of a thread is compiled anew for every type of work.
+type Work = Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>;
+
+async fn on_thread(work: Work) -> Result<Box<dyn Any + Send>, ApiError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| {
         let message = "the server stops; try again when it is back";
         ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message)
-    };
-    tokio::task::spawn_blocking(move || read(&bytes)).await.map_err(stopping)?
+    })
 }
 
 /// Refuses a body that is larger than any form.

@@ -5,8 +5,12 @@
 
 use std::any::type_name;
 use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::Arc;
 
+use axum::extract::Request;
 use axum::handler::Handler;
+use axum::response::Response;
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
 use divvy_types::Scopes;
@@ -21,6 +25,26 @@ use crate::operation::{Content, Described, Header, Operation, SchemaOf, any_text
 pub struct Route<S> {
     operation: Operation,
     handler: MethodRouter<S>,
+}
+
+/// What a handler makes of a request.
+type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+
+/// A handler without its type: what the router makes of a handler is compiled once for all of them.
+struct Erased<S>(Arc<dyn Fn(Request, S) -> Answer + Send + Sync>);
+
+impl<S> Clone for Erased<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: Send + Sync + 'static> Handler<(), S> for Erased<S> {
+    type Future = Answer;
+
+    fn call(self, request: Request, state: S) -> Answer {
+        (self.0)(request, state)
+    }
 }
 
 /// Addresses whose handlers share an `S`.
@@ -243,13 +267,14 @@ macro_rules! methods {
         $(#[$doc])*
         pub fn $name<H, T, S>(path: &'static str, handler: H) -> Route<S>
         where
-            H: Handler<T, S> + Described<T>,
+            H: Handler<T, S, Future = Answer> + Described<T>,
             T: 'static,
             S: Clone + Send + Sync + 'static,
         {
             let mut operation = Operation::new(Method::$method, path, type_name::<H>());
             H::describe(&mut operation);
-            Route { operation, handler: on(MethodFilter::$method, handler) }
+            let erased = move |request, state| handler.clone().call(request, state);
+            Route { operation, handler: on(MethodFilter::$method, Erased(Arc::new(erased))) }
         }
     )*};
 }

@@ -50,7 +50,9 @@ impl Shown {
         let mut frames = Frames::open(api, &[V::PLACE, id, "events"], &[]).await?;
         self.last_good = Some(Instant::now());
         while let Some(frame) = frames.next().await? {
-            let Ok(event) = serde_json::from_str::<V::Event>(&frame.data) else { continue };
+            let Ok(event) = serde_json::from_slice::<V::Event>(frame.data.as_bytes()) else {
+                continue;
+            };
             self.last_good = Some(Instant::now());
             let view: V = event.into();
             self.tell_steps(&view);

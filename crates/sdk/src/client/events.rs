@@ -29,7 +29,8 @@ impl Events {
                 return Ok(Some(Event::Lagged));
             }
             if !frame.data.is_empty() {
-                let change = serde_json::from_str(&frame.data).map_err(Error::protocol)?;
+                let change =
+                    serde_json::from_slice(frame.data.as_bytes()).map_err(Error::protocol)?;
                 return Ok(Some(Event::Change(change)));
             }
         }

@@ -11,7 +11,8 @@ use divvy_client::{Api, Error};
 use divvy_types::limits::PAGE_ROWS_MAX;
 use divvy_types::view::{Page, TaskSummary};
 use divvy_types::{TaskId, TaskState, WorkflowId};
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 
 use super::events::{Event, Events};
 
@@ -283,10 +284,17 @@ pub(crate) fn was_not_called(task: &TaskSummary) -> bool {
 }
 
 /// All tasks of a workflow, newest first.
-pub(crate) async fn tasks_of(api: &Api, workflow: WorkflowId) -> Result<Vec<TaskSummary>, Error> {
-    let query = [("workflow", workflow.to_string())];
-    let tasks = pages(api, &query, usize::MAX).await?;
-    Ok(tasks.unwrap_or_default())
+pub(crate) fn tasks_of(
+    api: &Api,
+    workflow: WorkflowId,
+) -> BoxFuture<'_, Result<Vec<TaskSummary>, Error>> {
+    // In a box, so that it is compiled here and not by every crate that awaits it.
+    async move {
+        let query = [("workflow", workflow.to_string())];
+        let tasks = pages(api, &query, usize::MAX).await?;
+        Ok(tasks.unwrap_or_default())
+    }
+    .boxed()
 }
 
 /// All tasks that `query` asks for, newest first; nothing if there are more than `max`.

@@ -11,7 +11,6 @@ mod upload;
 mod wire;
 
 use std::any::Any;
-use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use divvy_objects::Folder;
 pub use divvy_objects::{Blob, BlobId, RESERVE_BYTES, RecordName, RestedBlob, Version};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -205,10 +206,10 @@ impl Objects {
     }
 
     /// A blob as a file of this machine: where it is, or a copy in the cache.
-    pub async fn local_file(&self, id: BlobId) -> Result<LocalFile, ObjectError> {
+    pub fn local_file(&self, id: BlobId) -> BoxFuture<'_, Result<LocalFile, ObjectError>> {
         match &*self.place {
-            Place::Folder(folder) => LocalFile::in_folder(folder, id).await,
-            Place::Remote(remote) => remote.local_file(id).await,
+            Place::Folder(folder) => LocalFile::in_folder(folder, id).boxed(),
+            Place::Remote(remote) => remote.local_file(id).boxed(),
         }
     }
 
@@ -307,33 +308,39 @@ impl Objects {
         }
     }
 
-    // Reading and replacing know bytes only, so that they are compiled once and not for every type of record.
+    // Reading and replacing know bytes only, so that they are compiled once and not for every type of record, and are in
+    // a box, so that they are compiled here and not by every crate that awaits them.
 
-    async fn read(&self, name: &RecordName) -> Result<Option<(Vec<u8>, Version)>, ObjectError> {
+    fn read<'a>(&'a self, name: &'a RecordName) -> BoxFuture<'a, Result<Read, ObjectError>> {
         match &*self.place {
             Place::Folder(folder) => {
                 let name = name.clone();
-                on_thread(folder, move |folder| folder.record(&name)).await
+                on_thread(folder, move |folder| folder.record(&name)).boxed()
             }
-            Place::Remote(remote) => remote.record(name).await,
+            Place::Remote(remote) => remote.record(name).boxed(),
         }
     }
 
-    async fn replace(
+    fn replace(
         &self,
         name: RecordName,
         expected: Option<Version>,
         bytes: Vec<u8>,
-    ) -> Result<bool, ObjectError> {
+    ) -> BoxFuture<'_, Result<bool, ObjectError>> {
         match &*self.place {
             Place::Folder(folder) => {
                 on_thread(folder, move |folder| folder.replace_record(&name, expected, &bytes))
-                    .await
+                    .boxed()
             }
-            Place::Remote(remote) => remote.replace_record(&name, expected, bytes).await,
+            Place::Remote(remote) => {
+                async move { remote.replace_record(&name, expected, bytes).await }.boxed()
+            }
         }
     }
 }
+
+/// The bytes of a record and its version, if it is there.
+type Read = Option<(Vec<u8>, Version)>;
 
 fn encode<T: Serialize>(name: &str, value: &T) -> Result<(RecordName, Vec<u8>), ObjectError> {
     let parsed: RecordName = name.parse()?;
@@ -377,7 +384,7 @@ struct Counted {
     done: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl std::io::Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let count = self.from.read(buffer)?;
         self.done.fetch_add(count as u64, Ordering::Relaxed);

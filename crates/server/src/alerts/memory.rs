@@ -71,7 +71,7 @@ pub(super) fn read(path: &Path) -> Kept {
     let problem = match read {
         Err(error) if error.kind() == ErrorKind::NotFound => return Kept::default(),
         Err(error) => error.to_string(),
-        Ok(text) => match serde_json::from_str::<Whole>(&text) {
+        Ok(text) => match serde_json::from_slice::<Whole>(text.as_bytes()) {
             Ok(whole) if whole.version == VERSION => return whole.kept,
             Ok(whole) => format!("it has version {}, expected {VERSION}", whole.version),
             Err(error) => error.to_string(),

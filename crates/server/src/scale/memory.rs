@@ -32,7 +32,7 @@ pub(super) fn read(path: &Path) -> BTreeMap<Name, Kept> {
     let problem = match read {
         Err(error) if error.kind() == ErrorKind::NotFound => return BTreeMap::new(),
         Err(error) => error.to_string(),
-        Ok(text) => match serde_json::from_str::<Whole>(&text) {
+        Ok(text) => match serde_json::from_slice::<Whole>(text.as_bytes()) {
             Ok(whole) if whole.version == VERSION => return whole.pools,
             Ok(whole) => format!("it has version {}, expected {VERSION}", whole.version),
             Err(error) => error.to_string(),

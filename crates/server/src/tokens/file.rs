@@ -49,7 +49,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Kept>, TokenError> {
         wrong("use", path, format!("it is not a file of tokens: {problem}; {cure}"))
     };
     let whole: Whole<Vec<Kept>> =
-        serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
+        serde_json::from_slice(text.as_bytes()).map_err(|error| damaged(error.to_string()))?;
     if whole.version != VERSION {
         return Err(damaged(format!("version {}, expected {VERSION}", whole.version)));
     }

@@ -111,7 +111,9 @@ impl Asked {
         let page = api.get(&["videos"], &self.query).await?;
         let text = page.text();
         self.took.push(began.elapsed());
-        self.rows = serde_json::from_str::<Value>(text)?["items"].as_array().map_or(0, Vec::len);
+        self.rows = serde_json::from_slice::<Value>(text.as_bytes())?["items"]
+            .as_array()
+            .map_or(0, Vec::len);
         Ok(())
     }
 

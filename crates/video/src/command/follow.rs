@@ -52,7 +52,7 @@ async fn follow(
     let mut frames = Frames::open(api, &["videos", &id.0, "events"], &[]).await?;
     *last_good = Some(Instant::now());
     while let Some(frame) = frames.next().await? {
-        let Ok(view) = serde_json::from_str::<VideoView>(&frame.data) else { continue };
+        let Ok(view) = serde_json::from_slice::<VideoView>(frame.data.as_bytes()) else { continue };
         *last_good = Some(Instant::now());
         if view.video.state.is_final() {
             return Ok(Some(view));

@@ -53,7 +53,7 @@ impl FromStr for Trial {
     type Err = serde_json::Error;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        serde_json::from_str(text)
+        serde_json::from_slice(text.as_bytes())
     }
 }
 

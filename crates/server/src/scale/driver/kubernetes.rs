@@ -89,11 +89,11 @@ async fn patch(target: &Target, [namespace, resource, name]: [&str; 3], order: &
     let status = answer.status();
     let text = answer.text().await.map_err(|error| format!("{address}: {}", cause(&error)))?;
     if !status.is_success() {
-        let said = serde_json::from_str(&text).map(|Status { message }| message);
+        let said = serde_json::from_slice(text.as_bytes()).map(|Status { message }| message);
         let said = said.unwrap_or_else(|_| tail(text.trim(), TOLD_BYTES_MAX).to_owned());
         return Err(format!("{address} is refused ({status}): {said}"));
     }
-    let scale: Scale = serde_json::from_str(&text)
+    let scale: Scale = serde_json::from_slice(text.as_bytes())
         .map_err(|error| format!("{address} did not answer with a Scale: {error}"))?;
     Ok([(worker_type.name, scale.spec.replicas)].into())
 }

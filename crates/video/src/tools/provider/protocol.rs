@@ -217,7 +217,8 @@ pub(super) fn parse(line: &str) -> Result<Line, String> {
     if line.len() > ANSWER_BYTES_MAX {
         return Err(format!("an answer has more than {ANSWER_BYTES_MAX} bytes: {}", quote(line)));
     }
-    serde_json::from_str(line).map_err(|_| format!("it said what is no answer: {}", quote(line)))
+    serde_json::from_slice(line.as_bytes())
+        .map_err(|_| format!("it said what is no answer: {}", quote(line)))
 }
 
 fn check_name(field: &str, value: &str) -> Result<(), String> {
