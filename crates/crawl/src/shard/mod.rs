@@ -22,6 +22,8 @@ mod show;
 mod steer;
 mod take;
 pub(crate) mod task;
+#[cfg(test)]
+mod tests;
 mod visit;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
