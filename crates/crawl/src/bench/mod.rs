@@ -1,6 +1,6 @@
 //! What a crawled page costs, in one run on one synthetic web: the crawler with its durable frontier, a bare client that only
-//! fetches, and Scrapy where it is installed. Besides: what a queued address and a remembered one take in memory, and what
-//! a crawl at a million pages a day takes of a core.
+//! fetches, and Scrapy where it is installed. Besides: what a queued address and a remembered one take in memory, what a
+//! shard costs that wakes for nothing, and what a crawl at a million pages a day takes of a core.
 //!
 //! The web is another process, so that only those who fetch are measured.
 
@@ -8,6 +8,7 @@ mod bare;
 mod crawler;
 mod memory;
 mod scrapy;
+mod wake;
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -84,6 +85,7 @@ struct Figures {
     scrapy: Option<Cost>,
     scrapy_to_crawler: Option<f64>,
     bytes_per_queued: memory::PerAddress,
+    turn: wake::Turn,
     filter: Trial,
     seed_rate: Option<SeedRate>,
 }
@@ -99,6 +101,8 @@ struct SeedRate {
 /// Measures and shows the figures.
 pub(crate) async fn run(args: &Args, output: &Output) -> Result<()> {
     let folder = args.place.folder()?;
+    output.note("turns of a shard …");
+    let turn = wake::turn(folder.path().join("wake")).await?;
     let web = Web::start(args.hosts, args.pages, args.page_bytes)?;
     output.note("a bare client …");
     let bare = bare::run(&web, args.hosts, args.pages).await?;
@@ -128,6 +132,7 @@ pub(crate) async fn run(args: &Args, output: &Output) -> Result<()> {
         crawler_rss_mb: rss,
         scrapy,
         bytes_per_queued,
+        turn,
         filter,
         seed_rate,
     };
@@ -176,6 +181,10 @@ impl Figures {
         let PerFigures { memory, spilled } = PerFigures::of(&self.bytes_per_queued);
         output
             .data(format_args!("queued address: {memory} B in memory, {spilled} B when spilled"))?;
+        output.data(format_args!(
+            "turn of an idle shard that has seen {}: {} ms of CPU, {} ms when it wakes again",
+            self.turn.seen, self.turn.first_cpu_ms, self.turn.next_cpu_ms
+        ))?;
         output.data(format_args!(
             "filter: {} keys in {} MB, {:.3} % false positives",
             self.filter.keys,

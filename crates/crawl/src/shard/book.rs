@@ -167,7 +167,7 @@ impl Owner {
             return Ok(());
         }
         for later in self.file().due(now_ms, DUE_MAX)? {
-            self.frontier.again(now_ms, &later);
+            self.frontier.again(&later);
         }
         self.commit().await
     }

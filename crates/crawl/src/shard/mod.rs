@@ -22,6 +22,8 @@ mod show;
 mod steer;
 mod take;
 pub(crate) mod task;
+#[cfg(test)]
+mod tests;
 mod visit;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -332,8 +334,7 @@ impl Owner {
                 Next::Load(order) => {
                     self.commit().await?;
                     let blocks = self.file().blocks(&order)?;
-                    let now_ms = self.clock.now_ms();
-                    self.frontier.loaded(now_ms, &order, &blocks).map_err(|damaged| {
+                    self.frontier.loaded(&order, &blocks).map_err(|damaged| {
                         ShardError::Store(crate::store::Error::Damaged {
                             path: self.folder.shard_file(self.place.shard).display().to_string(),
                             problem: damaged.to_string(),

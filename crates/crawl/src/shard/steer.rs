@@ -25,8 +25,8 @@ impl Owner {
     /// Does what people want now.
     pub(super) async fn obey(&mut self) -> Result<(), ShardError> {
         self.scope = self.spec.scope(&self.control.added);
-        let (control, now_ms) = (&self.control, self.clock.now_ms());
-        self.frontier.block(now_ms, |origin| control.blocks(key_of(origin)));
+        let control = &self.control;
+        self.frontier.block(|origin| control.blocks(key_of(origin)));
         if self.retries < self.control.retries {
             self.replay().await?;
         }
@@ -36,7 +36,6 @@ impl Owner {
     /// Tries again what was given up.
     async fn replay(&mut self) -> Result<(), ShardError> {
         let mut filter = PageFilter { end: Some(PageEnd::Dead), after: None };
-        let now_ms = self.clock.now_ms();
         let mut hosts: Vec<String> = Vec::new();
         loop {
             let pages = self.file().pages(filter, PAGES_MAX)?;
@@ -51,7 +50,7 @@ impl Owner {
                     hops: 0,
                     is_sitemap: false,
                 };
-                self.frontier.replay(now_ms, &link);
+                self.frontier.replay(&link);
                 hosts.push(host);
             }
             match pages.last() {
@@ -62,7 +61,7 @@ impl Owner {
         hosts.sort_unstable();
         hosts.dedup();
         for host in hosts {
-            self.frontier.unpark(now_ms, &host);
+            self.frontier.unpark(&host);
         }
         (self.retries, self.dead) = (self.control.retries, 0);
         // Together with the count, so that a crash does not put them back twice.

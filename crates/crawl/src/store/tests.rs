@@ -116,7 +116,7 @@ fn every_page_is_fetched_over_crashes_and_twice_only_if_it_was_not_committed() {
                 batch.changes = frontier.changes();
                 file.commit(&std::mem::take(&mut batch)).unwrap();
                 uncommitted = 0;
-                frontier.loaded(now_ms, &order, &file.blocks(&order).unwrap()).unwrap();
+                frontier.loaded(&order, &file.blocks(&order).unwrap()).unwrap();
             }
             Next::Wait(until_ms) => now_ms = until_ms,
             Next::Idle => break,
@@ -192,7 +192,7 @@ fn what_failed_is_due_later_and_leaves_the_list_when_it_is_queued() {
     assert_eq!(file.next_due().unwrap(), Some(3_600_000));
     assert!(file.due(3_599_999, 10).unwrap().is_empty());
     let due = file.due(3_600_000, 10).unwrap();
-    due.iter().for_each(|later| frontier.again(3_600_000, later));
+    due.iter().for_each(|later| frontier.again(later));
     file.commit(&Batch { changes: frontier.changes(), ..Batch::default() }).unwrap();
     assert_eq!((due.len(), file.next_due().unwrap()), (1, None));
     assert!(matches!(frontier.next(7_200_000), Next::Fetch(order) if order.attempt == 2));

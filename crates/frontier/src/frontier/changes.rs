@@ -1,7 +1,7 @@
 //! What must be made durable, and how a frontier is made again from it.
 
 use super::host::Place;
-use super::{Changes, Damaged, Frontier, HostRecord, record};
+use super::{Changes, Damaged, Frontier, HostRecord};
 use crate::rules::Rules;
 use crate::rules::priority::BANDS;
 use crate::seen::Seen;
@@ -17,7 +17,8 @@ impl Frontier {
                 .blocks
                 .into_values()
                 .filter(|block| {
-                    let head = self.hosts[block.host].heads[usize::from(block.band)];
+                    let queues = self.hosts[block.host].queues;
+                    let (head, _) = queues.numbers(&self.pieces, block.band);
                     block.first + block.count > head
                 })
                 .collect(),
@@ -33,14 +34,17 @@ impl Frontier {
             host.is_dirty = false;
             let consumed = std::mem::take(&mut host.consumed);
             let taken = (0..BANDS as u8).filter(|band| consumed & 1 << band != 0);
-            let heads = host.heads;
-            changes.consumed.extend(taken.map(|band| (number, band, heads[usize::from(band)])));
+            let head = |band| host.queues.numbers(&self.pieces, band).0;
+            changes.consumed.extend(taken.map(|band| (number, band, head(band))));
+            if consumed != 0 {
+                host.queues.settle(&mut self.pieces);
+            }
             let host = &self.hosts[number];
             changes.hosts.push(HostRecord {
                 id: number,
                 name: self.name_of(number).to_owned(),
                 domain: self.names.get(self.groups[host.group].name).to_owned(),
-                state: record::pack(host, &self.hosts[self.lead(number)]),
+                state: self.pack(number),
             });
         }
         changes
@@ -63,7 +67,7 @@ impl Frontier {
             frontier.restore_host(&record, was_clean, now_ms)?;
         }
         for number in 0..frontier.hosts.len() as u32 {
-            frontier.schedule(now_ms, number);
+            frontier.schedule(number);
         }
         Ok(frontier)
     }
@@ -83,20 +87,19 @@ impl Frontier {
             return Err(damaged("hosts are missing or there twice"));
         }
         let number = self.intern(now_ms, &record.name, &record.domain);
-        record::unpack(&record.state, &record.name, &mut self.hosts[number])?;
+        self.unpack(&record.state, &record.name, number)?;
         debug_assert_eq!(self.hosts[number].place, Place::None);
         let group = self.hosts[number].group;
         self.groups[group].used = self.groups[group].used.saturating_add(self.hosts[number].used);
         self.pages += u64::from(self.hosts[number].pages);
-        let failures = u32::from(self.hosts[number].failures);
-        if failures > 0 {
-            self.hosts[number].breaker = self.breaker_after(now_ms, number, failures);
-        }
         // A clock that was set back must not keep a host waiting for longer than its gap or the longest rest.
         let latest_ms = now_ms.saturating_add(self.gap_ms(number));
         let rest_ms = self.rules.retry.retry_after_ms_max.max(self.rules.retry.cap_ms);
         let host = &mut self.hosts[number];
-        host.rest_until_ms = host.rest_until_ms.min(now_ms.saturating_add(rest_ms));
+        let rest_ms = now_ms.saturating_add(rest_ms);
+        if host.rare().rest_until_ms > rest_ms {
+            host.change(|rare| rare.rest_until_ms = rest_ms);
+        }
         let next_at_ms = if was_clean { host.next_at_ms.min(latest_ms) } else { latest_ms };
         host.next_at_ms = next_at_ms;
         let lead = self.lead(number);

@@ -53,14 +53,14 @@ impl Frontier {
 
     /// What the store has that is due now. What was given already and is not committed yet is passed over, as is what
     /// names a host that is not known.
-    pub fn again(&mut self, now_ms: u64, later: &Later) {
+    pub fn again(&mut self, later: &Later) {
         let is_known = (later.host as usize) < self.hosts.len();
         if !is_known || Entry::unpack(&later.entry).is_none() {
             return;
         }
         if self.pending.not_later.insert(later.fingerprint) {
             self.append(later.host, later.band.min(priority::LAST), &later.entry);
-            self.schedule(now_ms, later.host);
+            self.schedule(later.host);
         }
     }
 
@@ -75,7 +75,7 @@ impl Frontier {
         }
         if let Some(host) = self.find(link.host) {
             let host = &self.hosts[host];
-            if host.used >= host.budget {
+            if host.used >= self.budget_of(host) {
                 return Some(Refusal::HostBudget);
             }
         } else if self.hosts.len() >= self.rules.hosts_max as usize {
@@ -84,6 +84,11 @@ impl Frontier {
         let group = self.find_group(link.domain)?;
         let is_used_up = u64::from(self.groups[group].used) >= self.rules.domain_budget;
         is_used_up.then_some(Refusal::DomainBudget)
+    }
+
+    /// Addresses of a host that may ever be queued.
+    pub(super) fn budget_of(&self, host: &Host) -> u32 {
+        host.rare().budget.unwrap_or(self.rules.host_budget)
     }
 
     /// The number of a host.
@@ -109,7 +114,7 @@ impl Frontier {
         };
         let number = self.hosts.len() as u32;
         let twin = other_scheme(name).and_then(|other| self.find(&other));
-        let mut host = Host::new(text, group, self.rules.delay_ms, self.rules.host_budget);
+        let mut host = Host::new(text, group, self.rules.delay_ms);
         host.next_at_ms = now_ms;
         host.twin = twin.unwrap_or(NOBODY);
         self.hosts.push(host);
@@ -124,29 +129,23 @@ impl Frontier {
 
     /// Adds an entry at the end of a band, durably and, if there is room, in memory.
     pub(super) fn append(&mut self, number: u32, band: u8, packed: &[u8]) {
-        let host = &mut self.hosts[number];
-        let at = usize::from(band);
+        let most = if self.in_memory >= self.rules.memory_max {
+            BAND_MEMORY_MIN
+        } else {
+            self.rules.band_memory_max
+        };
+        let queues = &mut self.hosts[number].queues;
+        let (first, is_held) = queues.append(&mut self.pieces, band, packed, most);
+        self.in_memory += u64::from(is_held);
         let block = self.pending.blocks.entry((number, band)).or_insert_with(|| Block {
             host: number,
             band,
-            first: host.ends[at],
+            first,
             count: 0,
             bytes: Vec::new(),
         });
         block.bytes.extend_from_slice(packed);
         block.count += 1;
-        let held = host.held.count(&self.pieces, band);
-        let most = if self.in_memory >= self.rules.memory_max {
-            BAND_MEMORY_MIN
-        } else {
-            self.rules.band_memory_max.min(u32::from(u16::MAX))
-        };
-        // What is in memory is a head without gaps.
-        if held == host.queued_in(at) && held < most {
-            host.held.push(&mut self.pieces, band, packed);
-            self.in_memory += 1;
-        }
-        host.ends[at] += 1;
         self.touch(number);
     }
 
@@ -176,7 +175,7 @@ impl Frontier {
         };
         self.append(number, band, &entry.packed());
         self.pending.fingerprints.insert(fingerprint);
-        self.schedule(now_ms, number);
+        self.schedule(number);
         Discovery::Queued
     }
 

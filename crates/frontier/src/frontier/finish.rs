@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use divvy_guard::breaker::{Breaker, Settings, State};
+use divvy_guard::breaker::{Breaker, Settings};
 
 use super::entry::Entry;
 use super::host::{NOBODY, Open, Robots};
+use super::table::Spot;
 use super::{Answer, Ending, Frontier, Later, Lease, Outcome, Park, RobotsAnswer};
 use crate::rules::priority;
 use crate::rules::retry::{Failure, Verdict, is_failure};
 
 /// How many hosts are looked at for robots rules to drop, for each that come.
 const DROP_LOOKS_MAX: u32 = 1_024;
+/// Failures that a breaker is told of; its time has long ceased to grow then.
+const FAILURES_TOLD_MAX: u32 = 64;
 /// How much longer than asked a breaker stays open, by chance.
 const OPEN_JITTER: f64 = 0.2;
 
@@ -57,7 +60,7 @@ impl Frontier {
         self.forget_robots(number);
         match (&answer.permission, self.rules.gap_ms(answer.delay_ms)) {
             (None, _) => {
-                self.hosts[number].rest_until_ms = answer.until_ms;
+                self.hosts[number].change(|rare| rare.rest_until_ms = answer.until_ms);
                 if answer.was_requested {
                     self.fail(now_ms, number, 1);
                 }
@@ -70,57 +73,29 @@ impl Frontier {
                 }
             }
         }
-        self.hosts[number].robots = Some(Box::new(Robots {
+        self.hosts[number].robots = self.robots.add(Robots {
             permission: answer.permission.as_ref().map(Arc::clone),
             until_ms: answer.until_ms,
             bytes: answer.bytes,
-        }));
+        });
         self.robots_bytes += u64::from(answer.bytes);
         self.touch(number);
         self.release(now_ms, number, (!answer.was_requested).then_some(&open));
         self.bound_robots(number);
     }
 
-    /// Until when the breaker of a host keeps requests away.
-    pub(super) fn breaker_until(&self, now_ms: u64, number: u32) -> u64 {
-        let Some(breaker) = &self.hosts[number].breaker else { return 0 };
-        match breaker.check(Duration::from_millis(now_ms)) {
-            Ok(()) => 0,
-            Err(rejected) => {
-                let left = rejected.retry_after.unwrap_or_default();
-                now_ms.saturating_add(left.as_millis() as u64 + 1)
-            }
-        }
-    }
-
-    /// A breaker that has seen so many failures in a row, the last of them long ago: it is open no longer, and the next
-    /// failure lengthens its time.
-    pub(super) fn breaker_after(
-        &self,
-        now_ms: u64,
-        number: u32,
-        failures: u32,
-    ) -> Option<Box<Breaker>> {
-        let mut breaker = self.new_breaker(number)?;
-        let long_ms = self.rules.retry.cap_ms.saturating_mul(2);
-        for n in (1..=failures.min(64)).rev() {
-            let at_ms = now_ms.saturating_sub(long_ms.saturating_mul(u64::from(n)));
-            report(&mut breaker, Duration::from_millis(at_ms), false);
-        }
-        Some(breaker)
-    }
-
     /// Robots rules of a host that has nothing to do are dropped; the store has them.
     pub(super) fn drop_robots_when_idle(&mut self, number: u32) {
         let host = &self.hosts[number];
-        let is_idle = !host.has_work() && host.opened().is_empty();
-        if is_idle && host.robots.as_ref().is_some_and(|robots| robots.bytes > 0) {
+        let is_idle = !host.has_work(&self.pieces) && host.opened().is_empty();
+        if is_idle && self.robots.get(host.robots).is_some_and(|robots| robots.bytes > 0) {
             self.forget_robots(number);
         }
     }
 
     pub(super) fn forget_robots(&mut self, number: u32) {
-        if let Some(robots) = self.hosts[number].robots.take() {
+        let spot = std::mem::replace(&mut self.hosts[number].robots, Spot::NONE);
+        if let Some(robots) = self.robots.take(spot) {
             self.robots_bytes -= u64::from(robots.bytes);
         }
     }
@@ -166,7 +141,7 @@ impl Frontier {
             Failure::NoSuchName | Failure::Tls => {
                 // Every address of the host would end so. Two such failures in a row park it.
                 let rest_ms = now_ms.saturating_add(self.rules.retry.name_wait_ms);
-                self.hosts[number].rest_until_ms = rest_ms;
+                self.hosts[number].change(|rare| rare.rest_until_ms = rest_ms);
                 self.fail(now_ms, number, self.rules.retry.park_failures.div_ceil(2));
             }
         }
@@ -179,8 +154,8 @@ impl Frontier {
             Verdict::Again { due_ms, block_host } => {
                 if block_host {
                     let lead = self.lead(number);
-                    let rest = &mut self.hosts[lead].rest_until_ms;
-                    *rest = due_ms.max(*rest);
+                    self.hosts[lead]
+                        .change(|rare| rare.rest_until_ms = due_ms.max(rare.rest_until_ms));
                     self.touch(lead);
                 }
                 let entry = Entry { failed: entry.failed + 1, ..*entry };
@@ -204,12 +179,14 @@ impl Frontier {
 
     fn brake(&mut self, number: u32, bucket: u16) {
         let rules = self.rules.brake;
+        let budget = self.budget_of(&self.hosts[number]);
         let host = &mut self.hosts[number];
         match host.brake.page(bucket, &rules) {
             Some(true) if !host.is_braked => {
                 host.is_braked = true;
-                let left = host.budget.saturating_sub(host.used);
-                host.budget = host.used + left / rules.budget_divisor.max(1);
+                let left = budget.saturating_sub(host.used);
+                let budget = host.used + left / rules.budget_divisor.max(1);
+                host.change(|rare| rare.budget = Some(budget));
             }
             Some(false) => host.is_braked = false,
             Some(true) | None => {}
@@ -218,48 +195,61 @@ impl Frontier {
 
     /// So many failures speak against the host.
     fn fail(&mut self, now_ms: u64, number: u32, weight: u32) {
-        let mut breaker = self.hosts[number].breaker.take().or_else(|| self.new_breaker(number));
-        if let Some(breaker) = &mut breaker {
-            (0..weight).for_each(|_| report(breaker, Duration::from_millis(now_ms), false));
-        }
-        let park_failures = self.rules.retry.park_failures;
+        let wait_ms = self.breaker_wait_ms(number, weight);
         let host = &mut self.hosts[number];
-        host.breaker = breaker;
-        host.failures = host.failures.saturating_add(weight.min(u32::from(u16::MAX)) as u16);
-        if u32::from(host.failures) >= park_failures && host.parked.is_none() {
+        let failures = host.change(|rare| {
+            rare.failures = rare.failures.saturating_add(u16::try_from(weight).unwrap_or(u16::MAX));
+            if wait_ms > 0 {
+                rare.open_until_ms = now_ms.saturating_add(wait_ms);
+                // So that a new owner waits too.
+                rare.rest_until_ms = rare.open_until_ms.max(rare.rest_until_ms);
+            }
+            rare.failures
+        });
+        if u32::from(failures) >= self.rules.retry.park_failures && host.parked.is_none() {
             host.parked = Some(Park::Unreachable);
         }
-        // So that a new owner waits too.
-        let until_ms = self.breaker_until(now_ms, number);
-        let rest = &mut self.hosts[number].rest_until_ms;
-        *rest = until_ms.max(*rest);
     }
 
     fn succeed(&mut self, now_ms: u64, number: u32) {
-        let host = &mut self.hosts[number];
-        host.failures = 0;
-        if let Some(breaker) = &mut host.breaker {
-            report(breaker, Duration::from_millis(now_ms), true);
-            if breaker.state() == State::Closed {
-                host.breaker = None;
-            }
+        let rare = self.hosts[number].rare();
+        if rare.failures == 0 && rare.rest_until_ms == 0 {
+            return;
         }
+        self.hosts[number].change(|rare| {
+            rare.failures = 0;
+            // What is over need not be remembered.
+            for until_ms in [&mut rare.open_until_ms, &mut rare.rest_until_ms] {
+                *until_ms = if *until_ms > now_ms { *until_ms } else { 0 };
+            }
+        });
     }
 
-    fn new_breaker(&self, number: u32) -> Option<Box<Breaker>> {
+    /// For how long a breaker keeps requests away from a host that fails so many times now. A breaker is a hundred times as
+    /// large as what it knows of a host, which is how often it failed in a row, so it is made anew and told of these
+    /// failures: each a probe that came long after the last one.
+    fn breaker_wait_ms(&self, number: u32, weight: u32) -> u64 {
         let rules = &self.rules.retry;
         let open_ms = rules.breaker_open_ms.max(1);
+        let open_ms_max = rules.cap_ms.max(open_ms);
         let settings = Settings {
             consecutive_failures: Some(rules.breaker_failures.max(1)),
             open_for: Duration::from_millis(open_ms),
             open_factor: 2.0,
-            open_for_max: Duration::from_millis(rules.cap_ms.max(open_ms)),
+            open_for_max: Duration::from_millis(open_ms_max),
             open_jitter: OPEN_JITTER,
             probe_timeout: None,
             seed: self.salt ^ u64::from(number),
             ..Settings::for_quick_recovery()
         };
-        Breaker::new(settings).ok().map(Box::new)
+        let Ok(breaker) = Breaker::new(settings) else { return 0 };
+        let long = Duration::from_millis(open_ms_max.saturating_mul(2));
+        let before = u32::from(self.hosts[number].rare().failures).min(FAILURES_TOLD_MAX);
+        (0..before).for_each(|n| fail_at(&breaker, long * n));
+        let now = long * before;
+        (0..weight).for_each(|_| fail_at(&breaker, now));
+        let refused = breaker.check(now).err().and_then(|refused| refused.retry_after);
+        refused.map_or(0, |left| left.as_millis() as u64 + 1)
     }
 
     fn is_open(&self, lease: Lease) -> bool {
@@ -295,9 +285,9 @@ impl Frontier {
         }
         self.hosts[lead].in_flight -= 1;
         self.groups[group].in_flight -= 1;
-        self.schedule(now_ms, number);
+        self.schedule(number);
         if twin != NOBODY {
-            self.schedule(now_ms, twin);
+            self.schedule(twin);
         }
         self.drop_robots_when_idle(number);
         self.send_runner(now_ms, group);
@@ -326,9 +316,9 @@ impl Frontier {
     }
 }
 
-/// A call ended now. It is let in only to tell how it went: whether it might go out was decided before.
-fn report(breaker: &mut Breaker, now: Duration, is_well: bool) {
+/// A call failed. It is let in only to tell that: whether it might go out was decided before.
+fn fail_at(breaker: &Breaker, now: Duration) {
     if let Ok(permit) = breaker.admit(now) {
-        if is_well { permit.success(now) } else { permit.failure(now) }
+        permit.failure(now);
     }
 }

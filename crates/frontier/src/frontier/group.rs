@@ -50,8 +50,8 @@ impl Frontier {
             };
             self.hosts[host].place = Place::None;
             // One that may not be asked when the token is free would keep the others waiting.
-            if self.not_before(now_ms, host) > at_ms.max(now_ms) {
-                self.schedule(now_ms, host);
+            if self.not_before(host) > at_ms.max(now_ms) {
+                self.schedule(host);
             } else if self.schedule_at(host, at_ms) {
                 self.groups[number].runner = host;
             }

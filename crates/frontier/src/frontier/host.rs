@@ -1,23 +1,23 @@
 //! What is known of a host, and of the hosts of a registrable domain together.
 //!
-//! A host that has nothing to do is small: its queues, what is in flight, its robots rules and its breaker are there only
-//! when there is something in them.
+//! A host that has nothing to do is small: its queues, its robots rules, and what few hosts have ([`Rare`]) are there only
+//! when there is something in them. There are many more hosts than requests in flight.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use divvy_guard::breaker::Breaker;
-
 use super::band::{Pieces, Queues};
-use super::table::Name;
+use super::table::{Name, Spot};
 use super::words::{Park, Permission};
 use crate::rules::brake::Brake;
-use crate::rules::priority::BANDS;
+use crate::rules::priority;
 
 /// Not in the heap.
 pub(super) const NEVER: u64 = u64::MAX;
 /// No host.
 pub(super) const NOBODY: u32 = u32::MAX;
+/// What an allocation takes besides what is in it, about.
+const EACH: u64 = 8;
 
 /// One host.
 #[derive(Debug)]
@@ -28,8 +28,6 @@ pub(super) struct Host {
     pub(super) twin: u32,
     /// When the gap is over; of the lead.
     pub(super) next_at_ms: u64,
-    /// Until when it rests: `Retry-After`, a robots.txt that cannot be had, a name that does not exist.
-    pub(super) rest_until_ms: u64,
     /// When it is looked at next; the entry of the heap that counts.
     pub(super) heap_at_ms: u64,
     pub(super) gap_ms: u32,
@@ -37,15 +35,9 @@ pub(super) struct Host {
     pub(super) pages: u32,
     /// Addresses whose fetch ended.
     pub(super) finished: u32,
-    /// Addresses that were ever queued, and how many may be.
+    /// Addresses that were ever queued.
     pub(super) used: u32,
-    pub(super) budget: u32,
-    /// The number of the first entry that was not taken, and of the next one that comes, by band.
-    pub(super) heads: [u32; BANDS],
-    pub(super) ends: [u32; BANDS],
     pub(super) brake: Brake,
-    /// Failures in a row.
-    pub(super) failures: u16,
     /// Requests in flight; of the lead.
     pub(super) in_flight: u16,
     pub(super) turns: u8,
@@ -56,17 +48,27 @@ pub(super) struct Host {
     pub(super) is_dirty: bool,
     /// Bands whose entries were taken since the last commit, one bit each.
     pub(super) consumed: u8,
-    /// The parts of its queues that are in memory.
-    pub(super) held: Queues,
-    /// What is in flight or goes before its queues.
-    #[expect(
-        clippy::box_collection,
-        reason = "most hosts have nothing in flight, and a host is to be small"
-    )]
-    pub(super) open: Option<Box<Vec<Open>>>,
-    pub(super) robots: Option<Box<Robots>>,
-    pub(super) breaker: Option<Box<Breaker>>,
+    pub(super) queues: Queues,
+    pub(super) robots: Spot,
+    rare: Option<Box<Rare>>,
 }
+
+/// What few hosts have at a time.
+#[derive(Debug)]
+pub(super) struct Rare {
+    /// Until when it rests: `Retry-After`, a robots.txt that cannot be had, a name that does not exist.
+    pub(super) rest_until_ms: u64,
+    /// Addresses that may ever be queued, if that is not what the crawl allows.
+    pub(super) budget: Option<u32>,
+    /// Failures in a row, and until when the breaker that counts them is open.
+    pub(super) failures: u16,
+    pub(super) open_until_ms: u64,
+    /// What is in flight or goes before its queues.
+    open: Vec<Open>,
+}
+
+/// What most hosts have of it.
+static COMMON: Rare = Rare::COMMON;
 
 /// Where a host waits, besides the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +96,7 @@ pub(super) struct Open {
 }
 
 /// What is known of a robots.txt.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Robots {
     pub(super) permission: Option<Arc<dyn Permission>>,
     pub(super) until_ms: u64,
@@ -128,23 +130,18 @@ impl Group {
 }
 
 impl Host {
-    pub(super) fn new(name: Name, group: u32, gap_ms: u64, budget: u32) -> Self {
+    pub(super) fn new(name: Name, group: u32, gap_ms: u64) -> Self {
         Self {
             name,
             group,
             twin: NOBODY,
             next_at_ms: 0,
-            rest_until_ms: 0,
             heap_at_ms: NEVER,
             gap_ms: u32::try_from(gap_ms).unwrap_or(u32::MAX),
             pages: 0,
             finished: 0,
             used: 0,
-            budget,
-            heads: [0; BANDS],
-            ends: [0; BANDS],
             brake: Brake::default(),
-            failures: 0,
             in_flight: 0,
             turns: 0,
             parked: None,
@@ -152,30 +149,37 @@ impl Host {
             place: Place::None,
             is_dirty: false,
             consumed: 0,
-            held: Queues::NONE,
-            open: None,
-            robots: None,
-            breaker: None,
+            queues: Queues::NONE,
+            robots: Spot::NONE,
+            rare: None,
         }
     }
 
-    /// Addresses of a band that wait.
-    pub(super) fn queued_in(&self, band: usize) -> u32 {
-        self.ends[band] - self.heads[band]
+    pub(super) fn rare(&self) -> &Rare {
+        self.rare.as_deref().unwrap_or(&COMMON)
+    }
+
+    /// Changes what few hosts have. A host that has nothing of it then is small again.
+    pub(super) fn change<T>(&mut self, change: impl FnOnce(&mut Rare) -> T) -> T {
+        let rare = self.rare.get_or_insert_with(|| Box::new(Rare::COMMON));
+        let changed = change(rare);
+        if rare.is_common() {
+            self.rare = None;
+        }
+        changed
     }
 
     /// Addresses that wait, in all.
-    pub(super) fn queued(&self) -> u64 {
-        let bands: u64 = (0..BANDS).map(|band| u64::from(self.queued_in(band))).sum();
-        bands + self.redo().count() as u64
+    pub(super) fn queued(&self, pieces: &Pieces) -> u64 {
+        self.queues.total(pieces) + self.redo().count() as u64
     }
 
-    pub(super) fn has_work(&self) -> bool {
-        self.heads != self.ends || self.redo().next().is_some()
+    pub(super) fn has_work(&self, pieces: &Pieces) -> bool {
+        self.queues.best(pieces).is_some() || self.redo().next().is_some()
     }
 
     pub(super) fn opened(&self) -> &[Open] {
-        self.open.as_deref().map_or(&[], Vec::as_slice)
+        &self.rare().open
     }
 
     /// Addresses that go before the queues.
@@ -184,46 +188,51 @@ impl Host {
     }
 
     /// The best band that has something; what goes before the queues is in the best.
-    pub(super) fn best_band(&self) -> usize {
+    pub(super) fn best_band(&self, pieces: &Pieces) -> usize {
         if self.redo().next().is_some() {
             return 0;
         }
-        (0..BANDS).find(|band| self.queued_in(*band) > 0).unwrap_or(BANDS - 1)
+        usize::from(self.queues.best(pieces).unwrap_or(priority::LAST))
     }
 
     /// Takes the first entry of a band from memory.
     pub(super) fn take(&mut self, pieces: &mut Pieces, band: u8) -> Option<Box<[u8]>> {
-        let packed = self.held.pop(pieces, band)?;
-        self.heads[usize::from(band)] += 1;
+        let packed = self.queues.pop(pieces, band)?;
         self.consumed |= 1 << band;
         Some(packed)
     }
 
     pub(super) fn open(&mut self, open: Open) {
-        self.open.get_or_insert_default().push(open);
+        self.change(|rare| rare.open.push(open));
     }
 
     /// Ends what has this serial.
     pub(super) fn close(&mut self, serial: u64) -> Option<Open> {
-        let open = self.open.as_mut()?;
-        let at = open.iter().position(|each| each.serial == serial)?;
-        let closed = open.remove(at);
-        if open.is_empty() {
-            self.open = None;
-        }
-        Some(closed)
+        let at = self.opened().iter().position(|each| each.serial == serial)?;
+        Some(self.change(|rare| rare.open.remove(at)))
     }
 
-    /// What it takes in memory beyond itself, about: allocations cost 8 bytes more each.
+    /// What it takes in memory beyond itself, about.
     pub(super) fn bytes(&self) -> u64 {
-        const EACH: u64 = 8;
-        let open: u64 = self.opened().iter().map(|open| open.bytes()).sum();
-        let robots = self
-            .robots
-            .as_ref()
-            .map_or(0, |robots| size_of::<Robots>() as u64 + EACH + u64::from(robots.bytes));
-        let breaker = self.breaker.as_ref().map_or(0, |_| size_of::<Breaker>() as u64 + EACH);
-        open + robots + breaker
+        self.rare.as_ref().map_or(0, |rare| rare.bytes())
+    }
+}
+
+impl Rare {
+    const COMMON: Self =
+        Self { rest_until_ms: 0, budget: None, failures: 0, open_until_ms: 0, open: Vec::new() };
+
+    fn is_common(&self) -> bool {
+        let Self { rest_until_ms, budget, failures, open_until_ms, open } = self;
+        let is_well = *rest_until_ms == 0 && *failures == 0 && *open_until_ms == 0;
+        is_well && budget.is_none() && open.is_empty()
+    }
+
+    fn bytes(&self) -> u64 {
+        let open = (self.open.capacity() * size_of::<Open>()) as u64 + EACH;
+        let entries = self.open.iter().filter_map(|open| open.entry.as_ref());
+        let entries: u64 = entries.map(|entry| entry.len() as u64 + EACH).sum();
+        size_of::<Self>() as u64 + EACH + open + entries
     }
 }
 
@@ -231,11 +240,5 @@ impl Open {
     /// An entry that goes before the queues.
     pub(super) fn waiting(entry: Box<[u8]>) -> Self {
         Self { serial: 0, before_ms: (0, 0), after_ms: (0, 0), entry: Some(entry) }
-    }
-
-    fn bytes(&self) -> u64 {
-        let entry = self.entry.as_ref().map_or(0, |entry| entry.len() as u64 + 8);
-        // The list is a box of its own, with room for four.
-        entry + 2 * 8 + (size_of::<Vec<Self>>() + 4 * size_of::<Self>()) as u64
     }
 }

@@ -46,8 +46,8 @@ use crate::rules::Rules;
 use crate::rules::priority::BANDS;
 use crate::seen::Seen;
 use band::Pieces;
-use host::{Group, Host};
-use table::{Index, Names, Table};
+use host::{Group, Host, Robots};
+use table::{Index, Names, Spots, Table};
 
 /// The frontier of one shard.
 #[derive(Debug)]
@@ -61,6 +61,7 @@ pub struct Frontier {
     /// The bytes of what is queued in memory.
     pieces: Pieces,
     hosts: Table<Host>,
+    robots: Spots<Robots>,
     host_index: Index,
     groups: Table<Group>,
     group_index: Index,
@@ -132,6 +133,7 @@ impl Frontier {
             names: Names::default(),
             pieces: Pieces::default(),
             hosts: Table::default(),
+            robots: Spots::default(),
             host_index: Index::default(),
             groups: Table::default(),
             group_index: Index::default(),

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use super::band::HELD_MAX;
 use super::entry::Entry;
 use super::host::{NEVER, Open, Place};
 use super::{Block, Damaged, Due, Frontier, Lease, LoadOrder, Next, Order, RobotsOrder, entry};
@@ -45,15 +46,11 @@ impl Frontier {
     }
 
     /// The entries that a [`Next::Load`] asked for, from the first that was wanted on.
-    pub fn loaded(
-        &mut self,
-        now_ms: u64,
-        order: &LoadOrder,
-        blocks: &[Block],
-    ) -> Result<(), Damaged> {
+    pub fn loaded(&mut self, order: &LoadOrder, blocks: &[Block]) -> Result<(), Damaged> {
         let host = &mut self.hosts[order.host];
         host.place = Place::None;
-        let at = usize::from(order.band);
+        let (head, end) = host.queues.numbers(&self.pieces, order.band);
+        let mut held = host.queues.held(&self.pieces, order.band);
         let mut left = order.entries_max;
         for block in blocks {
             let mut rest = block.bytes.as_slice();
@@ -64,27 +61,26 @@ impl Frontier {
                     let subject = format!("a queue of {}", self.name_of(order.host));
                     return Err(Damaged { subject, problem: "an entry is cut or no text" });
                 };
-                let held = host.held.count(&self.pieces, order.band);
-                let (wanted, is_full) = (host.heads[at] + held, held == u32::from(u16::MAX));
-                if number == wanted && number < host.ends[at] && left > 0 && !is_full {
-                    host.held.push(&mut self.pieces, order.band, &rest[..length]);
+                let is_next = number == head + held && number < end;
+                if is_next && left > 0 && held < HELD_MAX {
+                    host.queues.hold(&mut self.pieces, order.band, &rest[..length]);
                     self.in_memory += 1;
-                    left -= 1;
+                    (held, left) = (held + 1, left - 1);
                 }
                 rest = &rest[length..];
             }
         }
-        if left == order.entries_max && host.queued_in(at) > 0 {
+        if left == order.entries_max && head < end {
             let subject = format!("a queue of {}", self.name_of(order.host));
             return Err(Damaged { subject, problem: "entries are missing" });
         }
-        self.schedule(now_ms, order.host);
+        self.schedule(order.host);
         Ok(())
     }
 
     /// Puts a host into the heap if it has work and may have another request in flight.
-    pub(super) fn schedule(&mut self, now_ms: u64, number: u32) {
-        let at_ms = self.not_before(now_ms, number);
+    pub(super) fn schedule(&mut self, number: u32) {
+        let at_ms = self.not_before(number);
         self.schedule_at(number, at_ms);
     }
 
@@ -92,23 +88,27 @@ impl Frontier {
     pub(super) fn schedule_at(&mut self, number: u32, at_ms: u64) -> bool {
         let host = &self.hosts[number];
         let is_busy = self.hosts[self.lead(number)].in_flight >= self.rules.per_host;
-        if is_busy || host.parked.is_some() || host.place != Place::None || !host.has_work() {
+        let is_free = !is_busy && host.parked.is_none() && host.place == Place::None;
+        if !is_free || !host.has_work(&self.pieces) {
             return false;
         }
         // An earlier entry finds out by itself that it is early.
         if host.heap_at_ms > at_ms {
             self.hosts[number].heap_at_ms = at_ms;
+            if self.heap.len() == self.heap.capacity() {
+                self.heap.reserve_exact(more_than(self.heap.len()));
+            }
             self.heap.push(Reverse(Due::new(at_ms, number)));
         }
         true
     }
 
     /// When a host may be asked, apart from its domain.
-    pub(super) fn not_before(&self, now_ms: u64, number: u32) -> u64 {
-        let host = &self.hosts[number];
+    pub(super) fn not_before(&self, number: u32) -> u64 {
         let lead = &self.hosts[self.lead(number)];
-        let rest_ms = host.rest_until_ms.max(lead.rest_until_ms);
-        lead.next_at_ms.max(rest_ms).max(self.breaker_until(now_ms, number))
+        let rare = self.hosts[number].rare();
+        let rest_ms = rare.rest_until_ms.max(lead.rare().rest_until_ms);
+        lead.next_at_ms.max(rest_ms).max(rare.open_until_ms)
     }
 
     /// Hosts whose time has come leave the heap.
@@ -124,7 +124,11 @@ impl Frontier {
             if counts {
                 host.heap_at_ms = NEVER;
                 host.place = Place::Ready;
-                self.ready[host.best_band()].push_back(number);
+                let ready = &mut self.ready[host.best_band(&self.pieces)];
+                if ready.len() == ready.capacity() {
+                    ready.reserve_exact(more_than(ready.len()));
+                }
+                ready.push_back(number);
             }
         }
     }
@@ -143,11 +147,11 @@ impl Frontier {
     fn look_at(&mut self, now_ms: u64, number: u32, was_runner: bool) -> Option<Next> {
         let host = &self.hosts[number];
         let is_busy = self.hosts[self.lead(number)].in_flight >= self.rules.per_host;
-        if host.parked.is_some() || is_busy || !host.has_work() {
+        if host.parked.is_some() || is_busy || !host.has_work(&self.pieces) {
             return None;
         }
         let group = host.group;
-        let at_ms = self.not_before(now_ms, number);
+        let at_ms = self.not_before(number);
         if at_ms > now_ms {
             self.schedule_at(number, at_ms);
             return None;
@@ -157,7 +161,7 @@ impl Frontier {
             self.wait_for_group(group, number, was_runner);
             return None;
         }
-        let robots = self.hosts[number].robots.as_ref();
+        let robots = self.robots.get(self.hosts[number].robots);
         if robots.is_none_or(|robots| robots.until_ms <= now_ms) {
             return Some(Next::Robots(self.hand_out_robots(now_ms, number)));
         }
@@ -181,7 +185,7 @@ impl Frontier {
                 }
             }
         }
-        self.schedule(now_ms, number);
+        self.schedule(number);
         None
     }
 
@@ -196,12 +200,12 @@ impl Frontier {
         if let Some(open) = host.close(0) {
             return open.entry.map_or(Choice::Nothing, Choice::Entry);
         }
-        let first = usize::from(priority::turn(u32::from(host.turns)));
-        let mut bands = std::iter::once(first).chain(0..BANDS);
-        let Some(at) = bands.find(|band| host.queued_in(*band) > 0) else { return Choice::Nothing };
-        let band = at as u8;
+        let first = priority::turn(u32::from(host.turns));
+        let mut bands = std::iter::once(first).chain(0..=priority::LAST);
+        let has_some = |band: &u8| host.queues.len(&self.pieces, *band) > 0;
+        let Some(band) = bands.find(has_some) else { return Choice::Nothing };
         let Some(packed) = host.take(&mut self.pieces, band) else {
-            let from = host.heads[at];
+            let (from, _) = host.queues.numbers(&self.pieces, band);
             return Choice::Load(LoadOrder { host: number, band, from, entries_max: most });
         };
         host.turns = host.turns.wrapping_add(1);
@@ -210,7 +214,7 @@ impl Frontier {
     }
 
     fn is_allowed(&self, number: u32, packed: &[u8]) -> bool {
-        let robots = self.hosts[number].robots.as_ref();
+        let robots = self.robots.get(self.hosts[number].robots);
         let permission = robots.and_then(|robots| robots.permission.as_ref());
         let entry = Entry::unpack(packed);
         permission.zip(entry).is_some_and(|(allowed, (entry, _))| allowed.allows(entry.path))
@@ -250,7 +254,7 @@ impl Frontier {
         self.in_flight += 1;
         let (lead, group) = (self.lead(number), self.hosts[number].group);
         let before_ms = (self.hosts[lead].next_at_ms, self.groups[group].next_at_ms);
-        let allowed_at_ms = self.not_before(now_ms, number).max(before_ms.1);
+        let allowed_at_ms = self.not_before(number).max(before_ms.1);
         self.hosts[lead].in_flight += 1;
         self.begin_gap(now_ms, number);
         self.occupy_group(now_ms, group);
@@ -258,7 +262,7 @@ impl Frontier {
         let serial = self.serial;
         self.hosts[number].open(Open { serial, before_ms, after_ms, entry });
         // With more than one request at a time, the next one waits for the gap only.
-        self.schedule(now_ms, number);
+        self.schedule(number);
         (Lease { host: number, serial }, allowed_at_ms)
     }
 
@@ -266,4 +270,9 @@ impl Frontier {
         let host = &self.hosts[number];
         u64::from(host.gap_ms.max(self.hosts[self.lead(number)].gap_ms))
     }
+}
+
+/// How much longer a long list becomes that is full: by an eighth, because doubled it would be half empty on average.
+fn more_than(len: usize) -> usize {
+    len / 8 + 64
 }

@@ -15,51 +15,48 @@ impl Frontier {
 
     /// Parks exactly the hosts that people want left alone: whom `is_blocked` names by its origin is parked, and who was
     /// parked for that reason and is not named any more is asked again. Looks at every host.
-    pub fn block(&mut self, now_ms: u64, is_blocked: impl Fn(&str) -> bool) {
+    pub fn block(&mut self, is_blocked: impl Fn(&str) -> bool) {
         let hosts = u32::try_from(self.hosts.len()).expect("hosts are numbered with 32 bits");
         for number in 0..hosts {
             let was_blocked = self.hosts[number].parked == Some(Park::Blocked);
             let blocked = is_blocked(self.name_of(number));
             if blocked != was_blocked {
                 let name = self.name_of(number).to_owned();
-                let known = if blocked {
-                    self.park(&name, Park::Blocked)
-                } else {
-                    self.unpark(now_ms, &name)
-                };
+                let known =
+                    if blocked { self.park(&name, Park::Blocked) } else { self.unpark(&name) };
                 assert!(known, "a host of the table is found by its name");
             }
         }
     }
 
     /// A host that is parked or rests is asked again; its failures are forgotten, its gap is kept. Whether it is known.
-    pub fn unpark(&mut self, now_ms: u64, host: &str) -> bool {
+    pub fn unpark(&mut self, host: &str) -> bool {
         let Some(number) = self.find(host) else { return false };
         let host = &mut self.hosts[number];
         host.parked = None;
-        host.failures = 0;
-        host.breaker = None;
-        host.rest_until_ms = 0;
+        host.change(|rare| {
+            (rare.failures, rare.open_until_ms, rare.rest_until_ms) = (0, 0, 0);
+        });
         let lead = self.lead(number);
-        self.hosts[lead].rest_until_ms = 0;
+        self.hosts[lead].change(|rare| rare.rest_until_ms = 0);
         self.forget_robots(number);
         self.touch(number);
         self.touch(lead);
-        self.schedule(now_ms, number);
+        self.schedule(number);
         true
     }
 
     /// A host gets no requests before this time. Whether it is known.
     pub fn rest(&mut self, host: &str, until_ms: u64) -> bool {
         let Some(number) = self.find(host) else { return false };
-        self.hosts[number].rest_until_ms = until_ms;
+        self.hosts[number].change(|rare| rare.rest_until_ms = until_ms);
         self.touch(number);
         true
     }
 
     /// An address that was given up is tried again from its first attempt, whether it was found before or not. Whether
     /// its host is known. Who replays it twice before it ends has it fetched twice.
-    pub fn replay(&mut self, now_ms: u64, link: &Link<'_>) -> bool {
+    pub fn replay(&mut self, link: &Link<'_>) -> bool {
         let Some(number) = self.find(link.host) else { return false };
         let entry = Entry {
             depth: link.depth,
@@ -70,7 +67,7 @@ impl Frontier {
             path: link.path,
         };
         self.append(number, priority::LAST, &entry.packed());
-        self.schedule(now_ms, number);
+        self.schedule(number);
         true
     }
 }

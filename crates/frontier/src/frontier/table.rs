@@ -1,7 +1,7 @@
 //! Things by number in pieces of fixed size: they never move, and no room is kept for what may never come.
 //!
-//! [`Table`] holds values, [`Names`] holds texts one after the other, [`Index`] finds a number by its text without a
-//! second copy of it. Nothing is ever removed.
+//! [`Table`] holds values, [`Spots`] those that come and go, [`Names`] holds texts one after the other, [`Index`] finds a
+//! number by its text without a second copy of it. Of all but the second nothing is ever removed.
 
 use std::ops::{self, Range};
 
@@ -62,6 +62,53 @@ impl<T> ops::Index<u32> for Table<T> {
 impl<T> ops::IndexMut<u32> for Table<T> {
     fn index_mut(&mut self, number: u32) -> &mut T {
         &mut self.pieces[number as usize / PIECE][number as usize % PIECE]
+    }
+}
+
+/// Where a value is that can be given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot(u32);
+
+impl Spot {
+    /// There is none.
+    pub(super) const NONE: Self = Self(VACANT);
+}
+
+/// Values that can be given back; the next one takes the place.
+#[derive(Debug)]
+pub(super) struct Spots<T> {
+    values: Table<T>,
+    free: Vec<u32>,
+}
+
+impl<T> Default for Spots<T> {
+    fn default() -> Self {
+        Self { values: Table::default(), free: Vec::new() }
+    }
+}
+
+impl<T: Default> Spots<T> {
+    pub(super) fn add(&mut self, value: T) -> Spot {
+        let Some(number) = self.free.pop() else { return Spot(self.values.push(value)) };
+        self.values[number] = value;
+        Spot(number)
+    }
+
+    pub(super) fn get(&self, spot: Spot) -> Option<&T> {
+        (spot != Spot::NONE).then(|| &self.values[spot.0])
+    }
+
+    /// Gives a value back. Nobody may have its spot any more.
+    pub(super) fn take(&mut self, spot: Spot) -> Option<T> {
+        (spot != Spot::NONE).then(|| {
+            self.free.push(spot.0);
+            std::mem::take(&mut self.values[spot.0])
+        })
+    }
+
+    /// What they take in memory, without what the values point to.
+    pub(super) fn bytes(&self) -> u64 {
+        self.values.bytes() + (self.free.capacity() * size_of::<u32>()) as u64
     }
 }
 
@@ -162,6 +209,16 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_spot_that_was_given_back_is_taken_again() {
+        let mut spots = Spots::default();
+        let (first, second) = (spots.add("a"), spots.add("b"));
+        assert_eq!((spots.get(first), spots.get(Spot::NONE)), (Some(&"a"), None));
+        assert_eq!((spots.take(first), spots.take(Spot::NONE)), (Some("a"), None));
+        assert_eq!(spots.add("c"), first);
+        assert_eq!((spots.get(first), spots.get(second)), (Some(&"c"), Some(&"b")));
+    }
 
     #[test]
     fn names_are_found_by_their_text_however_many_there_are() {

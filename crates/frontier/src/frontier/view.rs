@@ -1,11 +1,10 @@
 //! What is shown: counts, hosts, and why an address would be fetched or not.
 
-use divvy_guard::breaker::Breaker;
+use divvy_guard::breaker::State;
 
 use super::entry::Entry;
 use super::host::{Host, NEVER, Place};
 use super::{Because, Counts, Due, Explanation, Frontier, HostView, Link, RobotsView};
-use crate::rules::priority::BANDS;
 
 impl Frontier {
     /// How many of what there are. Looks at every host.
@@ -19,8 +18,8 @@ impl Frontier {
             ..Counts::default()
         };
         for (number, host) in (0..).zip(self.hosts.iter()) {
-            for band in 0..BANDS {
-                counts.queued[band] += u64::from(host.queued_in(band));
+            for (band, queued) in (0..).zip(&mut counts.queued) {
+                *queued += u64::from(host.queues.len(&self.pieces, band));
             }
             counts.queued[0] += host.redo().count() as u64;
             counts.finished += u64::from(host.finished);
@@ -30,7 +29,7 @@ impl Frontier {
                 _ if host.opened().iter().any(|open| open.serial > 0) => {
                     &mut counts.hosts_in_flight
                 }
-                _ if !host.has_work() => continue,
+                _ if !host.has_work(&self.pieces) => continue,
                 Because::Ready | Because::RobotsFirst => &mut counts.hosts_ready,
                 Because::Gap | Because::DomainGap | Because::HostInFlight => {
                     &mut counts.hosts_waiting
@@ -46,19 +45,20 @@ impl Frontier {
 
     /// Addresses in queues. Looks at every host.
     pub fn queued(&self) -> u64 {
-        self.hosts.iter().map(Host::queued).sum()
+        self.hosts.iter().map(|host| host.queued(&self.pieces)).sum()
     }
 
     /// Whether no host has anything queued that could be fetched some time, and nothing is in flight.
     pub fn is_done(&self) -> bool {
-        let waits = |host: &Host| host.parked.is_none() && host.has_work();
+        let waits = |host: &Host| host.parked.is_none() && host.has_work(&self.pieces);
         self.in_flight == 0 && !self.hosts.iter().any(waits)
     }
 
     /// The hosts with the most queued addresses first, at most `limit`. Looks at every host.
     pub fn hosts(&self, limit: usize) -> Vec<HostView> {
+        let queued = |host: &Host| host.queued(&self.pieces);
         let mut numbers: Vec<(u64, u32)> =
-            (0..).zip(self.hosts.iter()).map(|(number, host)| (host.queued(), number)).collect();
+            (0..).zip(self.hosts.iter()).map(|(number, host)| (queued(host), number)).collect();
         numbers.sort_unstable_by_key(|(queued, number)| (u64::MAX - queued, *number));
         numbers.truncate(limit);
         numbers.into_iter().map(|(_, number)| self.view(number)).collect()
@@ -109,7 +109,8 @@ impl Frontier {
         if let Some(why) = host.parked {
             return Explanation::Parked { why };
         }
-        let permission = host.robots.as_ref().and_then(|robots| robots.permission.as_ref());
+        let robots = self.robots.get(host.robots);
+        let permission = robots.and_then(|robots| robots.permission.as_ref());
         if permission.is_some_and(|permission| !permission.allows(link.path)) {
             return Explanation::Disallowed;
         }
@@ -117,9 +118,9 @@ impl Frontier {
             return Explanation::Enough;
         }
         let group_ms = self.groups[host.group].next_at_ms;
-        let not_before_ms = self.not_before(now_ms, number).max(group_ms).max(now_ms);
+        let not_before_ms = self.not_before(number).max(group_ms).max(now_ms);
         let because = self.because(now_ms, number);
-        Explanation::Fetched { not_before_ms, because, queued: host.queued() }
+        Explanation::Fetched { not_before_ms, because, queued: host.queued(&self.pieces) }
     }
 
     /// What the frontier takes in memory, about: computed from what it has allocated, not measured.
@@ -135,8 +136,9 @@ impl Frontier {
             .sum();
         let tables =
             self.hosts.bytes() + self.groups.bytes() + self.names.bytes() + self.pieces.bytes();
+        let robots = self.robots.bytes() + self.robots_bytes;
         let indexes = self.host_index.bytes() + self.group_index.bytes();
-        (heap + ready) as u64 + hosts + waiting + tables + indexes
+        (heap + ready) as u64 + hosts + waiting + tables + robots + indexes
     }
 
     fn has_enough(&self) -> bool {
@@ -147,13 +149,14 @@ impl Frontier {
     fn because(&self, now_ms: u64, number: u32) -> Because {
         let host = &self.hosts[number];
         let lead = &self.hosts[self.lead(number)];
-        let robots = host.robots.as_deref();
+        let robots = self.robots.get(host.robots);
+        let rest_ms = host.rare().rest_until_ms;
         let unreachable = robots.is_some_and(|robots| robots.permission.is_none());
         let group = &self.groups[host.group];
         match () {
-            () if self.breaker_until(now_ms, number) > now_ms => Because::Breaker,
-            () if unreachable && host.rest_until_ms > now_ms => Because::RobotsUnreachable,
-            () if host.rest_until_ms.max(lead.rest_until_ms) > now_ms => Because::Blocked,
+            () if host.rare().open_until_ms > now_ms => Because::Breaker,
+            () if unreachable && rest_ms > now_ms => Because::RobotsUnreachable,
+            () if rest_ms.max(lead.rare().rest_until_ms) > now_ms => Because::Blocked,
             () if lead.in_flight >= self.rules.per_host => Because::HostInFlight,
             () if lead.next_at_ms > now_ms => Because::Gap,
             () if host.place == Place::Group || group.next_at_ms > now_ms => Because::DomainGap,
@@ -165,22 +168,21 @@ impl Frontier {
     fn view(&self, number: u32) -> HostView {
         let host = &self.hosts[number];
         let lead = &self.hosts[self.lead(number)];
-        let next_at_ms = lead.next_at_ms.max(host.rest_until_ms).max(lead.rest_until_ms);
+        let rest_ms = host.rare().rest_until_ms.max(lead.rare().rest_until_ms);
+        let next_at_ms = lead.next_at_ms.max(rest_ms);
+        let failures = u32::from(host.rare().failures);
+        let is_open = failures >= self.rules.retry.breaker_failures.max(1);
         HostView {
             name: self.name_of(number).to_owned(),
             domain: self.names.get(self.groups[host.group].name).to_owned(),
-            queued: host.queued(),
+            queued: host.queued(&self.pieces),
             pages: host.pages,
             gap_ms: self.gap_ms(number),
             next_at_ms: next_at_ms.min(NEVER - 1),
             in_flight: host.opened().iter().filter(|open| open.serial > 0).count() as u32,
-            failures: u32::from(host.failures),
-            breaker: host
-                .breaker
-                .as_deref()
-                .map(Breaker::state)
-                .map_or("closed", |state| state.name()),
-            robots: match host.robots.as_deref() {
+            failures,
+            breaker: if is_open { State::Open } else { State::Closed }.name(),
+            robots: match self.robots.get(host.robots) {
                 None => RobotsView::Unknown,
                 Some(robots) if robots.permission.is_some() => RobotsView::Known,
                 Some(_) => RobotsView::Unreachable,

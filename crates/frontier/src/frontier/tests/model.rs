@@ -216,7 +216,7 @@ impl World {
                 Next::Load(order) => {
                     self.commit();
                     let blocks = self.disk.blocks(&order);
-                    self.frontier.loaded(self.now_ms, &order, &blocks).unwrap();
+                    self.frontier.loaded(&order, &blocks).unwrap();
                 }
                 Next::Wait(until_ms) => {
                     assert!(until_ms > self.now_ms);
@@ -271,8 +271,8 @@ impl World {
     fn again(&mut self) {
         let due = self.disk.later.values().filter(|later| later.due_ms <= self.now_ms);
         for later in due.cloned().collect::<Vec<_>>() {
-            self.frontier.again(self.now_ms, &later);
-            self.frontier.again(self.now_ms, &later);
+            self.frontier.again(&later);
+            self.frontier.again(&later);
             let (entry, _) = entry::Entry::unpack(&later.entry).unwrap();
             let host = self.frontier.host_name(later.host).unwrap().0;
             let waiting = self.reference.hosts.get_mut(host).unwrap();

@@ -58,7 +58,7 @@ fn a_host_that_asks_for_more_than_five_minutes_is_parked_until_told_otherwise() 
     assert_eq!(frontier.next(10_000_000), Next::Idle);
     let why = Park::CrawlDelay;
     assert_eq!(frontier.explain(0, &link(HOST, DOMAIN, "/x")), Explanation::Parked { why });
-    assert!(frontier.unpark(10_000_000, HOST) && !frontier.unpark(0, "http://b.test"));
+    assert!(frontier.unpark(HOST) && !frontier.unpark("http://b.test"));
     assert!(matches!(frontier.next(10_000_000), Next::Robots(_)));
 }
 
@@ -108,7 +108,7 @@ fn three_time_outs_open_the_breaker_ten_park_the_host_and_a_new_owner_knows() {
             let answer = RobotsAnswer { was_requested: false, ..robots.clone() };
             frontier.robots(now_ms, order.lease, answer);
             let Next::Load(order) = frontier.next(now_ms + 300_000) else { panic!() };
-            frontier.loaded(now_ms, &order, &disk.blocks(&order)).unwrap();
+            frontier.loaded(&order, &disk.blocks(&order)).unwrap();
         }
     }
     assert_eq!(next_page(&mut frontier, &mut now_ms), Next::Idle);
@@ -130,7 +130,7 @@ fn retry_after_blocks_the_host_and_the_page_comes_back_as_a_second_attempt() {
     assert_eq!(now_ms, due_ms);
     frontier.fetched(now_ms, other.lease, well());
     disk.commit(frontier.changes());
-    disk.later.values().for_each(|later| frontier.again(now_ms, later));
+    disk.later.values().for_each(|later| frontier.again(later));
     let second = fetch(&mut frontier, &mut now_ms);
     assert_eq!((second.url, second.attempt), (order.url, 2));
     assert!(matches!(frontier.fetched(now_ms, second.lease, well()), Ending::Done { .. }));
@@ -192,7 +192,7 @@ fn a_page_is_looked_at_again_after_its_interval_with_what_is_known_of_it() {
         let later = disk.later.values().next().unwrap().clone();
         assert_eq!(later.due_ms, now_ms + expected);
         now_ms = later.due_ms;
-        frontier.again(now_ms, &later);
+        frontier.again(&later);
     }
 }
 
@@ -243,6 +243,42 @@ fn lower_bands_get_turns_while_higher_ones_are_full() {
         frontier.fetched(now_ms, order.lease, well());
     }
     assert_eq!(deep, 2, "one turn in sixteen");
+}
+
+#[test]
+fn a_band_that_was_emptied_begins_anew_once_the_store_has_dropped_it() {
+    let mut frontier = with_pages(Rules::default(), 2);
+    let (mut disk, mut now_ms) = (Disk::default(), 0);
+    disk.commit(frontier.changes());
+    // Another address comes before what was taken is committed: it is one more of the same queue.
+    for taken in 0..2 {
+        let order = fetch(&mut frontier, &mut now_ms);
+        frontier.fetched(now_ms, order.lease, well());
+        if taken == 1 {
+            let path = "/comes/before/the/commit/of/what/was/taken";
+            frontier.discover(now_ms, &Link { depth: 9, ..link(HOST, DOMAIN, path) });
+        }
+    }
+    let numbers =
+        |frontier: &Frontier, band| frontier.hosts[0].queues.numbers(&frontier.pieces, band);
+    assert_eq!((numbers(&frontier, 0), numbers(&frontier, 1)), ((1, 1), (1, 1)));
+    assert_eq!(numbers(&frontier, 2), (0, 1));
+    disk.commit(frontier.changes());
+    assert_eq!((numbers(&frontier, 0), numbers(&frontier, 1)), ((0, 0), (0, 0)));
+    assert_eq!(disk.blocks.len(), 1, "what was taken is gone");
+
+    frontier.discover(now_ms, &link(HOST, DOMAIN, "/new"));
+    disk.commit(frontier.changes());
+    assert_eq!(numbers(&frontier, 1), (0, 1));
+    let mut again = disk.restore(&Rules::default(), true, now_ms);
+    assert_eq!(again.queued(), 2);
+    let Next::Robots(order) = again.next(now_ms + 9_000) else { panic!() };
+    again.robots(now_ms + 9_000, order.lease, everything(u64::MAX));
+    let Next::Load(order) = again.next(now_ms + 18_000) else { panic!() };
+    again.loaded(&order, &disk.blocks(&order)).unwrap();
+    assert!(
+        matches!(again.next(now_ms + 18_000), Next::Fetch(order) if order.url.ends_with("/new"))
+    );
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl Real {
         self.apply(changes);
         while let Some(first) = self.later.first_entry().filter(|first| first.key().0 <= now_ms) {
             let later = first.remove();
-            self.frontier.again(now_ms, &later);
+            self.frontier.again(&later);
         }
     }
 
@@ -127,7 +127,7 @@ impl Real {
             .filter(|block| block.first + block.count > order.from)
             .take(order.entries_max as usize);
         let blocks: Vec<Block> = wanted.cloned().collect();
-        self.frontier.loaded(now_ms, order, &blocks).expect("what was written is read");
+        self.frontier.loaded(order, &blocks).expect("what was written is read");
     }
 }
 
