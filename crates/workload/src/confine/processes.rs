@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Process {
+pub struct Process {
     /// Its id.
-    pub(super) id: i32,
+    pub id: i32,
     /// The id of its parent.
-    pub(super) parent: i32,
+    pub parent: i32,
     /// Time on processors, of its reaped children too, in clock ticks.
-    pub(super) ticks: u64,
+    pub ticks: u64,
 }
 
 /// All processes that this one may see.
-pub(super) fn all() -> Vec<Process> {
+pub fn all() -> Vec<Process> {
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     entries
         .flatten()
@@ -24,7 +24,7 @@ pub(super) fn all() -> Vec<Process> {
 }
 
 /// Clock ticks used by a process and all that came of it.
-pub(super) fn ticks_of_tree(root: i32) -> u64 {
+pub fn ticks_of_tree(root: i32) -> u64 {
     let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
     let mut open = Vec::new();
     for process in all() {

@@ -19,8 +19,7 @@ use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::{Pid, getpid};
 use serde::{Deserialize, Serialize};
 
-use super::{ConfineError, INPUT_BYTES_MAX, Orders};
-use crate::tools::processes;
+use super::{ConfineError, INPUT_BYTES_MAX, Orders, processes};
 
 /// How long a program has to end by itself once it is asked to.
 const GRACE: Duration = Duration::from_secs(2);
@@ -28,13 +27,13 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How a program ended and what it used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::tools) struct Report {
+pub struct Report {
     /// Its exit code, if it has one.
-    pub(in crate::tools) code: Option<i32>,
+    pub code: Option<i32>,
     /// The signal that ended it.
-    pub(in crate::tools) signal: Option<i32>,
+    pub signal: Option<i32>,
     /// Time on processors of everything that it started, in microseconds.
-    pub(in crate::tools) cpu_us: u64,
+    pub cpu_us: u64,
 }
 
 /// Runs the second stage to its end and ends this process.

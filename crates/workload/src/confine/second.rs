@@ -15,7 +15,7 @@ use nix::unistd::getppid;
 use super::{ConfineError, Level, Orders, bubblewrap, landlock};
 
 /// The exit code if the program could not be started, as that of `env`, `nice` and `timeout`.
-pub(in crate::tools) const FAILED: i32 = 125;
+pub(super) const FAILED: i32 = 125;
 
 /// The largest file that a program may write.
 const FILE_BYTES_MAX: u64 = 64 << 30;

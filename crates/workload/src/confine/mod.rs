@@ -6,13 +6,19 @@
 //!   standard input ends (so it does not matter how the worker went away), and says at the end what was used.
 //! - the second stage takes the limits and the sandbox upon itself and becomes the program. It dies with the keeper.
 //!
+//! Who starts programs makes a [`Launcher`], whose command it starts and feeds; what the launcher says behind the program's
+//! own words is told apart by [`Complaints`].
+//!
 //! Three levels: bubblewrap (a file system, processes and a network of its own), Landlock (the same file system with
 //! rules), and none. This module does not choose between them: it is told, and fails if a level does not work here.
 
 mod bubblewrap;
+mod complaints;
 mod keeper;
 mod landlock;
+mod launcher;
 mod places;
+pub mod processes;
 mod second;
 
 use std::convert::Infallible;
@@ -20,10 +26,17 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
+use divvy_console::exit::Code;
+use divvy_console::output::{Color, Output};
 use serde::{Deserialize, Serialize};
 
-pub(super) use keeper::Report;
-pub(super) use second::FAILED as SECOND_STAGE_FAILED;
+pub use complaints::Complaints;
+pub use keeper::Report;
+pub use launcher::{Bounds, Launcher, find_program};
+
+/// The first word that makes a binary the launcher: [`Workload::inner_word`](crate::Workload::inner_word) of those whose
+/// workers run confined programs.
+pub const WORD: &str = "confine";
 
 /// Bytes that a program can be given on its standard input.
 pub const INPUT_BYTES_MAX: u64 = 64 << 20;
@@ -65,23 +78,31 @@ impl ConfineError {
 /// What the launcher is told, as the first of its arguments, in JSON; the program and its arguments follow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Orders {
+struct Orders {
     /// How to confine.
-    pub(super) level: Level,
+    level: Level,
     /// The `bwrap` to use.
-    pub(super) bwrap: Option<PathBuf>,
+    bwrap: Option<PathBuf>,
     /// The only place to write, and the working folder.
-    pub(super) folder: PathBuf,
+    folder: PathBuf,
     /// What may be read besides the system.
-    pub(super) readable: Vec<PathBuf>,
+    readable: Vec<PathBuf>,
     /// Seconds on processors, for each process.
-    pub(super) cpu_s: u64,
+    cpu_s: u64,
     /// Address space of each process.
-    pub(super) memory_bytes: u64,
+    memory_bytes: u64,
     /// How much of the launcher's standard input is for the program; after that it is only held open.
-    pub(super) input_bytes: u64,
+    input_bytes: u64,
     /// Set for the second stage: the process id of the keeper.
-    pub(super) keeper: Option<i32>,
+    keeper: Option<i32>,
+}
+
+/// What [`Workload::run_inner`](crate::Workload::run_inner) does after [`WORD`]: confines this process and becomes the
+/// program that is named. Returns only if that cannot be.
+pub fn run_inner(arguments: &mut dyn Iterator<Item = OsString>) -> Code {
+    let Err(error) = enter(arguments);
+    Output::new(false, false, Color::Never).say(format_args!("divvy {WORD}: {error}"));
+    Code::Failed
 }
 
 /// The launcher: runs the program that `arguments` name, in the sandbox that they describe, and ends this process.

@@ -10,8 +10,6 @@ use std::process::Stdio;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::protocol::{About, Request};
-
 /// The oldest and the newest Python for which hashes of packages are known; the same as in `scripts/providers-lock`.
 const PYTHON_MIN: (u32, u32) = (3, 11);
 const PYTHON_MAX: (u32, u32) = (3, 14);
@@ -27,6 +25,9 @@ const REQUIREMENTS: &str = "requirements.txt";
 /// The file that says that the virtual environment is made and its packages are not all there: the next try goes on here.
 const BARE: &str = "bare";
 
+/// What an installed provider is asked to see whether it works: who it is.
+pub const DESCRIBE: &[u8] = b"{\"task\":\"describe\"}\n";
+
 /// A provider that comes with this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
@@ -34,38 +35,16 @@ pub struct Ready {
     pub name: &'static str,
     /// What it does.
     pub about: &'static str,
-    script: &'static str,
-    requirements: &'static str,
+    /// The Python program.
+    pub script: &'static str,
+    /// Its packages: versions and hashes, as `scripts/providers-lock` writes them.
+    pub requirements: &'static str,
 }
-
-/// All of them.
-pub const READY: [Ready; 2] = [
-    Ready {
-        name: "whisper",
-        about: "speech recognition: Whisper tiny.en in faster-whisper, English only (540 MB)",
-        script: include_str!("../../../providers/whisper.py"),
-        requirements: include_str!("../../../providers/whisper.txt"),
-    },
-    Ready {
-        name: "open_nsfw",
-        about: "content scan: open_nsfw by ONNX, a pre-filter for people who review (220 MB)",
-        script: include_str!("../../../providers/open_nsfw.py"),
-        requirements: include_str!("../../../providers/open_nsfw.txt"),
-    },
-];
 
 /// Why a provider could not be installed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InstallError {
-    /// There is no such provider.
-    #[error("there is no ready-made provider `{name}`; there are {known}")]
-    Unknown {
-        /// What was asked for.
-        name: String,
-        /// Which there are.
-        known: String,
-    },
     /// No Python, or none that will do.
     #[error(
         "providers need Python {}.{} to {}.{}: {problem}; apt-get install python3 python3-venv",
@@ -114,11 +93,6 @@ pub enum InstallError {
 }
 
 impl Ready {
-    /// The provider of this name.
-    pub fn named(name: &str) -> Option<Self> {
-        READY.into_iter().find(|ready| ready.name == name)
-    }
-
     /// Whether it is installed in this folder, whole and in this program's version.
     pub fn is_in(&self, folder: &Path) -> bool {
         std::fs::read_to_string(folder.join(MARK)).is_ok_and(|mark| mark == self.fingerprint())
@@ -126,9 +100,29 @@ impl Ready {
     }
 
     /// The interpreter and the arguments that run it.
-    pub(super) fn command(&self, folder: &Path) -> (PathBuf, Vec<std::ffi::OsString>) {
+    pub fn command(&self, folder: &Path) -> (PathBuf, Vec<std::ffi::OsString>) {
         let script = folder.join(SCRIPT).into_os_string();
         (self.python(folder), vec!["-I".into(), "-B".into(), script])
+    }
+
+    /// Whether every package is pinned by its version and by hashes.
+    pub fn is_pinned(&self) -> bool {
+        let text = self.requirements.replace("\\\n", " ");
+        let mut packages = text.lines().filter(|line| !line.starts_with('#')).peekable();
+        let is_hash = |word: &str| {
+            word.strip_prefix("--hash=sha256:").is_some_and(|digits| {
+                digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+            })
+        };
+        let is_pin = |line: &str| {
+            let mut words = line.split_whitespace();
+            let package = words.next().and_then(|word| word.split_once("=="));
+            let hashes: Vec<&str> = words.collect();
+            package.is_some_and(|(name, version)| !name.is_empty() && !version.is_empty())
+                && !hashes.is_empty()
+                && hashes.into_iter().all(is_hash)
+        };
+        packages.peek().is_some() && packages.all(is_pin)
     }
 
     fn python(&self, folder: &Path) -> PathBuf {
@@ -162,40 +156,30 @@ pub fn folder(name: &str) -> PathBuf {
     root().join(name)
 }
 
-/// Installs a ready-made provider in `folder`, unless it is there already, and asks it who it is. What is being done is
-/// told to `progress`, in words.
+/// Installs a ready-made provider in `folder`, unless it is there already, and asks it who it is; `understand` reads its
+/// answer. What is being done is told to `progress`, in words.
 ///
 /// # Errors
 /// With the cure. The next try keeps the environment that was made and replaces packages that may be half there.
-pub async fn install(
-    name: &str,
-    folder: &Path,
-    mut progress: impl FnMut(&str) + Send,
-) -> Result<About, InstallError> {
-    let Some(ready) = Ready::named(name) else {
-        let known = READY.map(|ready| ready.name).join(", ");
-        return Err(InstallError::Unknown { name: name.to_owned(), known });
-    };
-    install_ready(&ready, folder, &mut progress).await
-}
-
-async fn install_ready(
+pub async fn install<T>(
     ready: &Ready,
     folder: &Path,
-    progress: &mut (impl FnMut(&str) + Send),
-) -> Result<About, InstallError> {
+    understand: impl FnOnce(&[u8]) -> Result<T, String> + Send,
+    mut progress: impl FnMut(&str) + Send,
+) -> Result<T, InstallError> {
     let folder = std::path::absolute(folder).map_err(io("find", folder))?;
     let fresh = !ready.is_in(&folder);
     if fresh {
-        put(ready, &folder, progress).await?;
+        put(ready, &folder, &mut progress).await?;
     }
     progress("trying it out");
-    match describe(ready, &folder).await {
-        Ok(about) if fresh => {
-            write(&folder.join(MARK), &ready.fingerprint()).await?;
+    match describe(ready, &folder).await.and_then(|said| understand(&said)) {
+        Ok(about) => {
+            if fresh {
+                write(&folder.join(MARK), &ready.fingerprint()).await?;
+            }
             Ok(about)
         }
-        Ok(about) => Ok(about),
         Err(problem) => {
             // The next try shall not believe what these say, and make all of it anew.
             for mark in [MARK, REQUIREMENTS] {
@@ -267,12 +251,11 @@ async fn find_python<'a>(names: &[&'a str]) -> Result<&'a str, InstallError> {
 }
 
 /// Asks an installed provider who it is. It is not confined here: its packages were installed by this user just so.
-async fn describe(ready: &Ready, folder: &Path) -> Result<About, String> {
+async fn describe(ready: &Ready, folder: &Path) -> Result<Vec<u8>, String> {
     let (program, arguments) = ready.command(folder);
     let mut ask = Command::new(program);
     ask.args(arguments).current_dir(folder);
-    let said = run(ask, &Request::Describe.line()).await?;
-    Request::Describe.read(&said).map(|answers| answers.about)
+    run(ask, DESCRIBE).await
 }
 
 /// Runs a program to its end; otherwise the end of its words.
@@ -308,21 +291,10 @@ fn io(act: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> InstallE
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn an_unknown_name_is_refused_with_those_that_there_are() {
-        let place = tempfile::tempdir().unwrap();
-        let error = install("vosk", &place.path().join("vosk"), |_| ()).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "there is no ready-made provider `vosk`; there are whisper, open_nsfw"
-        );
-        assert!(!place.path().join("vosk").exists());
-    }
-
     #[test]
     fn an_installation_that_was_broken_off_or_is_old_does_not_count() {
         let place = tempfile::tempdir().unwrap();
-        let ready = Ready::named("whisper").unwrap();
+        let ready = Ready { name: "any", about: "", script: "", requirements: "" };
         std::fs::create_dir_all(place.path().join("venv/bin")).unwrap();
         std::fs::write(ready.python(place.path()), "").unwrap();
         assert!(!ready.is_in(place.path()));
@@ -330,23 +302,6 @@ mod tests {
         assert!(!ready.is_in(place.path()));
         std::fs::write(place.path().join(MARK), ready.fingerprint()).unwrap();
         assert!(ready.is_in(place.path()));
-    }
-
-    #[test]
-    fn every_package_is_pinned_by_version_and_hash() {
-        for ready in READY {
-            let text = ready.requirements.replace("\\\n", " ");
-            let packages: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-            assert!(packages.len() > 5, "{}", ready.name);
-            for line in packages {
-                let (package, hashes) = line.split_once(' ').expect(line);
-                assert!(package.split_once("==").is_some_and(|(_, version)| !version.is_empty()));
-                for hash in hashes.split_whitespace() {
-                    let digits = hash.strip_prefix("--hash=sha256:").expect(line);
-                    assert!(digits.len() == 64 && digits.bytes().all(|b| b.is_ascii_hexdigit()));
-                }
-            }
-        }
     }
 
     /// A provider that needs one package, which lies as a wheel in a folder, with this hash.
@@ -370,11 +325,26 @@ mod tests {
         Ready {
             name: "small",
             about: "",
-            script: "import json, small_package\n\
-                print(json.dumps(dict(provider=small_package.WORD, version='1', model='m')))\n\
-                print(json.dumps(dict(done=True)))",
+            script: "import small_package\nprint(small_package.WORD, end='')",
             requirements: requirements.leak(),
         }
+    }
+
+    #[test]
+    fn a_package_without_a_version_or_a_hash_is_not_pinned() {
+        let hash = format!("--hash=sha256:{}", "0a".repeat(32));
+        let pinned = |requirements: String| {
+            let requirements = requirements.leak();
+            Ready { name: "any", about: "", script: "", requirements }.is_pinned()
+        };
+        assert!(pinned(format!("# text\na==1 \\\n    {hash}\nb==2 {hash} {hash}\n")));
+        assert!(!pinned(format!("a==1 {hash}\nb==2\n")));
+        assert!(!pinned(format!("a {hash}\n")));
+        assert!(!pinned(format!("a==1 {hash}0\n")) && !pinned("# text\n".to_owned()));
+    }
+
+    fn text(said: &[u8]) -> Result<String, String> {
+        String::from_utf8(said.to_vec()).map_err(|error| error.to_string())
     }
 
     #[tokio::test]
@@ -382,15 +352,15 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let folder = place.path().join("small");
         let wrong = small(place.path(), Some(&"0".repeat(64)));
-        let error = install_ready(&wrong, &folder, &mut |_: &str| ()).await.unwrap_err();
+        let error = install(&wrong, &folder, text, |_| ()).await.unwrap_err();
         assert!(matches!(error, InstallError::Packages { .. }), "{error}");
         assert!(error.to_string().contains("HASHES"), "{error}");
         assert!(!wrong.is_in(&folder));
         let right = small(place.path(), None);
         let mut steps = Vec::new();
-        let mut progress = |step: &str| steps.push(step.to_owned());
-        let about = install_ready(&right, &folder, &mut progress).await.unwrap();
-        assert_eq!(about.provider, "small");
+        let progress = |step: &str| steps.push(step.to_owned());
+        let about = install(&right, &folder, text, progress).await.unwrap();
+        assert_eq!(about, "small");
         assert!(right.is_in(&folder) && !wrong.is_in(&folder));
         assert!(steps[0].starts_with("installing"), "the environment is not made again: {steps:?}");
     }
