@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use divvy_workload::files::{make, write_json};
 
+use crate::duckdb::Duckdb;
 use crate::job::{
     Folder, InputFile, NewJob, Next, PartDone, PartError, PartIo, PartSpec, StageDone, Summary,
     Surroundings, kinds,
@@ -136,5 +137,9 @@ impl Surroundings for Around {
 
     fn may_run(&self, _: &str) -> Result<(), String> {
         Ok(())
+    }
+
+    fn duckdb(&self) -> Result<Duckdb, String> {
+        Err("nobody reads Parquet in tests of one process".to_owned())
     }
 }

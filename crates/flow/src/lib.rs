@@ -12,6 +12,7 @@ pub mod aggregate;
 mod alone;
 mod bench;
 mod command;
+pub mod duckdb;
 mod generate;
 pub mod graph;
 pub mod input;

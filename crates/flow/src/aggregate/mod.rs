@@ -21,11 +21,12 @@ pub use options::{Format, Options, OutputFormat};
 use divvy_kernels::aggregate::Query;
 use serde_json::json;
 
-use crate::input;
+use crate::duckdb;
 use crate::input::split::part;
+use crate::input::{self, Split};
 use crate::job::{
-    JobError, Kind, Next, PartError, PartIo, PartSpec, Report, Spec, SpecError, Stage, StageDone,
-    Summary,
+    JobError, Kind, Next, Part, PartError, PartIo, PartSpec, Report, Spec, SpecError, Stage,
+    StageDone, Summary,
 };
 use crate::mapreduce::options::partitions;
 use crate::mapreduce::skew;
@@ -57,7 +58,7 @@ impl Kind for Aggregate {
         let splits = input::plan(spec);
         let partitions = partitions(spec, splits.len());
         let (name, parts) = match done {
-            [] => ("partial", splits.iter().map(|splits| part(spec, splits)).collect()),
+            [] => ("partial", splits.iter().map(|splits| reader(spec, &options, splits)).collect()),
             [partial] => ("reduce", skew::reducers(partial, partitions, options.skew())),
             [partial, reduce] => {
                 ("merge", skew::joiners(partial, reduce, partitions, options.skew()))
@@ -88,6 +89,13 @@ impl Kind for Aggregate {
         let Ok(options) = spec.options::<Options>() else { return Vec::new() };
         let Ok(query) = options.query() else { return Vec::new() };
         let mut lines = input::explain(spec);
+        let parquet = spec.inputs.iter().filter(|input| options.is_parquet(&input.path)).count();
+        if parquet > 0 {
+            lines.push(format!(
+                "{parquet} of the files are Parquet, cut between row groups and read by DuckDB, on workers that have it ({})",
+                duckdb::CURE
+            ));
+        }
         let words: Vec<&str> =
             query.measures().iter().map(|measure| measure.name.as_str()).collect();
         lines.push(format!(
@@ -103,6 +111,16 @@ impl Kind for Aggregate {
         }
         lines
     }
+}
+
+/// A part of the first stage. One that reads Parquet needs a worker who can.
+fn reader(spec: &Spec, options: &Options, splits: &[Split]) -> Part {
+    let mut part = part(spec, splits);
+    let mut inputs = splits.iter().filter_map(|split| spec.inputs.get(split.file as usize));
+    if inputs.any(|input| options.is_parquet(&input.path)) {
+        part.needs.push(duckdb::CAPABILITY.to_owned());
+    }
+    part
 }
 
 fn summary(query: &Query, partitions: u32, done: &[StageDone]) -> Summary {

@@ -54,6 +54,8 @@ pub enum Format {
     Csv,
     /// A JSON object per line.
     Jsonl,
+    /// Parquet, which workers with DuckDB read.
+    Parquet,
 }
 
 /// What a result is written as.
@@ -95,27 +97,31 @@ impl Options {
             .unwrap_or(&name);
         let extension = bare.rsplit('.').next().unwrap_or_default();
         let shown = path.display();
-        if extension == "parquet" && self.format.is_none() {
-            let problem = format!(
-                "has {shown}, and Parquet is read by an engine that is not part of this binary; make CSV of it \
-                 (duckdb -c \"COPY (FROM '{shown}') TO 'data.csv'\")"
-            );
-            return Err(SpecError::new("inputs", problem));
-        }
         let format = self.format.or(match extension {
             "csv" | "tsv" | "txt" => Some(Format::Csv),
             "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
+            "parquet" => Some(Format::Parquet),
             _ => None,
         });
         let Some(format) = format else {
             let problem = format!(
-                "has {shown}, whose name does not say what it is; add --format csv or jsonl"
+                "has {shown}, whose name does not say what it is; add --format csv, jsonl or parquet"
             );
             return Err(SpecError::new("inputs", problem));
         };
+        if format == Format::Parquet && bare.len() < name.len() {
+            let problem =
+                format!("has {shown}, a Parquet file that is packed once more; unpack it");
+            return Err(SpecError::new("inputs", problem));
+        }
         let usual = if extension == "tsv" { b'\t' } else { b',' };
         let given = self.delimiter.and_then(|letter| u8::try_from(letter).ok());
         Ok((format, given.unwrap_or(usual)))
+    }
+
+    /// Whether a file is Parquet.
+    pub(super) fn is_parquet(&self, path: &Path) -> bool {
+        matches!(self.format_of(path), Ok((Format::Parquet, _)))
     }
 
     /// When a partition is divided; never if there is no rule.

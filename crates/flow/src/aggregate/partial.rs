@@ -2,10 +2,10 @@
 
 use divvy_kernels::aggregate::{Groups, Query};
 
-use super::options::Options;
+use super::options::{Format, Options};
 use super::rows::Rows;
-use crate::input::{Split, Text, read};
-use crate::job::{PartError, PartIo, Report};
+use crate::input::{Split, Text, Wanted, read_wanted};
+use crate::job::{InputFile, PartError, PartIo, Report};
 use crate::mapreduce::collect::Shuffled;
 use crate::mapreduce::spills::Spills;
 
@@ -26,7 +26,11 @@ pub(super) fn run(
     let budget = io.memory_bytes() / 2;
     let mut until_look = LOOK_EVERY;
     let mut current: Option<(u32, Rows)> = None;
-    read(io, splits, Text::Utf8, &mut report, |lines, faults| {
+    let wanted = |input: &InputFile| match options.format_of(&input.path) {
+        Ok((Format::Parquet, _)) => Wanted::Columns(query.columns()),
+        _ => Wanted::Lines(Text::Utf8),
+    };
+    read_wanted(io, splits, wanted, &mut report, |lines, faults| {
         if current.as_ref().is_none_or(|(file, _)| *file != lines.file) {
             current = Some((lines.file, Rows::of(lines.input, options, query, io)?));
         }

@@ -36,7 +36,7 @@ impl Rows {
     ) -> Result<Self, PartError> {
         let format = options.format_of(&input.path);
         let (format, delimiter) = format.map_err(|error| PartError::Broken(error.to_string()))?;
-        if format == Format::Jsonl {
+        if format != Format::Csv {
             return Ok(Self { how: How::Json(Members::new(query.columns())), has_header: false });
         }
         let (names, has_header) = match &options.columns {

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::Aggregate;
 use crate::alone::{Ended, file, run, run_with_stops};
-use crate::job::{InputFile, NewJob, OnError};
+use crate::job::{InputFile, Kind as _, NewJob, Next, OnError};
 
 fn job(inputs: Vec<InputFile>, options: Value) -> NewJob {
     NewJob { inputs, options, split_bytes: 1 << 10, ..NewJob::new("aggregate") }
@@ -159,12 +160,9 @@ fn files_and_words_that_cannot_be_used_are_refused_with_the_cure() {
     let place = tempfile::tempdir().unwrap();
     let options = json!({"group_by": ["g"], "agg": "count"});
     for (name, options, expected) in [
-        (
-            "a.parquet",
-            options.clone(),
-            "Parquet is read by an engine that is not part of this binary; make CSV of it (duckdb",
-        ),
-        ("a.data", options, "whose name does not say what it is; add --format csv or jsonl"),
+        ("a.parquet", options.clone(), "nobody reads Parquet in tests of one process"),
+        ("a.parquet.gz", options.clone(), "a Parquet file that is packed once more; unpack it"),
+        ("a.data", options, "does not say what it is; add --format csv, jsonl or parquet"),
         ("a.csv", json!({"agg": "mode(x)"}), "agg has a word that `mode(x)` is not known"),
         ("a.csv", json!({"agg": "count", "delimiter": "é"}), "delimiter must be one ASCII letter"),
         (
@@ -196,4 +194,27 @@ fn a_hot_group_is_named_and_its_partition_divided() {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     assert_eq!(lines, ["cold,400,400", "g,count,distinct(u)", "hot,3600,3600"]);
+}
+
+#[test]
+fn only_parts_that_read_parquet_need_who_reads_it() {
+    let place = tempfile::tempdir().unwrap();
+    let inputs = [("a.csv", 3_000), ("b.parquet", 3_000), ("c.csv", 10), ("d.data", 2_000)];
+    let inputs = inputs.map(|(name, size)| file(place.path(), name, &vec![b'1'; size])).to_vec();
+    let options = json!({"agg": "count"});
+    let needs = |options, inputs: &[InputFile]| {
+        let new = NewJob { split_bytes: 2_000, ..job(inputs.to_vec(), options) };
+        let spec = new.check("job".to_owned(), 0).unwrap();
+        let explained = Aggregate.explain(&spec, &[]).join("\n");
+        let Ok(Next::Stage(stage)) = Aggregate.next(&spec, &[]) else { panic!("no stage") };
+        let needs = stage.parts.iter().map(|part| part.needs.concat()).collect::<Vec<_>>();
+        (needs, explained)
+    };
+    let (found, explained) = needs(options, &inputs[..3]);
+    assert_eq!(found, ["", "", "duckdb", "duckdb", ""], "two parts of each large file");
+    assert!(
+        explained.contains("1 of the files are Parquet") && explained.contains("install duckdb")
+    );
+    let (found, _) = needs(json!({"agg": "count", "format": "parquet"}), &inputs[3..]);
+    assert_eq!(found, ["duckdb"]);
 }

@@ -14,5 +14,5 @@ mod tests;
 
 pub use glob::expand;
 pub use open::{Packing, line_at, open};
-pub use source::{Faults, Lines, Text, read};
+pub use source::{Faults, Lines, Text, Wanted, read, read_wanted};
 pub use split::{Split, explain, plan};

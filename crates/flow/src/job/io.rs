@@ -14,6 +14,7 @@ use super::{
     OutputWriter, PartError, PartSpec, PartitionSize, Report, ShuffleReader, ShuffleWriter, Spec,
     StageDone,
 };
+use crate::duckdb::Duckdb;
 
 /// Between two words about how far a part is.
 const TELL_EVERY: Duration = Duration::from_millis(500);
@@ -36,6 +37,11 @@ pub trait Surroundings {
     /// # Errors
     /// Says what would allow it.
     fn may_run(&self, command: &str) -> Result<(), String>;
+    /// Who reads Parquet here.
+    ///
+    /// # Errors
+    /// If nobody does, with the cure.
+    fn duckdb(&self) -> Result<Duckdb, String>;
 }
 
 /// What a part may use.
@@ -167,6 +173,14 @@ impl<'a> PartIo<'a> {
     /// Says what would allow it.
     pub fn may_run(&self, command: &str) -> Result<(), PartError> {
         self.around.may_run(command).map_err(PartError::Broken)
+    }
+
+    /// Who reads Parquet on this worker.
+    ///
+    /// # Errors
+    /// If nobody does, with the cure.
+    pub(crate) fn duckdb(&self) -> Result<Duckdb, PartError> {
+        self.around.duckdb().map_err(PartError::Broken)
     }
 
     /// A folder for spills, removed with the attempt.

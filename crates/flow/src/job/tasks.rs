@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::report::REPORT_BYTES_MAX;
 use super::{Folder, PartError, PartIo, PartSpec, Report, Spec, Surroundings, kinds};
+use crate::duckdb::{self, Duckdb};
 
 /// The capability of a worker that can read the folder of jobs.
 pub const CAPABILITY: &str = "flow";
@@ -40,6 +41,8 @@ pub(crate) struct Site {
     pub(crate) readable: Arc<[PathBuf]>,
     /// Whether programs of jobs may run.
     pub(crate) commands: bool,
+    /// Who reads Parquet here, if anybody does.
+    pub(crate) duckdb: Option<Duckdb>,
 }
 
 impl Site {
@@ -88,6 +91,11 @@ impl Surroundings for OnWorker {
         Err(format!(
             "{command}: this worker runs no programs of jobs; start it with --flow-commands"
         ))
+    }
+
+    fn duckdb(&self) -> Result<Duckdb, String> {
+        let cure = || format!("this worker reads no Parquet; {}", duckdb::CURE);
+        self.site.duckdb.clone().ok_or_else(cure)
     }
 }
 
