@@ -13,14 +13,14 @@ use serde_json::Value;
 
 /// All words whose answers do not depend on how rows are divided.
 const AGG: &str = "count, count(t), sum(x), sum(h), min(x), max(h), min(d), distinct(t), p50(x), \
-    p99(h), top(2,b), histogram(x)";
+    p99(h), top(2,b), top(3,g), histogram(x)";
 /// Twenty row groups of rows with numbers, text, dates and nothing, and files that are wrong.
 const MAKE: &str = r#"
 import duckdb
 c = duckdb.connect()
 c.execute("""CREATE TABLE t AS SELECT 'k' || (i % 7) AS k, i AS x, i * 0.25::DOUBLE AS h,
     CASE WHEN i % 5 = 0 THEN NULL ELSE 'a, "b" ' || (i % 11) END AS t, DATE '2024-02-27' + (i % 4)::INT AS d,
-    i % 3 = 0 AS b, {'deep': i} AS s, [i] AS l FROM range(41000) r(i)""")
+    i % 3 = 0 AS b, (i % 4) * 1e20 AS g, {'deep': i} AS s, [i] AS l FROM range(41000) r(i)""")
 c.execute("COPY t TO 'rows.parquet' (FORMAT parquet, ROW_GROUP_SIZE 2048)")
 c.execute("COPY (SELECT * EXCLUDE (s, l) FROM t) TO 'rows.csv' (HEADER)")
 c.execute("COPY (SELECT 'two' || chr(10) || 'lines' AS k, 1 AS x) TO 'lines[1].parquet' (FORMAT parquet)")

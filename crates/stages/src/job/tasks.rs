@@ -34,15 +34,15 @@ pub struct PartResult {
 
 /// What a worker knows that takes parts.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Site {
+pub struct Site {
     /// The server's folder of jobs, as this worker sees it.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// Folders whose files jobs may read.
-    pub(crate) readable: Arc<[PathBuf]>,
+    pub readable: Arc<[PathBuf]>,
     /// Whether programs of jobs may run.
-    pub(crate) commands: bool,
+    pub commands: bool,
     /// Who reads Parquet here, if anybody does.
-    pub(crate) duckdb: Option<Duckdb>,
+    pub duckdb: Option<Duckdb>,
 }
 
 impl Site {
@@ -155,7 +155,7 @@ macro_rules! stages {
         )+
 
         /// A worker that takes parts of all stages, on threads for computing.
-        pub(crate) fn serve(worker: Worker) -> Worker {
+        pub fn serve(worker: Worker) -> Worker {
             $(let worker = worker.on_cpu(
                 |task: $stage, State(site): State<Site>, cancel: Cancel, progress: Progress, attempt: Attempt| {
                     work(task.0, &OnWorker { site, cancel, progress }, &attempt)

@@ -81,7 +81,7 @@ impl Report {
     }
 
     /// Whether nothing was said.
-    pub(crate) fn is_nothing(&self) -> bool {
+    pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 

@@ -20,13 +20,13 @@ use serde::Deserialize;
 /// The capability of a worker that reads Parquet.
 pub const CAPABILITY: &str = "duckdb";
 /// What to do where nobody has it.
-pub(crate) const CURE: &str =
+pub const CURE: &str =
     "on a machine with a worker: divvy flow provider install duckdb, then start the worker again";
 /// Characters of a version, in a capability.
 const VERSION_CHARS_MAX: usize = 32;
 
 /// The program and its packages.
-pub(crate) const READY: Ready = Ready {
+pub const READY: Ready = Ready {
     name: CAPABILITY,
     about: "reads Parquet",
     script: include_str!("../../providers/duckdb.py"),
@@ -59,7 +59,7 @@ impl Duckdb {
     ///
     /// # Errors
     /// If it does not work here, with the cure.
-    pub(crate) fn find() -> Result<Option<Self>, String> {
+    pub fn find() -> Result<Option<Self>, String> {
         if !is_installed() {
             return Ok(None);
         }
@@ -105,18 +105,18 @@ impl Duckdb {
     }
 
     /// What a worker with it offers.
-    pub(crate) fn capability(&self) -> String {
+    pub fn capability(&self) -> String {
         format!("{CAPABILITY}={}", self.0.version)
     }
 
     /// It and its version and sandbox, for people.
-    pub(crate) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         format!("DuckDB {} in the sandbox {}", self.0.version, self.0.launcher.level)
     }
 }
 
 /// Whether it is installed for this user, whole and in this program's version.
-pub(crate) fn is_installed() -> bool {
+pub fn is_installed() -> bool {
     READY.is_in(&provider::folder(READY.name))
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn is_installed() -> bool {
 ///
 /// # Errors
 /// With the cure.
-pub(crate) async fn install(progress: impl FnMut(&str) + Send) -> Result<String, InstallError> {
+pub async fn install(progress: impl FnMut(&str) + Send) -> Result<String, InstallError> {
     provider::install(&READY, &provider::folder(READY.name), understand, progress).await
 }
 

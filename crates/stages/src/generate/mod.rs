@@ -15,13 +15,13 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-pub(crate) use events::Disorder;
-pub(crate) use rows::Shape;
-pub(crate) use zipf::Zipf;
+pub use events::Disorder;
+pub use rows::Shape;
+pub use zipf::Zipf;
 
 /// What is made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Data {
+pub enum Data {
     /// Records of 100 bytes, the first ten of which are a key.
     Records,
     /// Lines of words, few of them frequent.
@@ -62,32 +62,27 @@ pub(crate) enum Data {
 
 /// How much is made: whichever comes first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Amount {
+pub struct Amount {
     /// Bytes, about: rows are whole.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Rows.
-    pub(crate) rows: u64,
+    pub rows: u64,
 }
 
 /// What was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Made {
+pub struct Made {
     /// Rows.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// Bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 /// Writes data.
 ///
 /// # Errors
 /// Those of the writer.
-pub(crate) fn write(
-    data: Data,
-    amount: Amount,
-    seed: u64,
-    output: &mut impl Write,
-) -> io::Result<Made> {
+pub fn write(data: Data, amount: Amount, seed: u64, output: &mut impl Write) -> io::Result<Made> {
     let chance = fastrand::Rng::with_seed(seed);
     let mut made =
         Maker { output, amount, made: Made::default(), line: Vec::with_capacity(1 << 10) };

@@ -28,7 +28,7 @@ use crate::job::{
 };
 
 pub use options::{Format, Options, Source, TimeUnit};
-pub(crate) use source::END;
+pub use source::END;
 
 /// Windows over events.
 #[derive(Clone, Copy, Debug)]

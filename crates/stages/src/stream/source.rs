@@ -17,7 +17,7 @@ const ROUND_BYTES: usize = if cfg!(test) { 32 << 10 } else { 1 << 20 };
 /// Bytes of a line at most.
 const LINE_BYTES_MAX: usize = 64 << 20;
 /// A folder with a file of this name gets no further segments.
-pub(crate) const END: &str = "end";
+pub const END: &str = "end";
 
 /// Where a source is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! MapReduce programs written in Rust: a [`Map`] and a [`Reduce`] with types of their own for keys and values.
 //!
 //! ```
-//! use divvy_flow::mapreduce::{self, Emit, Map, Reduce};
+//! use divvy_stages::mapreduce::{self, Emit, Map, Reduce};
 //!
 //! /// How often each status occurs in an access log.
 //! struct Statuses;

@@ -3,14 +3,14 @@
 //! Alias tables after Walker (1977): one random number, one look.
 
 /// A skewed choice.
-pub(crate) struct Zipf {
+pub struct Zipf {
     /// For each place: how much of it is its own, of 2^32, and whose the rest is.
     places: Vec<(u32, u32)>,
 }
 
 impl Zipf {
     /// Among so many things, at least one.
-    pub(crate) fn new(count: u32, skew: f64) -> Self {
+    pub fn new(count: u32, skew: f64) -> Self {
         let count = count.max(1) as usize;
         let weights: Vec<f64> = (1..=count).map(|nth| (nth as f64).powf(-skew)).collect();
         let scale = count as f64 / weights.iter().sum::<f64>();
@@ -29,7 +29,7 @@ impl Zipf {
 
     /// One of them, from 0; the most frequent is 0.
     #[inline]
-    pub(crate) fn choose(&self, chance: &mut fastrand::Rng) -> u32 {
+    pub fn choose(&self, chance: &mut fastrand::Rng) -> u32 {
         let random = chance.u64(..);
         let at = ((random >> 32) * self.places.len() as u64) >> 32;
         let (own, other) = self.places[at as usize];

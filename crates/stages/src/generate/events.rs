@@ -7,15 +7,15 @@ use super::{Maker, Zipf, put};
 
 /// How times run, and how far they are out of order.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Disorder {
+pub struct Disorder {
     /// The time of the first event, in milliseconds since 1970.
-    pub(crate) start_ms: u64,
+    pub start_ms: u64,
     /// Between two events, in microseconds.
-    pub(crate) step_us: u64,
+    pub step_us: u64,
     /// How late an event may be.
-    pub(crate) late_ms: u64,
+    pub late_ms: u64,
     /// The share of events that are late.
-    pub(crate) share: f64,
+    pub share: f64,
 }
 
 pub(super) fn write<W: Write>(

@@ -9,7 +9,7 @@ const USERS: u64 = 100_000;
 
 /// How rows are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// A header and commas
     Csv,
     /// A JSON object in each line
