@@ -44,7 +44,7 @@ step-dashboard:
 	$(STEP) dashboard scripts/dash
 
 step-providers:
-	$(STEP) providers scripts/providers $(DEBUG)/divvy
+	$(STEP) providers scripts/providers $(DEBUG)/divvy all
 
 step-api:
 	$(STEP) api scripts/schemathesis

@@ -19,6 +19,7 @@ from graph_compare import graph_of
 
 ROUNDS = 2
 ROWS = 3000
+COLUMNS = "{'g': 'VARCHAR', 'u': 'VARCHAR', 'x': 'DOUBLE'}"
 AGG = "count, count(x), sum(x), avg(x), min(x), max(x), distinct(u), p50(x), p99(x)"
 SQL = """SELECT coalesce(g, ''), count(*), count(x), sum(x), avg(x), min(x), max(x), count(DISTINCT u),
     quantile_cont(x, 0.5), quantile_cont(x, 0.99) FROM {rows} GROUP BY ALL"""
@@ -87,6 +88,12 @@ def rows_of(folder, chance, seed, shape):
         group = chance.choice(["a", "b,c", 'q"q', "", f"k{chance.randint(0, 40)}"])
         rows.append({"g": group, "u": f"u{chance.randint(0, 300)}", "x": number})
     path = os.path.join(folder, f"{seed}.{shape}")
+    if shape == "parquet":
+        table = f"read_json('{path}.jsonl', format='newline_delimited', columns={COLUMNS})"
+        with open(f"{path}.jsonl", "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        duckdb.sql(f"COPY (FROM {table}) TO '{path}' (FORMAT parquet, ROW_GROUP_SIZE 2048)")
+        return path
     opener = gzip.open if shape.endswith(".gz") else open
     with opener(path, "wt", encoding="utf-8", newline="") as file:
         if shape.startswith("csv"):
@@ -101,9 +108,11 @@ def rows_of(folder, chance, seed, shape):
 def groups_of(divvy, chance, seed, shape):
     path = rows_of(divvy.folder, chance, seed, shape)
     if shape.startswith("csv"):
-        rows = f"read_csv('{path}', header=true, columns={{'g': 'VARCHAR', 'u': 'VARCHAR', 'x': 'DOUBLE'}})"
+        rows = f"read_csv('{path}', header=true, columns={COLUMNS})"
+    elif shape == "parquet":
+        rows = f"(SELECT nullif(g, '') AS g, u, x FROM read_parquet('{path}'))"
     else:
-        rows = f"(SELECT nullif(g, '') AS g, u, x FROM read_json('{path}', format='newline_delimited', columns={{'g': 'VARCHAR', 'u': 'VARCHAR', 'x': 'DOUBLE'}}))"
+        rows = f"(SELECT nullif(g, '') AS g, u, x FROM read_json('{path}', format='newline_delimited', columns={COLUMNS}))"
     expected = {row[0]: row[1:] for row in duckdb.sql(SQL.format(rows=rows)).fetchall()}
     job = ["aggregate", "--input", path, "--group-by", "g", "--split", "8kB", "--memory", "2MB"]
     lines = divvy.flow(*job, "--agg", AGG)
@@ -132,7 +141,7 @@ def main():
             for number in range(seed, seed + ROUNDS):
                 chance = random.Random(number)
                 words_of(divvy, chance, number)
-                for shape in ("csv", "jsonl", "csv.gz"):
+                for shape in ("csv", "jsonl", "csv.gz", "parquet"):
                     groups += groups_of(divvy, chance, number, shape)
                 vertices += graph_of(divvy, chance, number, fail, is_named=number % 2 == 0)
         finally:

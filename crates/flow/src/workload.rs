@@ -2,20 +2,24 @@
 //!
 //! Decides nothing about jobs; it only says which part of this crate answers which question of the interface.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches};
 use divvy::Worker;
 use divvy_workload::console::exit::Code;
+use divvy_workload::provider::command::with_examples;
 use divvy_workload::settings::{Row, Sources};
 use divvy_workload::{
     BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, Prepared, ServerContext,
-    ServerPart, UpContext, WorkerContext, WorkerPart, Workload,
+    ServerPart, UpContext, WorkerContext, WorkerPart, Workload, confine,
 };
 
 use crate::bench;
+use crate::command::providers::EXAMPLES;
 use crate::command::{self, args::FlowCommand};
+use crate::duckdb::{self, Duckdb};
 use crate::job::folder::FLOWS;
 use crate::job::tasks::{self, CAPABILITY, COMMANDS, Site as WorkerSite};
 use crate::jobs::Jobs;
@@ -44,7 +48,7 @@ impl Workload for FlowWorkload {
     }
 
     fn command(&self) -> Option<Command> {
-        Some(FlowCommand::command())
+        Some(with_examples(FlowCommand::command(), EXAMPLES))
     }
 
     fn run<'a>(&'a self, matches: &'a ArgMatches, context: &'a Context) -> Doing<'a, Code> {
@@ -55,6 +59,14 @@ impl Workload for FlowWorkload {
 
     fn listing(&self, argument: &str) -> Option<Listing> {
         (argument == "id").then(|| Listing::new("flows", "id"))
+    }
+
+    fn inner_word(&self) -> Option<&'static str> {
+        Some(confine::WORD)
+    }
+
+    fn run_inner(&self, arguments: &mut dyn Iterator<Item = OsString>) -> Code {
+        confine::run_inner(arguments)
     }
 
     fn bench_command(&self) -> Option<Command> {
@@ -80,7 +92,7 @@ impl Workload for FlowWorkload {
     }
 
     fn worker<'a>(&'a self, context: &'a WorkerContext<'a>) -> Doing<'a, Option<WorkerPart>> {
-        Box::pin(std::future::ready(worker(context)))
+        Box::pin(worker(context))
     }
 
     fn prepare<'a>(&'a self, up: &'a UpContext<'a>) -> Doing<'a, Prepared> {
@@ -107,7 +119,7 @@ impl Workload for FlowWorkload {
     }
 
     fn check<'a>(&'a self, context: &'a Context) -> BoxFuture<'a, Vec<Finding>> {
-        Box::pin(std::future::ready(vec![check(context)]))
+        Box::pin(async { vec![check(context), check_parquet().await] })
     }
 }
 
@@ -148,12 +160,18 @@ impl Choice {
 
 /// What local workers of `divvy up` are told, who read no settings.
 fn prepare(up: &UpContext<'_>) -> Result<Prepared> {
-    let worker_arguments = Choice::new(up.matches, &up.context.sources)?.arguments();
-    Ok(Prepared { worker_arguments, ..Prepared::default() })
+    let choice = Choice::new(up.matches, &up.context.sources)?;
+    let mut prepared = Prepared::default();
+    if choice.is_enabled && duckdb::is_installed() {
+        // Each worker tries it out, and says if that fails.
+        prepared.lines = vec![(NAME, "reads Parquet with DuckDB".to_owned())];
+    }
+    prepared.worker_arguments = choice.arguments();
+    Ok(prepared)
 }
 
 /// The kinds of parts, if this worker takes any and can read the folder of jobs.
-fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
+async fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
     let choice = Choice::new(context.matches, context.sources)?;
     if !choice.is_enabled {
         return Ok(None);
@@ -169,9 +187,24 @@ fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
         capabilities.push(COMMANDS.to_owned());
     }
     tracing::info!("takes parts of jobs in {}", folder.display());
-    let site = WorkerSite { folder, readable: readable.into(), commands: choice.commands };
+    let duckdb = find_duckdb().await.unwrap_or_else(|problem| {
+        tracing::warn!("reads no Parquet: {problem}");
+        None
+    });
+    if let Some(duckdb) = &duckdb {
+        tracing::info!("reads Parquet with {}", duckdb.words());
+        capabilities.push(duckdb.capability());
+    }
+    let commands = choice.commands;
+    let site = WorkerSite { folder, readable: readable.into(), commands, duckdb };
     let worker = tasks::serve(Worker::new(NAME).state(site));
     Ok(Some(WorkerPart { registry: worker.into_registry()?, capabilities }))
+}
+
+/// The DuckDB that is installed here, tried out.
+async fn find_duckdb() -> Result<Option<Duckdb>, String> {
+    let found = tokio::task::spawn_blocking(Duckdb::find).await;
+    found.unwrap_or_else(|error| Err(error.to_string()))
 }
 
 /// What jobs may read in any case: results of other jobs, and what crawls found.
@@ -195,6 +228,19 @@ fn check(context: &Context) -> Finding {
         Ok(_) => {
             Finding::new(NAME, Grade::Good, "takes parts of jobs, and runs no programs of theirs")
         }
+    }
+}
+
+/// Whether workers of this machine read Parquet.
+async fn check_parquet() -> Finding {
+    match find_duckdb().await {
+        Ok(Some(duckdb)) => Finding::new("parquet", Grade::Good, duckdb.words()),
+        Ok(None) => {
+            Finding::new("parquet", Grade::Note, "is not read: no provider is installed here")
+                .cure("divvy flow provider install duckdb")
+        }
+        Err(problem) => Finding::new("parquet", Grade::Note, format!("is not read: {problem}"))
+            .cure("apt-get install bubblewrap, or divvy flow provider install duckdb"),
     }
 }
 

@@ -12,21 +12,20 @@ use anyhow::Result;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches};
 use divvy::types::WorkflowId;
 use divvy_workload::console::exit::{Code, Failure};
-use divvy_workload::console::output::{Color, Output};
+use divvy_workload::provider::command::with_examples;
 use divvy_workload::settings::{Row, Sources};
 use divvy_workload::{
     BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, Prepared, SampleContext,
-    ServerContext, ServerPart, UpContext, WorkerContext, WorkerPart, Workload,
+    ServerContext, ServerPart, UpContext, WorkerContext, WorkerPart, Workload, confine,
 };
 use serde_json::{Value, json};
 
 use crate::bench;
-use crate::command::args::VideoCommand;
+use crate::command::args::{PROVIDER_EXAMPLES, VideoCommand};
 use crate::command::{self, showcase};
 use crate::library::{FIRST_AFTER, Library};
-use crate::tools::sandbox;
 use crate::web::Site;
-use choice::{LAUNCHER, SCRATCH, VideoChoice, VideoFlags, offer};
+use choice::{SCRATCH, VideoChoice, VideoFlags, offer};
 use settings::{NAME, TEMPLATE, VideoSettings};
 
 /// The video platform.
@@ -60,7 +59,7 @@ impl Workload for VideoWorkload {
     }
 
     fn command(&self) -> Option<Command> {
-        Some(VideoCommand::command())
+        Some(with_examples(VideoCommand::command(), PROVIDER_EXAMPLES))
     }
 
     fn run<'a>(&'a self, matches: &'a ArgMatches, context: &'a Context) -> Doing<'a, Code> {
@@ -81,14 +80,11 @@ impl Workload for VideoWorkload {
     }
 
     fn inner_word(&self) -> Option<&'static str> {
-        Some(LAUNCHER)
+        Some(confine::WORD)
     }
 
-    /// Confines this process and becomes the program that is named. Returns only if that cannot be.
     fn run_inner(&self, arguments: &mut dyn Iterator<Item = OsString>) -> Code {
-        let Err(error) = sandbox::enter(arguments);
-        Output::new(false, false, Color::Never).say(format_args!("divvy {LAUNCHER}: {error}"));
-        Code::Failed
+        confine::run_inner(arguments)
     }
 
     fn examples(&self, command: &str) -> &'static str {

@@ -14,17 +14,19 @@
 //! [`settings`] (where values come from), [`Context`] (what a command works with), [`WorkerContext`] and
 //! [`ServerContext`] (what a worker and a server give), [`UpContext`] (how `divvy up` starts), [`Finding`] (what a check
 //! says). What commands of workloads do alike is in [`View`] (things that people start, watch and end), what they share
-//! on disk in [`files`].
+//! on disk in [`files`], how their workers run programs of others in [`confine`] and [`provider`].
 //!
 //! **Invariant:** nothing here decides. A workload depends on this crate and the SDK, never on the server or the engine.
 
 mod clock;
+pub mod confine;
 mod context;
 pub mod files;
 mod finding;
 mod follow;
 mod listing;
 pub mod private;
+pub mod provider;
 mod server;
 pub mod settings;
 mod up;

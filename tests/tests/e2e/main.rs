@@ -11,6 +11,7 @@ mod connections_break_and_nobody_notices;
 mod crawls_are_polite_whoever_dies;
 mod dataflow_is_the_same_whoever_dies;
 mod nothing_is_lost_when_processes_are_killed;
+mod parquet_is_read_where_duckdb_is;
 mod people_crawl_from_the_command_line;
 mod people_find_their_way;
 mod people_run_dataflow_from_the_command_line;

@@ -72,6 +72,9 @@ const COMMANDS: &[&str] = &[
     "video provider list",
     "video provider install",
     "video sample",
+    "flow provider",
+    "flow provider list",
+    "flow provider install",
     "status",
     "events",
     "doctor",
@@ -208,6 +211,7 @@ fn the_guide_has_an_example_of_every_command() {
             "lab",
             "video",
             "video provider",
+            "flow provider",
         ]
         .contains(command)
     }) {

@@ -15,18 +15,22 @@ use crate::job::NewJob;
 const EXAMPLES: &str = "\
 Examples:
   divvy flow aggregate --input 'sales/*.csv' --group-by shop --agg 'count, sum(price), p99(price)' --out result
+  divvy flow aggregate --input 'trips/*.parquet' --group-by zone --agg 'count, avg(fare)' --wait
   divvy flow aggregate --input events.jsonl.gz --group-by country,device --agg 'distinct(user), top(5,page)' --approx --wait
 
 Words of --agg: count, count(x), sum(x), avg(x), min(x), max(x), distinct(x),
 p50(x), p99.9(x), median(x), top(5,x), histogram(x). min and max without a column
 are of the column before them. With --approx, distinct, quantiles and top are
-sketches of bounded size, and their error bounds are printed.";
+sketches of bounded size, and their error bounds are printed.
+
+Parquet is read by workers with DuckDB: divvy flow provider install duckdb";
 
 /// Group rows and say something about each group.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct AggregateArgs {
-    /// Files, folders or quoted patterns: CSV or JSON lines, also .gz and .zst
+    /// Files, folders or quoted patterns: CSV or JSON lines, also .gz and .zst,
+    /// or Parquet
     #[arg(long, required = true, num_args = 1.., value_name = "PATH")]
     input: Vec<String>,
     /// Columns that make a group [default: all rows are one]

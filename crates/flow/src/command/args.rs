@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use divvy_workload::console::values::Size;
+use divvy_workload::provider::command::ProviderVerb;
 
 use super::aggregate::AggregateArgs;
 use super::generate::GenArgs;
 use super::graph::GraphArgs;
 use super::mapreduce::MapReduceArgs;
+use super::providers;
 use super::sort::SortArgs;
 use super::stream::StreamArgs;
 use crate::job::{NewJob, OnError};
@@ -53,6 +55,9 @@ pub(crate) enum Verb {
     Remove(One),
     /// Tell how a job is done, stage by stage
     Explain(One),
+    /// What reads Parquet
+    #[command(subcommand, after_help = providers::EXAMPLES)]
+    Provider(ProviderVerb),
 }
 
 /// One job.

@@ -9,6 +9,7 @@ mod feed;
 mod generate;
 mod graph;
 mod mapreduce;
+pub(crate) mod providers;
 mod results;
 mod sort;
 pub(crate) mod start;
@@ -42,6 +43,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<Code> {
         Verb::Cancel(One { id }) => view::wish::<JobView>(&id, "cancel", &json!({}), context).await,
         Verb::Remove(One { id }) => remove::<JobView>(&id, context).await,
         Verb::Explain(One { id }) => explain(&id, context).await,
+        Verb::Provider(verb) => providers::run(verb, context).await,
     }
 }
 

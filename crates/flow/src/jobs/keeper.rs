@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use divvy::api::{Frame, Frames, parse_rows};
 use divvy::types::view::{TaskChange, TaskDetail, TaskSummary};
-use divvy::types::{TaskId, TaskState};
+use divvy::types::{TaskId, TaskState, WaitReason};
 use divvy_workload::files::write_json;
 use divvy_workload::now_ms;
 use futures_util::{StreamExt as _, stream};
@@ -22,6 +22,7 @@ use super::stagework::{self, QUEUE, tag, task_id};
 use super::state::{Ended, JobState};
 use super::view::StageView;
 use super::{Jobs, JobsError, leftovers};
+use crate::duckdb;
 use crate::job::drive::{Action, Fate, TaskName};
 use crate::job::{Folder, JobError, Spec, StageDone, Summary};
 use crate::web::metrics::Figures;
@@ -413,9 +414,7 @@ impl Keeper {
         }
         let Some(tasks) = self.tasks(id, "leased", RUNNING_MAX).await else { return };
         let wait = match tasks.is_empty() {
-            true => {
-                self.tasks(id, "ready", 1).await.and_then(|tasks| tasks.first()?.wait_text.clone())
-            }
+            true => self.tasks(id, "ready", 1).await.and_then(|tasks| waits_for(tasks.first()?)),
             false => None,
         };
         if let Some(going) = self.going.get_mut(id) {
@@ -465,5 +464,18 @@ impl Keeper {
                 Err(_) => {}
             }
         }
+    }
+}
+
+/// What a task waits for, with the cure where it is one of ours.
+fn waits_for(task: &TaskSummary) -> Option<String> {
+    let text = task.wait_text.clone()?;
+    match &task.wait {
+        Some(WaitReason::MissingCapability { missing, .. })
+            if missing.iter().any(|name| name.as_str() == duckdb::CAPABILITY) =>
+        {
+            Some(format!("{text}; {}", duckdb::CURE))
+        }
+        _ => Some(text),
     }
 }

@@ -16,10 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
 use divvy::Client;
+use divvy::types::need::capability;
+use divvy::types::view::WorkerView;
 use divvy_workload::files::{self, FolderError, ID_LEN, is_id, make, read_json, write_json};
 use divvy_workload::now_ms;
 use tokio::sync::{Mutex, Notify};
 
+use crate::duckdb;
 use crate::job::folder::FLOWS;
 use crate::job::{Folder, NewJob, Next, Spec, SpecError, StageDone, kinds};
 use state::JobFile;
@@ -88,17 +91,21 @@ impl Jobs {
     /// Starts a job.
     ///
     /// # Errors
-    /// If it makes no sense, or cannot be written down.
+    /// If it makes no sense, nobody could do it, or it cannot be written down.
     pub(crate) async fn start(&self, new: NewJob) -> Result<JobView, JobsError> {
+        // A name and no secret: it must only differ from all others.
+        let id: String = (0..ID_LEN).map(|_| fastrand::digit(36)).collect();
+        let spec = new.check(id, now_ms())?;
+        if needs_duckdb(&spec) && self.nobody_has(duckdb::CAPABILITY).await {
+            let problem = format!("has Parquet, and no worker reads it; {}", duckdb::CURE);
+            return Err(SpecError::new("inputs", problem).into());
+        }
         let writing = self.writing.lock().await;
         if self.ids()?.len() >= JOBS_MAX {
             let problem =
                 format!("there are {JOBS_MAX} jobs already; remove some: divvy flow remove");
             return Err(JobsError::Conflict(problem));
         }
-        // A name and no secret: it must only differ from all others.
-        let id: String = (0..ID_LEN).map(|_| fastrand::digit(36)).collect();
-        let spec = new.check(id, now_ms())?;
         let folder = self.folder(&spec.id);
         make(&folder.root().join("stages"))?;
         write_json(&folder.state(), &JobFile::default())?;
@@ -107,6 +114,15 @@ impl Jobs {
         drop(writing);
         self.news.notify_one();
         self.view(&spec.id)
+    }
+
+    /// Whether there are workers, none of which has a capability. Where there are none at all, some may come that do.
+    async fn nobody_has(&self, wanted: &str) -> bool {
+        let Ok(workers) = self.client.workers().await else { return false };
+        let has = |worker: &WorkerView| {
+            worker.capabilities.iter().any(|text| capability(text).0 == wanted)
+        };
+        !workers.is_empty() && !workers.iter().any(has)
     }
 
     /// The ids of all jobs.
@@ -219,7 +235,15 @@ impl Jobs {
                 stage.parts.len(),
                 if stage.speculate { "; a part that takes long gets a twin" } else { "" },
             ));
+            lines.extend(self.view(id)?.stages.pop().into_iter().flat_map(|stage| stage.notes));
         }
         Ok(lines)
     }
+}
+
+/// Whether a part of the first stage reads Parquet.
+fn needs_duckdb(spec: &Spec) -> bool {
+    let next = kinds::find(&spec.kind).map(|kind| kind.next(spec, &[]));
+    let Some(Ok(Next::Stage(stage))) = next else { return false };
+    stage.parts.iter().any(|part| part.needs.iter().any(|need| need == duckdb::CAPABILITY))
 }

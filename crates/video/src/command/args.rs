@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::command::values::{Every, Ladder, SubtitlePath};
 use divvy_workload::console::values::Span;
+use divvy_workload::provider::command::ProviderVerb;
 
 pub(crate) const VIDEO_EXAMPLES: &str = "\
 Examples:
@@ -73,7 +74,7 @@ pub(crate) enum Video {
     Approve(SomeVideos),
     /// Programs that write subtitles and scan frames
     #[command(subcommand, after_help = PROVIDER_EXAMPLES)]
-    Provider(Provider),
+    Provider(ProviderVerb),
     /// Make a clip with moving pictures and speech, to try things out
     #[command(after_help = SAMPLE_EXAMPLES)]
     Sample(Sample),
@@ -100,7 +101,7 @@ What removed videos left goes by itself a little later, unfinished uploads and
 what cancelled videos left each day. This takes it at once, and also uploads
 that were never added, and any other blob whose name stands in no record and in
 no task that may still run.";
-const PROVIDER_EXAMPLES: &str = "\
+pub(crate) const PROVIDER_EXAMPLES: &str = "\
 Examples:
   divvy video provider list
   divvy video provider install whisper       then: divvy up --speech whisper
@@ -255,20 +256,6 @@ pub(crate) struct SweepFlags {
     /// How long it must have rested, at least 10m
     #[arg(long, value_name = "SPAN", default_value = "24h")]
     pub(crate) older_than: Span,
-}
-
-/// Verbs of providers.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Provider {
-    /// Which there are, and which are installed here
-    #[command(after_help = PROVIDER_EXAMPLES)]
-    List,
-    /// Install one for this user, from its package registry
-    #[command(after_help = PROVIDER_EXAMPLES)]
-    Install {
-        /// Its name, such as whisper
-        name: String,
-    },
 }
 
 /// A clip to make.

@@ -7,40 +7,24 @@ use anyhow::Result;
 use serde_json::json;
 
 use super::{player, resolve};
-use crate::command::args::{OneVideo, Provider, Sample};
-use crate::tools::provider::{self, folder};
-use crate::workload::settings::VideoSettings;
+use crate::command::args::{OneVideo, Sample};
+use crate::tools::provider::{self, READY};
+use crate::workload::settings::{NAME, VideoSettings};
 use divvy_workload::Context;
 use divvy_workload::console::exit::{Code, Failure};
-use divvy_workload::console::output::table::Table;
 use divvy_workload::console::output::words::bytes;
-
-/// A provider that can be installed.
-struct Installable {
-    /// Its name.
-    name: &'static str,
-    /// What it does.
-    what: &'static str,
-    /// The flag that lets workers use it.
-    flag: &'static str,
-}
+use divvy_workload::provider::command::{Installable, ProviderVerb, find, list, tell_installed};
+use divvy_workload::provider::folder;
 
 /// Those that can be installed.
 const PROVIDERS: [Installable; 2] = [
-    Installable { name: "whisper", what: "subtitles (English)", flag: "--speech" },
-    Installable { name: "open_nsfw", what: "scan for nudity, to be reviewed", flag: "--scanner" },
+    Installable { ready: READY[0], used_by: "divvy up --speech whisper" },
+    Installable { ready: READY[1], used_by: "divvy up --scanner open_nsfw" },
 ];
 
 /// Whether a provider is installed for this user.
 pub(crate) fn is_installed(name: &str) -> bool {
-    provider::Ready::named(name).is_some_and(|ready| ready.is_in(&folder(name)))
-}
-
-/// Installs a provider for this user; `progress` is told what is being done.
-async fn install(name: &str, progress: impl FnMut(&str) + Send) -> Result<()> {
-    let installed = provider::install(name, &folder(name), progress).await;
-    installed.map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
-    Ok(())
+    provider::named(name).is_some_and(|ready| ready.is_in(&folder(name)))
 }
 
 /// Prints the address of the player, and opens it where there is a display.
@@ -69,49 +53,17 @@ pub(super) async fn open(args: &OneVideo, context: &Context) -> Result<Code> {
 }
 
 /// Lists and installs providers.
-pub(super) async fn providers(args: Provider, context: &Context) -> Result<Code> {
-    let output = &context.output;
+pub(super) async fn providers(args: ProviderVerb, context: &Context) -> Result<Code> {
     match args {
-        Provider::List => {
-            let mut table = Table::new(&["=NAME", "=INSTALLED", "WHAT IT DOES", "=USE IT WITH"]);
-            for provider in &PROVIDERS {
-                let installed = is_installed(provider.name);
-                if output.is_json() {
-                    output.object(&json!({
-                        "name": provider.name, "installed": installed, "what": provider.what,
-                    }))?;
-                    continue;
-                }
-                table.row([
-                    provider.name.into(),
-                    if installed { "yes" } else { "no" }.into(),
-                    provider.what.into(),
-                    format!("divvy up {} {}", provider.flag, provider.name).into(),
-                ]);
-            }
-            table.print(output)?;
-        }
-        Provider::Install { name } => {
-            let known = PROVIDERS.iter().find(|provider| provider.name == name);
-            let Some(provider) = known else {
-                let names = PROVIDERS.iter().map(|provider| provider.name);
-                let hint = divvy_workload::console::suggest::hint(&name, names);
-                return Err(Failure::usage(format!("there is no provider `{name}`{hint}"))
-                    .cure("divvy video provider list shows which there are")
-                    .into());
-            };
-            install(&name, |step| output.note(step)).await?;
-            if output.is_json() {
-                output.object(&json!({ "name": name, "installed": true }))?;
-            } else {
-                output.data(format_args!(
-                    "{name} is installed; use it with: divvy up {} {name}",
-                    provider.flag
-                ))?;
-            }
+        ProviderVerb::List => list(&PROVIDERS, context),
+        ProviderVerb::Install { name } => {
+            let provider = find(&PROVIDERS, &name, NAME)?;
+            let progress = |step: &str| context.output.note(step);
+            let installed = provider::install(&provider.ready, &folder(&name), progress).await;
+            installed.map_err(|error| Failure::new(Code::Failed, error.to_string()))?;
+            tell_installed(provider, context)
         }
     }
-    Ok(Code::Done)
 }
 
 /// Makes a clip.

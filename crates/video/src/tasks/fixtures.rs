@@ -114,7 +114,7 @@ pub(crate) fn options() -> ToolOptions {
 
 /// A provider as `scripts/providers` has installed it for this user.
 pub(super) fn installed(name: &str) -> Choice {
-    let folder = crate::tools::provider::folder(name);
+    let folder = divvy_workload::provider::folder(name);
     assert!(folder.join("installed").exists(), "{name} is missing in {folder:?}: run `make test`");
     let path = |end: &str| folder.join(end).to_str().unwrap().to_owned();
     Choice::Exec(vec![path("venv/bin/python"), "-I".into(), "-B".into(), path("provider.py")])

@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use divvy::extract::Cancel;
 
-use super::process::Launcher;
-use super::sandbox::Level;
-use super::{Invocation, RunError, Tools, invocation};
+use super::sandbox::{Launcher, Level};
+use super::{Invocation, RunError, Tools, invocation, process};
 
 /// Encoders and filters that tasks may ask for.
 const ENCODERS: [&str; 10] = [
@@ -113,7 +112,7 @@ async fn ask(launcher: &Launcher, ffmpeg: &Path, question: &str) -> Result<Strin
     let arguments = vec![OsString::from("-hide_banner"), question.into()];
     let mut invocation = invocation(ffmpeg, folder.path(), arguments, Vec::new());
     invocation.limits.wall = TRIAL_MAX;
-    let answer = launcher.run(invocation, std::future::pending(), &mut |_| {}).await?;
+    let answer = process::run(launcher, invocation, std::future::pending(), &mut |_| {}).await?;
     Ok(String::from_utf8_lossy(&answer.output).into_owned())
 }
 

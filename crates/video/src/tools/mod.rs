@@ -6,12 +6,10 @@
 mod arguments;
 mod capabilities;
 mod process;
-mod processes;
 mod progress;
 pub mod provider;
 #[cfg(test)]
 pub(crate) mod remembered;
-pub mod sandbox;
 mod trial;
 mod watchdog;
 
@@ -21,8 +19,8 @@ use std::time::Duration;
 
 use divvy::extract::Cancel;
 
-use process::Launcher;
-use sandbox::Level;
+pub use divvy_workload::confine as sandbox;
+use sandbox::{Launcher, Level, find_program};
 pub use trial::Trial;
 
 /// The launcher that is looked for if none is named.
@@ -228,7 +226,7 @@ impl Tools {
             capabilities: Vec::new(),
             launcher: Launcher {
                 command: find_launcher(options)?,
-                bwrap: process::find_program("bwrap".as_ref()),
+                bwrap: find_program("bwrap".as_ref()),
                 level: Level::None,
             },
             providers: provider::Providers::default(),
@@ -318,14 +316,14 @@ impl Tools {
         if cancel.is_cancelled() {
             return Err(RunError::Cancelled);
         }
-        self.launcher.run(invocation, cancel.cancelled(), &mut tell).await
+        process::run(&self.launcher, invocation, cancel.cancelled(), &mut tell).await
     }
 }
 
 fn find_ffmpeg(options: &ToolOptions) -> Result<PathBuf, RunError> {
     let named = options.ffmpeg.as_deref();
     let wanted = named.unwrap_or_else(|| Path::new("ffmpeg"));
-    process::find_program(wanted).ok_or_else(|| RunError::Missing {
+    find_program(wanted).ok_or_else(|| RunError::Missing {
         program: wanted.display().to_string(),
         cure: match named {
             Some(_) => "give the path of a program that can be executed, or none".to_owned(),
@@ -336,8 +334,8 @@ fn find_ffmpeg(options: &ToolOptions) -> Result<PathBuf, RunError> {
 
 fn find_ffprobe(ffmpeg: &Path) -> Result<PathBuf, RunError> {
     let beside = ffmpeg.with_file_name("ffprobe");
-    let found = process::find_program(&beside);
-    found.or_else(|| process::find_program("ffprobe".as_ref())).ok_or_else(|| RunError::Missing {
+    let found = find_program(&beside);
+    found.or_else(|| find_program("ffprobe".as_ref())).ok_or_else(|| RunError::Missing {
         program: "ffprobe".to_owned(),
         cure: "it comes with ffmpeg: install it with `apt-get install ffmpeg`".to_owned(),
     })
@@ -351,9 +349,8 @@ fn find_launcher(options: &ToolOptions) -> Result<Vec<OsString>, RunError> {
     }
     let own = std::env::current_exe().ok();
     let near = own.iter().flat_map(|own| own.ancestors().skip(1).take(2));
-    let found =
-        near.map(|folder| folder.join(LAUNCHER)).find_map(|path| process::find_program(&path));
-    let found = found.or_else(|| process::find_program(LAUNCHER.as_ref()));
+    let found = near.map(|folder| folder.join(LAUNCHER)).find_map(|path| find_program(&path));
+    let found = found.or_else(|| find_program(LAUNCHER.as_ref()));
     found.map(|path| vec![path.into()]).ok_or_else(|| RunError::Missing {
         program: LAUNCHER.to_owned(),
         cure: "name a launcher, or put this one beside the program".to_owned(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::processes;
+use super::sandbox::processes;
 
 /// How many times longer a program may be silent that works.
 const PATIENCE: u32 = 10;

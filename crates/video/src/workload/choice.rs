@@ -13,6 +13,7 @@ use clap::Args;
 use divvy::Client;
 use divvy::objects::{Objects, Reach};
 use divvy_workload::WorkerContext;
+use divvy_workload::confine;
 use divvy_workload::console::values::Size;
 
 use crate::command::local::is_installed;
@@ -21,8 +22,6 @@ use crate::workload::settings::VideoSettings;
 
 /// The folder for work in progress in the data folder.
 pub(crate) const SCRATCH: &str = "scratch";
-/// The command of this binary that confines itself and then becomes ffmpeg.
-pub(crate) const LAUNCHER: &str = "confine";
 
 /// What workers are told about the tools for videos.
 #[derive(Args, Clone, Debug, Default)]
@@ -131,7 +130,7 @@ impl VideoChoice {
         })?;
         Ok(ToolOptions {
             ffmpeg: self.ffmpeg.clone(),
-            launcher: vec![program.into(), LAUNCHER.into()],
+            launcher: vec![program.into(), confine::WORD.into()],
             allow_unconfined: self.allow_unconfined,
             speech: self.speech.clone(),
             scanner: self.scanner.clone(),

@@ -2,12 +2,12 @@
 //!
 //! Decides who does it on this machine, what such a program may read, and how long it may take. What is said between
 //! them is in `protocol`, what is heard of it before the end in `live`; the programs that come with this one are in
-//! `install`; who was chosen for what, and what follows if that one does not work, in `seat`. A provider is asked who
+//! `ready`; who was chosen for what, and what follows if that one does not work, in `seat`. A provider is asked who
 //! it is when the worker starts, and runs confined like every other tool.
 
-mod install;
 mod live;
 mod protocol;
+mod ready;
 mod seat;
 #[cfg(test)]
 mod tests;
@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 use divvy::extract::Cancel;
 use serde::{Deserialize, Serialize};
 
-pub use install::{InstallError, READY, Ready, folder, install, root};
+use divvy_workload::provider::{folder, readable};
 pub use protocol::{About, Frame, Segment};
+pub use ready::{READY, install, named};
 pub(super) use seat::Providers;
 pub(crate) use seat::UNUSABLE;
 
@@ -40,10 +41,6 @@ const SOUND_FACTOR: u32 = 5;
 const STALL: Duration = Duration::from_secs(120);
 /// Memory of a provider: its model and what it is run by.
 const MEMORY_BYTES: u64 = 8 << 30;
-/// Links that are followed from a program to what it really is.
-const LINKS_MAX: usize = 16;
-/// Where the system is, which every program may read anyway.
-const SYSTEM: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
 
 /// Who does it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -345,7 +342,7 @@ fn found<T>(about: About, items: Vec<T>, finished: &Finished) -> Found<T> {
 }
 
 fn ready(name: &str, folder: &Path) -> Result<(PathBuf, Vec<OsString>), ProviderError> {
-    let Some(ready) = Ready::named(name) else {
+    let Some(ready) = named(name) else {
         let known = READY.map(|ready| format!("`{}`", ready.name)).join(", ");
         return Err(ProviderError::Unknown { known });
     };
@@ -371,32 +368,4 @@ fn exec(words: &[String]) -> Result<(PathBuf, Vec<OsString>), ProviderError> {
     };
     let program = program.ok_or_else(|| ProviderError::NoProgram { program: name.to_owned() })?;
     Ok((program, words.iter().skip(1).map(absolute).collect()))
-}
-
-/// What a program must read to run, beside the system: itself and what it is a link to, the installation that it is
-/// part of (an interpreter has its library beside it, a virtual environment is a link to one elsewhere), and what its
-/// arguments name.
-fn readable(program: &Path, arguments: &[OsString]) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    let mut at = program.to_owned();
-    for _ in 0..LINKS_MAX {
-        paths.push(installation(&at).unwrap_or(&at).to_owned());
-        let (Ok(target), Some(folder)) = (std::fs::read_link(&at), at.parent()) else { break };
-        at = folder.join(target);
-    }
-    if let Ok(real) = program.canonicalize() {
-        paths.push(installation(&real).unwrap_or(&real).to_owned());
-    }
-    let named = arguments.iter().map(PathBuf::from);
-    paths.extend(named.filter(|path| path.is_absolute() && path.exists()));
-    paths.retain(|path| !SYSTEM.iter().any(|system| path.starts_with(system)));
-    paths.sort();
-    paths.dedup();
-    paths
-}
-
-/// The folder in which a program is installed, if it is `bin/…` beside a `lib`.
-fn installation(program: &Path) -> Option<&Path> {
-    let folder = program.parent().filter(|folder| folder.ends_with("bin"))?;
-    folder.parent().filter(|whole| whole.parent().is_some() && whole.join("lib").is_dir())
 }

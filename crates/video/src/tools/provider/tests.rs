@@ -176,28 +176,3 @@ async fn tools_with_a_provider_that_does_not_work_say_so_and_do_the_rest() {
     assert_eq!(tools.problems(), [problem]);
     assert!(tools.speech().unwrap().is_none());
 }
-
-#[test]
-fn a_program_may_read_its_installation_and_what_its_arguments_name() {
-    let place = tempfile::tempdir().unwrap();
-    let place = place.path().canonicalize().unwrap();
-    let make = |path: &str| {
-        std::fs::create_dir_all(place.join(path).parent().unwrap()).unwrap();
-        std::fs::write(place.join(path), "").unwrap();
-    };
-    make("python/3.12/bin/python3.12");
-    make("python/3.12/lib/library");
-    make("venv/lib/packages");
-    make("venv/bin/activate");
-    make("own/script.py");
-    symlink(place.join("python/3.12"), place.join("python/3")).unwrap();
-    symlink("python3.12", place.join("python/3.12/bin/python3")).unwrap();
-    symlink(place.join("python/3/bin/python3"), place.join("venv/bin/python")).unwrap();
-    let script = place.join("own/script.py");
-    let arguments = ["-I".into(), script.clone().into_os_string(), "/no/such".into()];
-    let found = readable(&place.join("venv/bin/python"), &arguments);
-    let expected = ["own/script.py", "python/3", "python/3.12", "venv"];
-    assert_eq!(found, expected.map(|path| place.join(path)));
-    assert_eq!(readable(&script, &[]), [script]);
-    assert!(readable(Path::new("/usr/bin/env"), &[]).is_empty());
-}
