@@ -105,7 +105,8 @@ impl Recent {
         let within = patience(&pool.goal);
         let step = self.seen.back().map_or(0.0, |last| sample.at.since(last.at).as_secs_f64());
         let used = used(sample, slots);
-        self.keep(pool, sample, step, used, capacity);
+        self.learn_requests(sample, step, capacity * worked(sample, slots));
+        self.keep(pool, sample, step, used);
         let mut load = Load { at: sample.at, step, used, within, ..Load::default() };
         let runs = self.runs(sample, within);
         (load.rate, load.noise, load.measured) = self.rate(&runs);
@@ -148,17 +149,20 @@ impl Recent {
         load
     }
 
-    fn keep(&mut self, pool: &Pool, sample: &Sample, step: f64, used: f64, capacity: f64) {
+    /// Counts requests as arrivals, each as its part of the work that was done meanwhile.
+    fn learn_requests(&mut self, sample: &Sample, step: f64, work: f64) {
+        let Some(requests) = requests(sample).filter(|rate| *rate > 0.0) else { return };
+        *self.early.entry(REQUESTS).or_default() += requests * step;
+        let each = work / requests;
+        let known = self.request_sec.unwrap_or(each);
+        self.request_sec = Some(known + (each - known) * 0.1);
+    }
+
+    fn keep(&mut self, pool: &Pool, sample: &Sample, step: f64, used: f64) {
         for (name, kind) in &sample.kinds {
             if kind.arrived > 0 {
                 *self.early.entry(name.clone()).or_default() += kind.arrived as f64;
             }
-        }
-        if let Some(requests) = sample.requests_per_second.map(sound).filter(|rate| *rate > 0.0) {
-            *self.early.entry(REQUESTS).or_default() += requests * step;
-            let each = used * capacity / requests;
-            let known = self.request_sec.unwrap_or(each);
-            self.request_sec = Some(known + (each - known) * 0.1);
         }
         // Arrivals between two samples of the same time, or before the first, have no rate: they count as backlog.
         if step <= 0.0 && !self.seen.is_empty() {
@@ -186,9 +190,9 @@ impl Recent {
                 (name.clone(), (known.unwrap_or(guess), known.is_some()))
             })
             .collect();
-        if sample.requests_per_second.is_some() {
-            runs.insert(REQUESTS, (self.request_sec.unwrap_or(0.0), self.request_sec.is_some()));
-        }
+        // Requests that cost nothing are no work, and say nothing of how long tasks run.
+        let each = requests(sample).and(self.request_sec).filter(|sec| *sec > 0.0);
+        runs.extend(each.map(|sec| (REQUESTS, (sec, true))));
         runs
     }
 
@@ -350,8 +354,18 @@ pub(crate) fn share(goal: &Goal) -> f64 {
 /// How much of the workers is used: the fullest of processors and memory where they are known, else slots.
 fn used(sample: &Sample, slots: f64) -> f64 {
     let known = [sample.cpu, sample.memory].into_iter().flatten().map(sound).reduce(f64::max);
+    known.unwrap_or_else(|| worked(sample, slots)).clamp(0.0, 1.0)
+}
+
+/// How much of them works: memory is held, and not by what arrives.
+fn worked(sample: &Sample, slots: f64) -> f64 {
     let by_slots = || if slots > 0.0 { f64::from(sample.busy_slots) / slots } else { 0.0 };
-    known.unwrap_or_else(by_slots).clamp(0.0, 1.0)
+    sample.cpu.map(sound).unwrap_or_else(by_slots).clamp(0.0, 1.0)
+}
+
+/// Requests per second that are work. Where tasks are known, what workers do is their work, and would count twice.
+fn requests(sample: &Sample) -> Option<f64> {
+    sample.requests_per_second.filter(|_| sample.kinds.is_empty()).map(sound)
 }
 
 fn due(kind: &KindLoad, now: Timestamp, run: f64) -> impl Iterator<Item = (f64, f64, f64)> + '_ {

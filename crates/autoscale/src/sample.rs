@@ -22,7 +22,7 @@ pub struct Sample {
     pub cpu: Option<f64>,
     /// How full their memory is, from 0 to 1, where that is known.
     pub memory: Option<f64>,
-    /// Requests per second, for pools that serve requests rather than tasks.
+    /// Requests per second. They are work for pools that serve requests rather than tasks; where there are `kinds`, only told.
     pub requests_per_second: Option<f64>,
     /// The 95th percentile of answer times in seconds, for such pools.
     pub p95_sec: Option<f64>,

@@ -48,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) budget: Budget,
     /// Open connections.
     pub(crate) connections: AtomicU64,
+    /// Requests that came over them, HTTP and gRPC calls alike.
+    pub(crate) requests: Arc<AtomicU64>,
     /// The last samples of the load.
     pub(crate) samples: Samples,
     /// What is known of alerts.
@@ -90,6 +92,7 @@ impl App {
             shutdown: CancellationToken::new(),
             budget: Budget::default(),
             connections: AtomicU64::new(0),
+            requests: Arc::default(),
             samples: Samples::default(),
             watch: Watch::new(options.alerts_file.clone()),
             scale: Scale::new(options.scaling.clone()),

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -227,14 +228,15 @@ impl Server {
             let speaks_tls = tls.is_some();
             let greeted = greet(stream, tls, visit, shutdown);
             let (builder, router, watcher) = (builder.clone(), router.clone(), graceful.watcher());
+            let app = app.clone();
+            let requests = Arc::clone(&app.requests);
             let serving = async move {
                 if let Some((stream, visit)) = greeted.await {
                     let is_plain = speaks_tls && matches!(stream, Either::Left(_));
                     let router = if is_plain { wants_tls() } else { router };
-                    serve(stream, visit, builder, router, watcher).await;
+                    serve(stream, visit, builder, router, watcher, requests).await;
                 }
             };
-            let app = app.clone();
             connections.spawn(async move {
                 app.connections.fetch_add(1, Relaxed);
                 serving.await;
@@ -326,6 +328,7 @@ async fn serve(
     builder: Builder<TokioExecutor>,
     router: Router,
     watcher: Watcher,
+    requests: Arc<AtomicU64>,
 ) {
     let socket = match &stream {
         Either::Left(plain) => plain,
@@ -338,6 +341,7 @@ async fn serve(
     let guest = visit.guest();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         guest.asks();
+        requests.fetch_add(1, Relaxed);
         request.extensions_mut().insert(LocalAddress(local.ip()));
         request.extensions_mut().insert(guest.clone());
         let router = has_small_head(&request).then(|| router.clone());
@@ -402,7 +406,8 @@ mod tests {
             caller.write_all(beginning).await.unwrap();
             let (stream, visit, _place) = accept(&listener, &places, &door).await.unwrap();
             let (stream, builder) = (Either::Left(stream), connection_builder());
-            let serving = serve(stream, visit, builder, Router::new(), graceful.watcher());
+            let (watcher, requests) = (graceful.watcher(), Arc::default());
+            let serving = serve(stream, visit, builder, Router::new(), watcher, requests);
             let patience = Duration::from_secs(5);
             let ended = tokio::time::timeout(patience, serving).await;
             assert!(ended.is_ok(), "{beginning:?} keeps its connection");

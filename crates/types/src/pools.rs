@@ -18,6 +18,9 @@ use crate::spec::check_name;
 pub const WORKERS_MAX: u32 = 10_000;
 /// Types of workers of one pool.
 pub const WORKER_TYPES_MAX: usize = 16;
+/// Slots of a worker process that the server's side starts, so that what follows from them (64 tasks that mostly wait for
+/// each) stays within what a worker may take.
+pub const LOCAL_SLOTS_MAX: u32 = 512;
 /// Kinds, queues or capabilities that one pool lists.
 const POOL_NAMES_MAX: usize = 1_000;
 /// Arguments of a command.
@@ -306,6 +309,13 @@ impl Pool {
         for (place, one) in self.types.iter().enumerate() {
             let path = format!("{path}[{place}]");
             one.check(&path)?;
+            if self.driver == Driver::Local && one.slots > LOCAL_SLOTS_MAX {
+                let problem = format!(
+                    "is {}, and a worker process of the driver `local` has at most {LOCAL_SLOTS_MAX}; lower it and raise max",
+                    one.slots
+                );
+                return refuse(format!("{path}.slots"), problem);
+            }
             if self.types.iter().take(place).any(|earlier| earlier.name == one.name) {
                 let problem = format!("is `{}` again; give each type its own name", one.name);
                 return refuse(format!("{path}.name"), problem);
@@ -617,6 +627,9 @@ mod tests {
             }),
             ("pools.p.types[0].price_hour is NaN", |p| p.types[0].price_hour = f64::NAN),
             ("pools.p.types[0].slots is 0", |p| p.types[0].slots = 0),
+            ("pools.p.types[0].slots is 513, and a worker process of the driver `local`", |p| {
+                (p.driver, p.types[0].slots) = (Driver::Local, 513)
+            }),
             ("pools.p.types[0].speed is 0", |p| p.types[0].speed = 0.0),
             ("pools.p.types[0].boot_sec is -5", |p| p.types[0].boot_sec = -5.0),
             ("pools.p.types[0].watts_idle is 9, more than watts_busy (5)", |p| {

@@ -136,6 +136,28 @@ fn requests_are_work_too_and_slow_answers_ask_for_workers() {
 }
 
 #[test]
+fn requests_beside_tasks_or_to_idle_workers_are_no_work() {
+    let wanted = |requests: Option<f64>, tasks: u64| -> Vec<u32> {
+        let mut play = Play::new(pool(Policy::Queue)).with(10);
+        let look = |_| {
+            play.at += STEP;
+            let mut sample = play.sample(tasks, 0);
+            if tasks == 0 {
+                sample.kinds.clear();
+            }
+            // Memory that idle workers hold is no sign of work.
+            (sample.cpu, sample.memory) = (Some(if tasks == 0 { 0.0 } else { 0.9 }), Some(0.6));
+            sample.requests_per_second = requests;
+            play.follow(&sample).total()
+        };
+        (0..30).map(look).collect()
+    };
+    for tasks in [0, 20] {
+        assert_eq!(wanted(Some(500.0), tasks), wanted(None, tasks), "{tasks} tasks");
+    }
+}
+
+#[test]
 fn the_objective_weighs_money_against_lateness() {
     let workers = |late_task: f64| -> u32 {
         let mut pool = pool(Policy::Objective);

@@ -13,7 +13,8 @@ Examples:
   divvy plan videos.yaml --calibrate a.mp4 b.mp4       plan with them
   divvy plan --check clips/*.mp4                       prediction and reality
 
-Exit code 1: nothing meets the goal within the budget, or --check was off";
+Exit code 1: nothing meets the goal within the budget, or --check was off;
+5: the machine's speed changed during --check, so there is no verdict";
 
 /// How many workers, at what cost, with what risk.
 #[derive(Args, Debug)]
@@ -31,8 +32,8 @@ pub(crate) struct Plan {
     /// take as the stages
     #[arg(long, value_name = "SAMPLE", num_args = 1.., conflicts_with = "check")]
     pub(crate) calibrate: Vec<PathBuf>,
-    /// Measure these files one by one, let them come at random times, and
-    /// compare the prediction with what happens
+    /// Measure these files one by one, let them come at random times, measure
+    /// them again, and compare the prediction with what happened
     #[arg(long, value_name = "SAMPLE", num_args = 1.., conflicts_with = "file")]
     pub(crate) check: Vec<PathBuf>,
     /// Slots of the worker that --calibrate and --check start

@@ -19,7 +19,7 @@ use crate::args::plan::Plan as Args;
 use crate::exit::{Code, Failure};
 use crate::output::Output;
 use crate::output::table;
-use crate::plan::check::{self, Compared, StageCost};
+use crate::plan::check::{self, Compared, StageCost, Verdict};
 use crate::plan::file::PlanFile;
 use crate::plan::{history, samples};
 
@@ -29,7 +29,11 @@ pub(super) async fn run(args: &Args, context: &Context) -> Result<Code> {
     if !args.check.is_empty() {
         let compared = check::run(&args.check, args.slots, args.busy, context).await?;
         tell(&compared, output)?;
-        return Ok(if compared.met { Code::Done } else { Code::Failed });
+        return Ok(match compared.verdict {
+            Verdict::Within => Code::Done,
+            Verdict::NotWithin => Code::Failed,
+            Verdict::Undecided => Code::Refused,
+        });
     }
     let Some(path) = &args.file else {
         let measured = samples::measure(&args.calibrate, args.slots, context).await?;
@@ -168,8 +172,34 @@ fn tell(compared: &Compared, output: &Output) -> Result<()> {
     }
     table.print(output)?;
     tell_stages(compared, output)?;
-    let verdict = if compared.met { "within" } else { "NOT within" };
-    output.data(format_args!("{verdict} {:.0} %", compared.within * 100.0))?;
+    tell_rounds(compared, output)?;
+    let within = format!("{:.0} %", compared.within * 100.0);
+    let verdict = match compared.verdict {
+        Verdict::Within => format!("within {within}"),
+        Verdict::NotWithin => format!("NOT within {within}"),
+        Verdict::Undecided => format!(
+            "undecided: the speed of this machine changed during the check, and a verdict would be about the machine.\n\
+             What the two rounds predict is more than {within} apart; check again when the machine does nothing else"
+        ),
+    };
+    output.data(verdict)?;
+    Ok(())
+}
+
+/// Says whether the machine was the same before and after.
+fn tell_rounds(compared: &Compared, output: &Output) -> Result<()> {
+    let Compared { before, after, apart, .. } = compared;
+    let mut table = table::Table::new(&["ROUND", ">SECONDS", ">P50 PREDICTED", ">P95 PREDICTED"]);
+    for (name, round) in [("before", before), ("after", after)] {
+        let values = [round.cost_sec, round.p50, round.p95];
+        let [cost, p50, p95] = values.map(|value| format!("{value:.2}"));
+        table.row([name.into(), cost.into(), p50.into(), p95.into()]);
+    }
+    let shares = [apart.cost, apart.p50, apart.p95];
+    let [cost, p50, p95] = shares.map(|share| format!("{:+.1} %", share * 100.0));
+    table.row(["apart".into(), cost.into(), p50.into(), p95.into()]);
+    output.data("\nfiles measured one by one, before and after they came")?;
+    table.print(output)?;
     Ok(())
 }
 

@@ -1,12 +1,14 @@
 //! Prediction against reality: files come at random times to a private server with one worker, and what happens is
 //! compared with what the planner's simulation says of the same arrivals.
 //!
-//! What each file costs is measured immediately before, one by one. The verdict is about these costs: of two dozen items,
-//! one or two decide the 95th percentile, so that chance alone would carry a prediction from sizes further off than the
-//! verdict allows, however true the plan is. What sizes alone say, and how far chance goes, is told beside it.
+//! What each file costs is measured one by one, immediately before and again after; each round has a server of its own,
+//! because what was made once is found again. The verdict is about the mean of the two: of two dozen items, one or two
+//! decide the 95th percentile, so that chance alone would carry a prediction from sizes further off than the verdict
+//! allows, however true the plan is. What sizes alone say, and how far chance goes, is told beside it.
 //!
-//! The comparison is of one run on one machine: what else the machine does meanwhile is in both, but not equally. That is
-//! why the stages are compared too.
+//! The comparison is of one run on one machine, whose speed may change. If the two rounds predict times that are further
+//! apart than a prediction may be off, there is no verdict, whether the mean of them is near or not: it would be about the
+//! machine. What only the run met is seen in the stages, which are compared too.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,6 +18,7 @@ use anyhow::Result;
 use divvy_lab::plan::fit::{self, Sample};
 use divvy_lab::plan::input::{Arrivals, Goal, PerHour, Plan, SizeClass, Worker};
 use divvy_lab::plan::replay::{self, Course, Ended, Guess, Work};
+use divvy_lab::plan::rounds::{self, Apart, Round};
 use divvy_types::Name;
 use serde::Serialize;
 use tokio::time::Instant;
@@ -26,7 +29,7 @@ use crate::exit::Failure;
 
 /// Fewer say nothing about one in twenty.
 const FILES_MIN: usize = 2;
-/// How near is near enough.
+/// How near is near enough, of a prediction to what happened and of one round to the other.
 const WITHIN: f64 = 0.15;
 /// Seeds of what sizes alone say.
 const SEEDS: u32 = 100;
@@ -38,7 +41,7 @@ const LONG_SEC: f64 = 86_400.0;
 pub(crate) struct Compared {
     pub(crate) items: usize,
     pub(crate) slots: u32,
-    /// What is said of items that cost what each did when it was measured alone.
+    /// What is said of items that cost what each did when it was measured alone, on average of both rounds.
     pub(crate) predicted: Course,
     pub(crate) measured: Course,
     /// How far the prediction is off, as a share of what was measured.
@@ -49,9 +52,24 @@ pub(crate) struct Compared {
     pub(crate) in_hindsight: Course,
     /// What is said of items of which only the sizes are known, by what half of them cost.
     pub(crate) by_size: Guess,
+    /// What the files said that were measured alone before, and after.
+    pub(crate) before: Round,
+    pub(crate) after: Round,
+    /// How far the two are from each other.
+    pub(crate) apart: Apart,
     /// How near is near enough.
     pub(crate) within: f64,
-    pub(crate) met: bool,
+    pub(crate) verdict: Verdict,
+}
+
+/// Whether the prediction came true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    Within,
+    NotWithin,
+    /// The machine was not the same before and after.
+    Undecided,
 }
 
 /// What a stage cost in all.
@@ -74,14 +92,16 @@ pub(crate) async fn run(
             .cure("name twenty or more: one in twenty is what p95 speaks of")
             .into());
     }
-    let alone = measure(files, slots, context).await?;
-    let gap_sec = plan(&alone, slots).work_sec() / f64::from(slots) / (f64::from(busy) / 100.0);
+    let before = measure(files, slots, context).await?;
+    let gap_sec = plan(&before, slots).work_sec() / f64::from(slots) / (f64::from(busy) / 100.0);
     let ended = reality(files, slots, gap_sec, context).await?;
-    compare(&alone, &ended, slots)
+    let after = measure(files, slots, context).await?;
+    compare(&before, &after, &ended, slots)
 }
 
-/// Compares what happened to items with what is said of them by what each cost alone.
-fn compare(alone: &[Sample], ended: &[Ended], slots: u32) -> Result<Compared> {
+/// Compares what happened to items with what is said of them by what each cost alone, before and after.
+fn compare(before: &[Sample], after: &[Sample], ended: &[Ended], slots: u32) -> Result<Compared> {
+    let alone = rounds::mean(before, after);
     let measured = replay::measured(ended, slots);
     let happened: Vec<Sample> = ended.iter().map(|item| item.sample.clone()).collect();
     let of_costs = |samples: &[Sample]| {
@@ -90,7 +110,9 @@ fn compare(alone: &[Sample], ended: &[Ended], slots: u32) -> Result<Compared> {
             ended.iter().map(|item| item.at_sec).zip(samples).collect();
         replay::known(&plan, &items, &plan.workers[0])
     };
-    let (predicted, in_hindsight) = (of_costs(alone)?, of_costs(&happened)?);
+    let (predicted, in_hindsight) = (of_costs(&alone)?, of_costs(&happened)?);
+    let (before, after) = (Round::of(&of_costs(before)?), Round::of(&of_costs(after)?));
+    let apart = before.until(&after);
     let sizes: Vec<f64> = alone.iter().map(|sample| sample.size_gb).collect();
     let half: Vec<Sample> = half_of(&sizes).into_iter().map(|place| alone[place].clone()).collect();
     let plan = plan(&half, slots);
@@ -108,8 +130,15 @@ fn compare(alone: &[Sample], ended: &[Ended], slots: u32) -> Result<Compared> {
         off_p95,
         in_hindsight,
         by_size,
+        before,
+        after,
+        apart,
         within: WITHIN,
-        met: off_p50.abs() <= WITHIN && off_p95.abs() <= WITHIN,
+        verdict: match off_p50.abs() <= WITHIN && off_p95.abs() <= WITHIN {
+            _ if !apart.is_within(WITHIN) => Verdict::Undecided,
+            true => Verdict::Within,
+            false => Verdict::NotWithin,
+        },
     })
 }
 
@@ -209,6 +238,55 @@ impl Gaps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use divvy_lab::plan::fit::Seen;
+
+    /// Items of one task each that cost 1 to 8 seconds times this.
+    fn costing(factor: f64) -> Vec<Sample> {
+        let one = |number: u32| {
+            let seen =
+                Seen { seconds: vec![f64::from(number % 8 + 1) * factor], ..Seen::default() };
+            Sample { size_gb: 0.001, stages: [("work".into(), seen)].into() }
+        };
+        (0..24).map(one).collect()
+    }
+
+    /// The same when each comes to an idle slot: it takes what it costs.
+    fn came(factor: f64) -> Vec<Ended> {
+        let items = costing(factor).into_iter().enumerate();
+        let one = |(number, sample): (usize, Sample)| Ended {
+            at_sec: 100.0 * number as f64,
+            took_sec: sample.stages.values().flat_map(|seen| &seen.seconds).sum(),
+            sample,
+        };
+        items.map(one).collect()
+    }
+
+    #[test]
+    fn a_machine_that_changed_its_speed_gets_no_verdict() {
+        // Seconds before, in the run and after, as shares of the usual.
+        let table = [
+            ((1.0, 1.0, 1.0), Verdict::Within),
+            ((0.95, 1.0, 1.05), Verdict::Within),
+            // By the first round alone, 18 % too little; by both, 12 %.
+            ((0.94, 1.15, 1.08), Verdict::Within),
+            ((1.0, 1.3, 1.0), Verdict::NotWithin),
+            ((1.0, 0.8, 1.1), Verdict::NotWithin),
+            // Far apart, however near their mean is.
+            ((0.9, 1.0, 1.1), Verdict::Undecided),
+            ((1.5, 1.0, 1.0), Verdict::Undecided),
+            ((1.0, 1.0, 1.5), Verdict::Undecided),
+        ];
+        for ((before, run, after), verdict) in table {
+            let case = format!("{before}, {run}, {after}");
+            let found = compare(&costing(before), &costing(after), &came(run), 1).unwrap();
+            assert_eq!(found.verdict, verdict, "{case}: {:?}", found.apart);
+            let mean = (before + after) / 2.0;
+            assert!((found.off_p50 - (mean / run - 1.0)).abs() < 0.01, "{case}: {}", found.off_p50);
+            let cost = (after - before) / mean;
+            assert!((found.apart.cost - cost).abs() < 1e-6, "{case}: {:?}", found.apart);
+            assert!((found.in_hindsight.p95 / found.measured.p95 - 1.0).abs() < 0.01, "{case}");
+        }
+    }
 
     #[test]
     fn the_half_has_the_sizes_of_all() {

@@ -32,6 +32,14 @@ pub(crate) struct Past {
     kinds: Vec<Name>,
 }
 
+/// A task that is done.
+#[derive(Clone, Debug)]
+pub(crate) struct Ran {
+    pub(crate) id: TaskId,
+    pub(crate) kind: Name,
+    pub(crate) seconds: f64,
+}
+
 /// Asks when items of this name came.
 pub(crate) async fn ask(api: &Api, name: &str) -> Result<Past> {
     let workflows: Vec<WorkflowSummary> = rows(api, "workflows", "name", name).await?;
@@ -69,12 +77,11 @@ pub(crate) async fn stages(api: &Api, past: &Past) -> Result<Vec<Stage>> {
         let id = workflow.id.to_string();
         let tasks: Vec<TaskSummary> = rows(api, "tasks", "workflow", &id).await?;
         let done = tasks.into_iter().filter(|task| task.state == TaskState::Done);
-        let mut known = BTreeMap::new();
-        for task in done {
+        let ran = done.map(|task| {
             let seconds = seconds_of(&learnt, &task.kind)?;
-            known.insert(task.id, (task.kind, seconds));
-        }
-        samples.push(sample(api, 1.0, &known).await?);
+            Ok(Ran { id: task.id, kind: task.kind, seconds })
+        });
+        samples.push(sample(api, 1.0, &ran.collect::<Result<Vec<Ran>>>()?).await?);
     }
     for kind in &past.kinds {
         // Tasks of other kinds are other items: one in so many is of this kind, which their mean stands for.
@@ -124,21 +131,25 @@ pub(crate) fn mark_light(samples: &mut [Sample], workers: &[WorkerView]) {
     }
 }
 
-/// The tasks of one item: kinds and seconds by id, with what each kind waited for.
-pub(crate) async fn sample(
-    api: &Api,
-    size_gb: f64,
-    tasks: &BTreeMap<TaskId, (Name, f64)>,
-) -> Result<Sample> {
+/// The tasks of one item in the order in which they began, with what each kind waited for. Of those that began at one
+/// moment, who stands first in `ran` was first.
+pub(crate) async fn sample(api: &Api, size_gb: f64, ran: &[Ran]) -> Result<Sample> {
+    let kinds: BTreeMap<TaskId, &Name> = ran.iter().map(|task| (task.id, &task.kind)).collect();
+    let mut tasks = Vec::with_capacity(ran.len());
+    for task in ran {
+        let detail: TaskDetail = api.get(&["tasks", &task.id.to_string()], &[]).await?.parse()?;
+        tasks.push((task, detail));
+    }
+    tasks.sort_by_key(|(_, detail)| detail.history.last().and_then(|attempt| attempt.started));
     let mut stages: BTreeMap<Name, Seen> = BTreeMap::new();
     let (mut groups, mut waits) = (BTreeMap::<Name, Vec<Name>>::new(), Vec::new());
-    for (id, (kind, seconds)) in tasks {
-        stages.entry(kind.clone()).or_default().seconds.push(*seconds);
-        let detail: TaskDetail = api.get(&["tasks", &id.to_string()], &[]).await?.parse()?;
+    for (place, (Ran { kind, seconds, .. }, detail)) in tasks.into_iter().enumerate() {
+        let fresh = || Seen { place, ..Seen::default() };
+        let seen = stages.entry(kind.clone()).or_insert_with(fresh);
+        seen.seconds.push(*seconds);
         let before = detail.terms.after.iter().map(|parent| parent.task).chain(detail.spawned_by);
-        for (parent, _) in before.filter_map(|parent| tasks.get(&parent)) {
-            stages.entry(kind.clone()).or_default().after.push(parent.clone());
-        }
+        let before = before.filter_map(|parent| kinds.get(&parent));
+        seen.after.extend(before.map(|parent| (*parent).clone()));
         if let Some(group) = &detail.terms.group {
             groups.entry(group.clone()).or_default().push(kind.clone());
         }

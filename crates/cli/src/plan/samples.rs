@@ -13,11 +13,11 @@ use divvy::Target;
 use divvy::api::{Api, Frames};
 use divvy_lab::plan::fit::Sample;
 use divvy_types::view::{TaskChange, WorkerView, WorkflowState, WorkflowView};
-use divvy_types::{Name, TaskId, TaskState, Timestamp, WorkflowId};
+use divvy_types::{TaskId, TaskState, Timestamp, WorkflowId};
 use divvy_workload::Context as WorkloadContext;
 use divvy_workload::private::Process;
 
-use super::history;
+use super::history::{self, Ran};
 use crate::commands::Context;
 use crate::exit::{Code, Failure};
 
@@ -38,9 +38,11 @@ pub(crate) struct Bench {
     theirs: WorkloadContext,
     worker: Vec<WorkerView>,
     frames: Frames,
-    leased: HashMap<TaskId, Timestamp>,
-    /// Kind and seconds of tasks that are done, by workflow.
-    done: HashMap<WorkflowId, BTreeMap<TaskId, (Name, f64)>>,
+    /// When tasks were granted, and how many had been before.
+    leased: HashMap<TaskId, (u64, Timestamp)>,
+    granted: u64,
+    /// Tasks that are done in the order in which they were granted, by workflow.
+    done: HashMap<WorkflowId, BTreeMap<u64, Ran>>,
     _server: Process,
     _folder: tempfile::TempDir,
 }
@@ -73,8 +75,17 @@ impl Bench {
             tokio::time::sleep(LOOK_EVERY).await;
         };
         let frames = Frames::open(&api, &["events"], &[]).await?;
-        let (leased, done) = (HashMap::new(), HashMap::new());
-        Ok(Self { api, theirs, worker, frames, leased, done, _server: server, _folder: folder })
+        Ok(Self {
+            api,
+            theirs,
+            worker,
+            frames,
+            leased: HashMap::new(),
+            granted: 0,
+            done: HashMap::new(),
+            _server: server,
+            _folder: folder,
+        })
     }
 
     /// Gives a file to the first workload that takes it.
@@ -119,10 +130,11 @@ impl Bench {
 
     /// What the tasks of items that have ended took.
     pub(crate) async fn samples(&self, items: &[Item]) -> Result<Vec<Sample>> {
-        let (none, mut samples) = (BTreeMap::new(), Vec::new());
+        let mut samples = Vec::new();
         for item in items {
-            let tasks = self.done.get(&item.workflow).unwrap_or(&none);
-            samples.push(history::sample(&self.api, item.size_gb, tasks).await?);
+            let done = self.done.get(&item.workflow);
+            let ran: Vec<Ran> = done.into_iter().flat_map(|done| done.values()).cloned().collect();
+            samples.push(history::sample(&self.api, item.size_gb, &ran).await?);
         }
         history::mark_light(&mut samples, &self.worker);
         Ok(samples)
@@ -157,12 +169,14 @@ impl Bench {
     fn note(&mut self, change: TaskChange) {
         match (change.state, change.workflow) {
             (TaskState::Leased, _) => {
-                self.leased.entry(change.id).or_insert(change.at);
+                self.leased.entry(change.id).or_insert((self.granted, change.at));
+                self.granted += 1;
             }
             (TaskState::Done, Some(workflow)) => {
-                let Some(since) = self.leased.remove(&change.id) else { return };
+                let Some((place, since)) = self.leased.remove(&change.id) else { return };
                 let seconds = change.at.since(since).as_secs_f64();
-                self.done.entry(workflow).or_default().insert(change.id, (change.kind, seconds));
+                let ran = Ran { id: change.id, kind: change.kind, seconds };
+                self.done.entry(workflow).or_default().insert(place, ran);
             }
             _ => {
                 self.leased.remove(&change.id);

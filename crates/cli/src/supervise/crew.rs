@@ -2,13 +2,15 @@
 //!
 //! A pool that wants fewer lets those go first that it names, and of others the newest. One that wants more gets new
 //! ones: who leaves does not come back. A worker of a pool that ended because someone drained it is replaced after a
-//! moment; one that the command line asked for stays down.
+//! moment; one that the command line asked for stays down. A pool that comes to have other kinds, queues, capabilities or
+//! slots gets new workers for all that it has, because a worker says what it runs when it connects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use divvy_server::{LocalOrder, LocalWorkers};
 use divvy_types::Name;
+use divvy_types::pools::LOCAL_SLOTS_MAX;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -18,8 +20,6 @@ use crate::values::SlotCounts;
 
 /// The rest before a worker that ended is replaced, so that one that cannot stay does not come and go without end.
 const REPLACED_AFTER: Duration = Duration::from_secs(1);
-/// Slots of one process, so that what follows from them stays within what a worker may take.
-const SLOTS_MAX: u32 = 512;
 /// Tasks that mostly wait, and those that block a thread, for each slot.
 const ASYNC_PER_SLOT: u32 = 64;
 const BLOCKING_PER_SLOT: u32 = 4;
@@ -59,7 +59,7 @@ impl Plan {
 /// What a worker runs at once that has so many slots: as many tasks that compute or are programs, and more of those that
 /// mostly wait.
 pub(crate) fn slots_of(slots: u32) -> SlotCounts {
-    let slots = slots.min(SLOTS_MAX);
+    let slots = slots.min(LOCAL_SLOTS_MAX);
     let blocking = slots * BLOCKING_PER_SLOT;
     SlotCounts {
         async_: Some(slots * ASYNC_PER_SLOT),
@@ -72,6 +72,8 @@ pub(crate) fn slots_of(slots: u32) -> SlotCounts {
 struct Member {
     /// The pool and the type; nothing for those that stay.
     of: Option<(Name, Name)>,
+    /// How it was started.
+    plan: Plan,
     wish: watch::Sender<Wish>,
     started: u64,
 }
@@ -126,8 +128,11 @@ impl Crew {
 
     /// Starts who is missing, lets go who is too many, and tells who is there.
     fn obey(&mut self, orders: &BTreeMap<Name, LocalOrder>) {
+        let is_wanted = |pool: &Name, worker_type: &Name| {
+            orders.get(pool).is_some_and(|order| order.wanted.contains_key(worker_type))
+        };
         let gone: Vec<String> = self
-            .staying(|pool, _| !orders.contains_key(pool))
+            .staying(|pool, worker_type| !is_wanted(pool, worker_type))
             .map(|(name, _)| name.clone())
             .collect();
         gone.iter().for_each(|name| self.let_go(name));
@@ -143,10 +148,16 @@ impl Crew {
     }
 
     fn bring_to(&mut self, pool: &Name, worker_type: &Name, wanted: usize, order: &LocalOrder) {
+        let plan = self.plan.clone().for_pool(pool, worker_type, order);
+        let outdated: Vec<String> = self
+            .staying(|other, its_type| other == pool && its_type == worker_type)
+            .filter(|(_, member)| member.plan != plan)
+            .map(|(name, _)| name.clone())
+            .collect();
+        outdated.iter().for_each(|name| self.let_go(name));
         let names = self.names(pool, worker_type);
         for _ in names.len()..wanted {
-            let plan = self.plan.clone().for_pool(pool, worker_type, order);
-            self.add(Some((pool.clone(), worker_type.clone())), plan);
+            self.add(Some((pool.clone(), worker_type.clone())), plan.clone());
         }
         let first = order.leave_first.get(worker_type).map(Vec::as_slice).unwrap_or_default();
         let mut leaving: Vec<String> =
@@ -188,9 +199,10 @@ impl Crew {
             .unwrap_or_default();
         let wish = watch::Sender::new(Wish::GoOn);
         let is_replaced = of.is_some();
-        let guard = Guard { plan, name: name.clone(), is_replaced, wish: wish.subscribe() };
+        let guard =
+            Guard { plan: plan.clone(), name: name.clone(), is_replaced, wish: wish.subscribe() };
         self.starts += 1;
-        self.members.insert(name.clone(), Member { of, wish, started: self.starts });
+        self.members.insert(name.clone(), Member { of, plan, wish, started: self.starts });
         let give_up = self.give_up.clone();
         self.guards.spawn(async move {
             if let Err(error) = guard.run().await {
@@ -257,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_type_of_any_size_is_a_worker_that_can_be_started() {
-        for slots in [1, 64, SLOTS_MAX, u32::MAX] {
+        for slots in [1, 64, LOCAL_SLOTS_MAX, u32::MAX] {
             let counts = slots_of(slots);
             let all = [counts.async_, counts.blocking, counts.cpu, counts.process];
             let total: u32 = all.into_iter().flatten().sum();

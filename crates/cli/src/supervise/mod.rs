@@ -26,7 +26,7 @@ pub(crate) use crew::slots_of;
 pub(crate) const LEAVE: u8 = b'l';
 
 /// How the workers are started.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
     /// This binary.
     pub(crate) program: PathBuf,

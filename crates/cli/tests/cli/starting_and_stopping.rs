@@ -62,6 +62,18 @@ fn workers_of_a_local_pool_run_its_kinds_on_the_slots_of_their_type() {
     assert_eq!(tiers, [(&json!(["sleep"]), 192), (&json!(["burst"]), 3)], "{worker}");
     server.run(&["submit", "burst", "--wait"]).expect(0);
 
+    // Its workers are others when it comes to have other terms.
+    server.folder.write(
+        "divvy.yaml",
+        "pools: {mail: {min: 1, max: 1, kinds: [other], types: [{name: big, slots: 2}]}}\n",
+    );
+    let tiers = until("a worker with the new terms", || {
+        let workers = server.run(&["worker", "list", "--json"]).expect(0).json();
+        let [worker] = &workers[..] else { return None };
+        (worker["name"] != "mail-1").then(|| worker["tiers"].clone())
+    });
+    assert_eq!((&tiers[0]["kinds"], &tiers[0]["slots"]), (&json!(["other"]), &json!(2)), "{tiers}");
+
     let none = server.run(&["work", "--kinds", "elsewhere"]).expect(1);
     assert!(none.stderr.contains("runs none of the kinds elsewhere"), "{}", none.stderr);
     assert!(none.stderr.contains("noop, sleep"), "{}", none.stderr);

@@ -7,6 +7,9 @@
 //! A stage whose tasks grow with the item cuts it into pieces; others have as many tasks side by side as samples have on
 //! average. One that some samples lack has a share. What the line does not explain becomes the spread. Neither a fixed
 //! part nor a part by size is ever negative: of one sample, or of sizes that are all alike, all of the time is fixed.
+//!
+//! Stages that may run side by side stand in the order in which they began in the samples. Who becomes ready together begins
+//! in the order of the plan, and with several slots it matters whether a long stage begins first or last.
 
 use std::collections::BTreeMap;
 
@@ -35,9 +38,11 @@ pub struct Seen {
     pub after: Vec<Name>,
     /// Whether they took no slot.
     pub light: bool,
+    /// How many tasks of the item began before the first of them.
+    pub place: usize,
 }
 
-/// Stages that cost what the samples did, each below those that it waits for.
+/// Stages that cost what the samples did, each below those that it waits for and those that begin before it.
 pub fn stages(samples: &[Sample]) -> Vec<Stage> {
     let mut names: Vec<&Name> = samples.iter().flat_map(|sample| sample.stages.keys()).collect();
     names.sort_unstable();
@@ -46,13 +51,26 @@ pub fn stages(samples: &[Sample]) -> Vec<Stage> {
     let mut ordered: Vec<Stage> = Vec::with_capacity(waiting.len());
     while !waiting.is_empty() {
         let open = |name: &Name| waiting.iter().any(|other| other.name == *name);
+        let is_free = |place: &usize| !waiting[*place].after.iter().any(open);
+        let free: Vec<usize> = (0..waiting.len()).filter(is_free).collect();
+        let name = |place: usize| &waiting[place].name;
+        let is_first =
+            |place: &&usize| !free.iter().any(|other| begins(name(*other), name(**place), samples));
         // A circle cannot come from tasks that ran; if it did, the first breaks it.
-        let next = waiting.iter().position(|stage| !stage.after.iter().any(open)).unwrap_or(0);
+        let next = free.iter().find(is_first).or_else(|| free.first()).copied().unwrap_or(0);
         let mut stage = waiting.remove(next);
         stage.after.retain(|name| ordered.iter().any(|before| before.name == *name));
         ordered.push(stage);
     }
     ordered
+}
+
+/// Whether one stage begins before another, in most of the samples that have both.
+fn begins(one: &Name, before: &Name, samples: &[Sample]) -> bool {
+    let both = samples.iter().filter_map(|sample| {
+        Some((sample.stages.get(one)?.place, sample.stages.get(before)?.place))
+    });
+    both.map(|(one, other)| other.cmp(&one) as i64).sum::<i64>() > 0
 }
 
 fn fit(name: &Name, samples: &[Sample]) -> Stage {
@@ -151,7 +169,7 @@ mod tests {
     fn sample(size_gb: f64, stages: &[(&str, &[f64], &[&str])]) -> Sample {
         let one = |(name, seconds, after): &(&str, &[f64], &[&str])| {
             let after = after.iter().map(|name| Name::from(*name)).collect();
-            (Name::from(*name), Seen { seconds: seconds.to_vec(), after, light: false })
+            (Name::from(*name), Seen { seconds: seconds.to_vec(), after, ..Seen::default() })
         };
         Sample { size_gb, stages: stages.iter().map(one).collect() }
     }
@@ -194,6 +212,31 @@ mod tests {
         assert!((stages[0].piece_gb.unwrap() - 0.5).abs() < 1e-6 && stages[0].tasks.is_none());
         assert_eq!((stages[0].cut(1.0).0, stages[0].cut(2.0).0), (2, 4));
         assert_eq!((stages[1].piece_gb, stages[1].tasks), (None, Some(3)));
+    }
+
+    #[test]
+    fn stages_side_by_side_stand_in_the_order_in_which_they_began() {
+        let began = |names: &[&str]| {
+            let one = |(place, name): (usize, &&str)| {
+                let after = if place == 0 { vec![] } else { vec![Name::from(names[0])] };
+                (Name::from(*name), Seen { seconds: vec![1.0], after, light: false, place })
+            };
+            Sample { size_gb: 1.0, stages: names.iter().enumerate().map(one).collect() }
+        };
+        let order = |samples: &[Sample]| -> Vec<String> {
+            stages(samples).iter().map(|stage| stage.name.to_string()).collect()
+        };
+        let whole = began(&["plan", "sound", "picture", "frames"]);
+        assert_eq!(order(std::slice::from_ref(&whole)), ["plan", "sound", "picture", "frames"]);
+        // Items that lack a stage begin the others earlier, which says nothing of the two.
+        let rest = || began(&["plan", "picture", "frames"]);
+        let samples = [whole, rest(), rest(), rest()];
+        assert_eq!(order(&samples), ["plan", "sound", "picture", "frames"]);
+        // Most decide; where none does, the names.
+        let samples =
+            [began(&["plan", "b", "a"]), began(&["plan", "b", "a"]), began(&["plan", "a", "b"])];
+        assert_eq!(order(&samples), ["plan", "b", "a"]);
+        assert_eq!(order(&samples[1..]), ["plan", "a", "b"]);
     }
 
     /// What all samples cost by the plan, for one stage.

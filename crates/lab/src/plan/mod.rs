@@ -7,7 +7,8 @@
 //! Reading order: [`input`] (what is asked), `demand` (what comes), `play` (one fleet, one run), `runs` (many, and their
 //! seeds), `fluid` (where to begin), `search` (the cheapest fleet), `around` (the largest load, what each input matters),
 //! [`mod@answer`] (what is found), [`show`] (the same as a report);
-//! [`trace`], [`history`] and [`fit`] make inputs from what was seen; [`replay`] compares with what happened.
+//! [`trace`], [`history`] and [`fit`] make inputs from what was seen; [`replay`] compares with what happened, and
+//! [`rounds`] says whether the machine stayed the same meanwhile.
 //!
 //! **Invariant:** the same plan gives the same answer, whatever the machine and the number of threads.
 
@@ -17,6 +18,7 @@ pub mod fit;
 pub mod history;
 pub mod input;
 pub mod replay;
+pub mod rounds;
 pub mod show;
 pub mod trace;
 

@@ -71,6 +71,17 @@ struct State {
     pools: BTreeMap<Name, Pooled>,
     /// What is known of pools that are not there at present.
     kept: BTreeMap<Name, Kept>,
+    /// When somebody looked last, and the requests that had come by then.
+    requests: Option<(Timestamp, u64)>,
+}
+
+impl State {
+    /// Requests per second since the last look; nothing at the first one.
+    fn requests_per_second(&mut self, now: Timestamp, total: u64) -> Option<f64> {
+        let (before, known) = self.requests.replace((now, total))?;
+        let sec = now.since(before).as_secs_f64();
+        (sec > 0.0).then(|| total.saturating_sub(known) as f64 / sec)
+    }
 }
 
 impl Scale {
@@ -256,11 +267,12 @@ impl Scale {
         kept
     }
 
-    /// Takes what was seen, decides, and says whom to tell what.
+    /// Takes what was seen, with the requests that have come since the start, decides, and says whom to tell what.
     fn take(
         &self,
         pools: BTreeMap<Name, Pool>,
-        seen: BTreeMap<Name, Seen>,
+        mut seen: BTreeMap<Name, Seen>,
+        requests: u64,
         rested: bool,
         every: Duration,
     ) -> Taken {
@@ -275,6 +287,8 @@ impl Scale {
         self.scaling
             .local
             .keep_only(|name| pools.get(name).is_some_and(|pool| pool.driver == Driver::Local));
+        let now = seen.values().map(|seen| seen.sample.at).max();
+        let requests = now.and_then(|now| state.requests_per_second(now, requests));
         let mut taken = Taken::default();
         for (name, settings) in pools {
             let kept = state.kept.remove(&name);
@@ -283,13 +297,14 @@ impl Scale {
                 .entry(name.clone())
                 .or_insert_with(|| Pooled::new(settings.clone(), kept.unwrap_or_default()));
             pool.reload(settings);
-            let Some(seen) = seen.get(&name) else { continue };
+            let Some(mut seen) = seen.remove(&name) else { continue };
+            seen.sample.requests_per_second = requests;
             let is_local = pool.scaler.pool().driver == Driver::Local;
             let used = match is_local {
                 true => Used::default(),
                 false => self.loads.of(&seen.members, Instant::now()),
             };
-            pool.take(seen.clone(), used, rested, every);
+            pool.take(seen, used, rested, every);
             if pool.scaler.last().wanted != pool.told_people.wanted {
                 let now = pool.scaler.last().clone();
                 let before = std::mem::replace(&mut pool.told_people, now);

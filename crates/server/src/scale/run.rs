@@ -1,6 +1,7 @@
 //! The loop over all pools: look, decide, tell the drivers. It looks every second while a pool has something to do. While
 //! all rest it looks when something happens, and for pools that forecast every five minutes.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use divvy_engine::Error;
@@ -78,7 +79,8 @@ async fn round(app: &App, rested: bool) -> Result<Round, Error> {
             (pools, seen)
         })
         .await?;
-    let taken = app.scale.take(pools, seen, rested, EVERY);
+    let requests = app.requests.load(Relaxed);
+    let taken = app.scale.take(pools, seen, requests, rested, EVERY);
     let changed = !taken.events.is_empty();
     for event in taken.events {
         let (from, to) = (event.from, event.decision.total());

@@ -199,14 +199,14 @@ fn a_trial_tells_what_would_have_been_wanted_and_changes_nothing() {
     let scale = Scale::new(Scaling::default());
     let take = |second, waiting, members: &[Member]| {
         let pools: BTreeMap<Name, Pool> = [("p".into(), pool(Policy::Queue))].into();
-        scale.take(pools, [("p".into(), seen(second, waiting, members))].into(), false, EVERY)
+        scale.take(pools, [("p".into(), seen(second, waiting, members))].into(), 0, false, EVERY)
     };
     assert!(matches!(
         scale.simulate("x", Trial::default()),
         Err(Error::NoSuchSetting { what: "pool", .. })
     ));
     let pools: BTreeMap<Name, Pool> = [("p".into(), pool(Policy::Queue))].into();
-    scale.take(pools, BTreeMap::new(), false, EVERY);
+    scale.take(pools, BTreeMap::new(), 0, false, EVERY);
     assert_eq!(scale.simulate("p", Trial::default()).unwrap(), None, "nothing was seen");
     for second in 0..60 {
         take(second * 10, 100 + second, &[member("p-1", 1, 0)]);
@@ -232,7 +232,7 @@ fn a_number_set_by_hand_holds_and_must_be_within_the_bounds() {
     let scale = Scale::new(Scaling::default());
     let take = |second| {
         let pools: BTreeMap<Name, Pool> = [("p".into(), pool(Policy::Queue))].into();
-        scale.take(pools, [("p".into(), seen(second, 0, &[]))].into(), false, EVERY)
+        scale.take(pools, [("p".into(), seen(second, 0, &[]))].into(), 0, false, EVERY)
     };
     take(1);
     assert!(scale.set("p", Timestamp(1), Some(5)).unwrap_err().to_string().contains("has 1 to 4"));
@@ -250,13 +250,13 @@ fn what_a_pool_knows_survives_a_restart() {
     let scale = Scale::new(Scaling::default());
     let pools: BTreeMap<Name, Pool> = [("p".into(), pool(Policy::Fixed))].into();
     let look: BTreeMap<Name, Seen> = [("p".into(), seen(1, 5, &[]))].into();
-    let taken = scale.take(pools.clone(), look.clone(), false, EVERY);
+    let taken = scale.take(pools.clone(), look.clone(), 0, false, EVERY);
     assert_eq!(taken.events.len(), 1);
     scale.pause("p", Timestamp(1), true).unwrap();
     let text = serde_json::to_string(&scale.to_keep()).unwrap();
     let next = Scale::new(Scaling::default());
     next.remember(serde_json::from_str(&text).unwrap());
-    next.take(pools, look, false, EVERY);
+    next.take(pools, look, 0, false, EVERY);
     let (before, after) = (scale.history("p").unwrap(), next.history("p").unwrap());
     assert!(!before.is_empty() && after.len() >= before.len(), "{before:?} {after:?}");
     assert!(next.show("p", Timestamp(2)).unwrap().paused);
@@ -266,8 +266,8 @@ fn what_a_pool_knows_survives_a_restart() {
 fn a_pool_that_is_taken_out_of_the_settings_is_remembered() {
     let scale = Scale::new(Scaling::default());
     let pools: BTreeMap<Name, Pool> = [("p".into(), pool(Policy::Fixed))].into();
-    scale.take(pools, [("p".into(), seen(1, 0, &[]))].into(), false, EVERY);
-    scale.take(BTreeMap::new(), BTreeMap::new(), false, EVERY);
+    scale.take(pools, [("p".into(), seen(1, 0, &[]))].into(), 0, false, EVERY);
+    scale.take(BTreeMap::new(), BTreeMap::new(), 0, false, EVERY);
     assert!(scale.list(Timestamp(2)).is_empty() && !scale.has_pools());
     assert!(scale.to_keep().contains_key("p"));
 }
@@ -282,4 +282,15 @@ fn a_worker_of_a_program_rests_before_it_goes_and_is_called_back() {
     assert_eq!(one.order(&"p".into()).map(|order| total(&order)), Some(2), "it still runs one");
     one.scaler.set(Timestamp(2_000_000), Some(2));
     assert_eq!(one.rests(), [("b".into(), false)]);
+}
+
+#[test]
+fn requests_are_told_as_a_rate_since_the_last_look() {
+    let mut state = State::default();
+    let mut look =
+        |second: u64, total| state.requests_per_second(Timestamp(second * 1_000_000), total);
+    assert_eq!(look(10, 500), None, "what came before the first look has no time");
+    assert_eq!(look(12, 530), Some(15.0));
+    assert_eq!(look(12, 540), None, "no time has passed");
+    assert_eq!(look(22, 540), Some(0.0));
 }

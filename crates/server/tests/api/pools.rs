@@ -94,6 +94,18 @@ async fn a_pool_at_zero_wants_workers_when_tasks_come_and_counts_those_that_say_
 }
 
 #[tokio::test]
+async fn a_pool_is_told_how_many_requests_come() {
+    let world = world().await;
+    // A task that waits keeps the pool from resting.
+    world.handle.submit(vec![TaskSpec::new(TaskId(1), "k")]).await.unwrap();
+    let rate = |told: &Value| told["sample"]["requests_per_second"].as_f64();
+    let explained = || async { world.get("/api/v1/pools/p/explain").await.ok() };
+    soon("requests over HTTP", async { while rate(&explained().await) < Some(1.0) {} }).await;
+    let told = explained().await;
+    assert!(told["explanation"]["inputs"]["kinds"]["requests"].is_null(), "no work: {told}");
+}
+
+#[tokio::test]
 async fn what_two_pools_can_run_is_counted_once_and_that_is_told() {
     let world = World::start().await;
     let one = |max: u32, kinds: &[&str]| json!({ "driver": "print", "max": max, "kinds": kinds });
