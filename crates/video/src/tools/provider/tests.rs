@@ -1,6 +1,6 @@
 //! Providers as small shell scripts, in the real sandbox: what they may do, and every way in which they fail.
 
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 use crate::tasks::fixtures::options;
