@@ -1,7 +1,7 @@
 //! How encrypted connections are made: rustls with the certificates that the system trusts, HTTP/2 if the other side wants it.
 //!
-//! To read those certificates takes longer than a shard needs to wake, so a process keeps them for [`AGE_MAX`]. What could
-//! not be read whole is not kept.
+//! A shard wakes many times an hour and must not read over a hundred files each time, so a process keeps the certificates
+//! for [`AGE_MAX`]. What could not be read whole is not kept.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
