@@ -1471,7 +1471,7 @@ export interface Sample {
   memory: number | null;
   /** The 95th percentile of answer times in seconds, for such pools. */
   p95_sec: number | null;
-  /** Requests per second, for pools that serve requests rather than tasks. */
+  /** Requests per second. They are work for pools that serve requests rather than tasks; where there are `kinds`, only told. */
   requests_per_second: number | null;
 }
 
