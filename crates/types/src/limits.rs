@@ -77,6 +77,8 @@ pub const UPSTREAM_BYTES_MAX: usize = 16 << 20;
 pub const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// Rows of one page, checked at the edges.
 pub const PAGE_ROWS_MAX: usize = 1_000;
+/// Workflows that one filter may name: their ids stand in an address.
+pub const SELECT_WORKFLOWS_MAX: usize = 100;
 /// Slots that one worker may offer.
 pub const CREDIT_MAX: u32 = 65_536;
 /// Schedules of one server, checked in the engine like the other limits of schedules.

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::alike::normalise;
 use crate::limits::{
-    ERROR_BYTES_MAX, KIND_LEN_MAX, QUEUE_LEN_MAX, TAG_LEN_MAX, WORKER_NAME_LEN_MAX,
-    WORKFLOW_NAME_LEN_MAX,
+    ERROR_BYTES_MAX, KIND_LEN_MAX, QUEUE_LEN_MAX, SELECT_WORKFLOWS_MAX, TAG_LEN_MAX,
+    WORKER_NAME_LEN_MAX, WORKFLOW_NAME_LEN_MAX,
 };
 #[cfg(feature = "schema")]
 use crate::schema::Label;
@@ -37,9 +37,10 @@ pub struct Select {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Label<QUEUE_LEN_MAX>>"))]
     pub queue: Option<Name>,
-    /// Only of this workflow.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub workflow: Option<WorkflowId>,
+    /// Only of one of these workflows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(length(max = SELECT_WORKFLOWS_MAX)))]
+    pub workflow: Vec<WorkflowId>,
     /// Only of workflows with this name; a trailing `*` matches any rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Label<WORKFLOW_NAME_LEN_MAX>>"))]
@@ -122,6 +123,11 @@ impl Select {
         ] {
             name.as_ref().map_or(Ok(()), |name| check_name(field, name, len_max))?;
         }
+        let workflows = self.workflow.len();
+        if workflows > SELECT_WORKFLOWS_MAX {
+            let problem = format!("names {workflows} workflows, at most {SELECT_WORKFLOWS_MAX}");
+            return Err(SpecError::field("workflow", problem));
+        }
         let wrong = |text: &Name| text.is_empty() || text.len() > ERROR_BYTES_MAX;
         if self.error.as_ref().is_some_and(wrong) {
             let problem = format!("is empty or longer than {ERROR_BYTES_MAX} bytes");
@@ -164,7 +170,7 @@ impl Select {
             state: self.state.clone(),
             kind: self.kind.clone(),
             queue: self.queue.clone(),
-            workflow: self.workflow,
+            workflow: self.workflow.clone(),
             workflow_name: self.workflow_name.clone(),
             tag: self.tag.clone(),
             ..Self::default()
@@ -177,7 +183,7 @@ impl Select {
         let wrong = !self.has_state(state)
             || is_other(&self.kind, |kind| Ok(fits(kind, task.kind()?)))?
             || is_other(&self.queue, |queue| Ok(queue == task.queue()?))?
-            || is_other(&self.workflow, |id| Ok(task.workflow()? == Some(*id)))?
+            || !self.has_workflow(task)?
             || !self.has_times(task)?
             || is_other(&self.worker, |name| match state {
                 Some(_) => Ok(task.worker()?.as_ref() == Some(name)),
@@ -189,6 +195,13 @@ impl Select {
             })?
             || is_other(&self.tag, |tag| task.has_tag(tag))?;
         Ok(!wrong)
+    }
+
+    fn has_workflow<T: Candidate>(&self, task: &T) -> Result<bool, T::Error> {
+        if self.workflow.is_empty() {
+            return Ok(true);
+        }
+        Ok(task.workflow()?.is_some_and(|workflow| self.workflow.contains(&workflow)))
     }
 
     fn has_times<T: Candidate>(&self, task: &T) -> Result<bool, T::Error> {
@@ -327,8 +340,8 @@ mod tests {
             (r#"{"kind":"video.*"}"#.into(), r#"{"kind":"video"}"#.into()),
             (r#"{"queue":"late"}"#.into(), r#"{"queue":"lat"}"#.into()),
             (
-                format!(r#"{{"workflow":"{}"}}"#, WorkflowId(7)),
-                format!(r#"{{"workflow":"{}"}}"#, WorkflowId(8)),
+                format!(r#"{{"workflow":["{}","{}"]}}"#, WorkflowId(6), WorkflowId(7)),
+                format!(r#"{{"workflow":["{}","{}"]}}"#, WorkflowId(6), WorkflowId(8)),
             ),
             (r#"{"workflow_name":"nightly*"}"#.into(), r#"{"workflow_name":"nightly"}"#.into()),
             (r#"{"tag":"red"}"#.into(), r#"{"tag":"re"}"#.into()),
@@ -363,5 +376,9 @@ mod tests {
             assert!(problem.contains(field), "{json}: {problem}");
         }
         assert!(serde_json::from_str::<Select>(r#"{"colour":"red"}"#).is_err());
+        let of = |count| Select { workflow: vec![WorkflowId(7); count], ..Select::default() };
+        assert_eq!(of(SELECT_WORKFLOWS_MAX).check(), Ok(()));
+        let problem = of(SELECT_WORKFLOWS_MAX + 1).check().unwrap_err().to_string();
+        assert!(problem.contains("workflow"), "{problem}");
     }
 }

@@ -18,9 +18,9 @@ pub(crate) struct SelectArgs {
     /// Of this queue
     #[arg(long)]
     queue: Option<Name>,
-    /// Of this workflow, by its id or the end of it
+    /// Of this workflow, by its id or the end of it; may be repeated
     #[arg(long, value_name = "ID")]
-    pub(crate) workflow: Option<String>,
+    pub(crate) workflow: Vec<String>,
     /// Of workflows with this name; a trailing * stands for any end
     #[arg(long, value_name = "NAME")]
     workflow_name: Option<Name>,
@@ -66,8 +66,8 @@ pub(crate) fn filters() -> Vec<Id> {
 }
 
 impl SelectArgs {
-    /// The filter, in these states or in any; `workflow` is the one that was named.
-    pub(crate) fn select(&self, state: &[TaskState], workflow: Option<WorkflowId>) -> Select {
+    /// The filter, in these states or in any; `workflow` are those that were named.
+    pub(crate) fn select(&self, state: &[TaskState], workflow: Vec<WorkflowId>) -> Select {
         let now = words::now();
         let back = |moment: Option<Moment>| moment.map(|moment| moment.back_from(now));
         Select {

@@ -11,7 +11,11 @@ use crate::args::select::SelectArgs;
 
 /// The filter that was typed, in these states or in any.
 pub(super) async fn select(api: &Api, args: &SelectArgs, state: &[TaskState]) -> Result<Select> {
-    Ok(args.select(state, workflow(api, args.workflow.as_deref()).await?))
+    let mut workflows = Vec::new();
+    for text in &args.workflow {
+        workflows.extend(workflow(api, Some(text)).await?);
+    }
+    Ok(args.select(state, workflows))
 }
 
 /// The whole id of a workflow that is named by its id or the end of it.

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use divvy_client::{Api, Error};
-use divvy_types::limits::PAGE_ROWS_MAX;
+use divvy_types::limits::{PAGE_ROWS_MAX, SELECT_WORKFLOWS_MAX};
 use divvy_types::view::{Page, TaskSummary};
 use divvy_types::{TaskId, TaskState, WorkflowId};
 use futures_util::future::BoxFuture;
@@ -179,7 +179,7 @@ impl Follow {
         let seen = match &self.scope {
             Scope::Tasks(tasks) => self.look_at_each(tasks).await?,
             Scope::Workflow(workflow) => {
-                let tasks = tasks_of(&self.api, *workflow).await?;
+                let tasks = tasks_of(&self.api, &[*workflow]).await?;
                 let called = tasks.into_iter().filter(|task| !was_not_called(task));
                 let seen: News = called.map(|task| (task.id, task.state)).collect();
                 let ids: HashSet<TaskId> = seen.iter().map(|(id, _)| *id).collect();
@@ -283,16 +283,20 @@ pub(crate) fn was_not_called(task: &TaskSummary) -> bool {
     callback && task.state == TaskState::Cancelled
 }
 
-/// All tasks of a workflow, newest first.
-pub(crate) fn tasks_of(
-    api: &Api,
-    workflow: WorkflowId,
-) -> BoxFuture<'_, Result<Vec<TaskSummary>, Error>> {
+/// All tasks of these workflows; those of each are newest first.
+pub(crate) fn tasks_of<'a>(
+    api: &'a Api,
+    workflows: &'a [WorkflowId],
+) -> BoxFuture<'a, Result<Vec<TaskSummary>, Error>> {
     // In a box, so that it is compiled here and not by every crate that awaits it.
     async move {
-        let query = [("workflow", workflow.to_string())];
-        let tasks = pages(api, &query, usize::MAX).await?;
-        Ok(tasks.unwrap_or_default())
+        let mut tasks = Vec::new();
+        for some in workflows.chunks(SELECT_WORKFLOWS_MAX) {
+            let ids: Vec<String> = some.iter().map(ToString::to_string).collect();
+            let query = [("workflow", ids.join(","))];
+            tasks.extend(pages(api, &query, usize::MAX).await?.unwrap_or_default());
+        }
+        Ok(tasks)
     }
     .boxed()
 }

@@ -1,5 +1,7 @@
 //! What a client may ask about others than its own submissions: workers, and workflows by their ids.
 
+use std::collections::HashMap;
+
 use divvy_types::view::{CancelledWorkflow, Page, TaskSummary, WorkerView, WorkflowView};
 use divvy_types::{TaskState, WorkflowId};
 
@@ -24,7 +26,24 @@ impl Client {
     /// All tasks of a workflow with their progress, spawned ones too, newest first. Empty if the server does not know
     /// it.
     pub async fn workflow_tasks(&self, id: WorkflowId) -> Result<Vec<TaskSummary>, Error> {
-        tasks_of(self.api(), id).await
+        tasks_of(self.api(), &[id]).await
+    }
+
+    /// All tasks of many workflows, by workflow and newest first, in few requests. One that the server does not know is
+    /// left out.
+    pub async fn tasks_of_workflows(
+        &self,
+        ids: &[WorkflowId],
+    ) -> Result<HashMap<WorkflowId, Vec<TaskSummary>>, Error> {
+        let mut found: HashMap<_, Vec<TaskSummary>> = HashMap::new();
+        for task in tasks_of(self.api(), ids).await? {
+            let workflow = task.workflow.as_ref().map(|workflow| workflow.id);
+            found
+                .entry(workflow.expect("only tasks of workflows were asked for"))
+                .or_default()
+                .push(task);
+        }
+        Ok(found)
     }
 
     /// All tasks in these states, newest first; nothing if there are more than `max`.

@@ -82,7 +82,7 @@ impl Run {
 
     /// How the run stands now.
     pub async fn summary(&self) -> Result<RunSummary, Error> {
-        let tasks = tasks_of(self.client.api(), self.id).await?;
+        let tasks = tasks_of(self.client.api(), &[self.id]).await?;
         let called = |task: &TaskSummary| !was_not_called(task);
         let tasks: Vec<TaskSummary> = tasks.into_iter().filter(called).collect();
         let progress = RunProgress::of(tasks.iter().map(|task| task.state));

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::support::TestServer;
 use divvy::prelude::*;
+use divvy::types::limits::SELECT_WORKFLOWS_MAX;
 use divvy::types::{TaskId, TaskState};
 use divvy::{Error, Shutdown, Summary, Target, WaitError, WorkerError};
 use divvy_engine::Engine;
@@ -115,6 +116,28 @@ async fn workers_and_workflows_of_others_can_be_looked_at() {
     assert_eq!(error.code(), "no_such_workflow");
     assert!(client.workflow_tasks(unknown).await.unwrap().is_empty());
     worker.stop().await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn tasks_of_more_workflows_than_one_request_names_are_all_found() {
+    let server = TestServer::start().await;
+    let client = Client::connect(server.url()).await.unwrap();
+    let mut ids = vec![divvy::types::WorkflowId(7)];
+    for n in 0..SELECT_WORKFLOWS_MAX + 2 {
+        let mut workflow = Workflow::new("pair");
+        workflow.add(Double(1));
+        if n % 2 == 0 {
+            workflow.add(Double(2));
+        }
+        ids.push(client.start(workflow).await.unwrap().id());
+    }
+    let found = client.tasks_of_workflows(&ids).await.unwrap();
+    assert_eq!(found.len(), ids.len() - 1, "the server does not know the first");
+    for (n, id) in ids.iter().skip(1).enumerate() {
+        assert_eq!(found[id].len(), 2 - n % 2, "of workflow {n}");
+        assert!(found[id].iter().all(|task| task.workflow.as_ref().unwrap().id == *id));
+    }
     server.stop().await;
 }
 

@@ -129,8 +129,9 @@ fn selections() -> Vec<(Select, Option<Seq>)> {
         (of(&[TaskState::Done]), None),
         (of(&[TaskState::Dead]), None),
         (of(&[TaskState::Cancelled, TaskState::Dead]), None),
-        (Select { workflow: Some(WorkflowId(1)), ..all() }, None),
-        (Select { workflow: Some(WorkflowId(1)), ..of(&[TaskState::Cancelled]) }, None),
+        (Select { workflow: vec![WorkflowId(1)], ..all() }, None),
+        (Select { workflow: vec![WorkflowId(1), WorkflowId(2)], ..all() }, None),
+        (Select { workflow: vec![WorkflowId(1)], ..of(&[TaskState::Cancelled]) }, None),
         (Select { kind: Some("a*".into()), ..all() }, None),
         (Select { queue: Some("other".into()), ..all() }, None),
         (Select { kind: Some("abc".into()), ..of(&[TaskState::Done]) }, None),
@@ -252,7 +253,7 @@ fn submission() -> impl Strategy<Value = Fact> {
                 spec.needs = vec!["gpu".into()];
                 spec.tags = vec!["t".into()];
                 spec.workflow = Some(Box::new(Workflow {
-                    id: WorkflowId(1),
+                    id: WorkflowId(1 + u128::from(n % 2)),
                     name: "w".into(),
                     role: WorkflowRole::Member,
                 }));

@@ -491,8 +491,9 @@ fn pages(bench: &mut Bench) {
         let mut spec = spec(n);
         spec.kind = if n % 2 == 0 { "video.probe".into() } else { "mail".into() };
         spec.queue = if n > 8 { "late".into() } else { "default".into() };
-        spec.workflow = (n % 3 == 0).then(|| {
-            Box::new(Workflow { id: WorkflowId(5), name: "w".into(), role: WorkflowRole::Member })
+        let workflow = [(3, 5, "w"), (5, 6, "v")].into_iter().find(|(every, ..)| n % every == 0);
+        spec.workflow = workflow.map(|(_, id, name)| {
+            Box::new(Workflow { id: WorkflowId(id), name: name.into(), role: WorkflowRole::Member })
         });
         spec.tags = if n % 4 == 0 { vec!["blue".into(), "ä \"b\"".into()] } else { vec![] };
         bench.apply(&[submission(n, spec)]);
@@ -528,7 +529,7 @@ fn pages(bench: &mut Bench) {
 fn selections() -> Vec<(Select, Vec<u64>, &'static str)> {
     let (all, name) = (Select::default, |name: &str| Some(name.into()));
     let of = |states: &[TaskState]| Select { state: states.to_vec(), ..Select::default() };
-    let workflow = || Select { workflow: Some(WorkflowId(5)), ..Select::default() };
+    let workflow = || Select { workflow: vec![WorkflowId(5)], ..Select::default() };
     let tag = |tag: &str| Select { tag: name(tag), ..Select::default() };
     let ready = || of(&[TaskState::Ready]);
     vec![
@@ -540,6 +541,11 @@ fn selections() -> Vec<(Select, Vec<u64>, &'static str)> {
         (of(&TaskState::ALL), (1..=10).rev().collect(), "in any state"),
         (of(&[TaskState::Leased, TaskState::Done]), vec![10, 9, 8, 7, 2, 1], "leased or done"),
         (workflow(), vec![9, 6, 3], "of a workflow"),
+        (
+            Select { workflow: vec![WorkflowId(6), WorkflowId(5), WorkflowId(6)], ..all() },
+            vec![10, 9, 6, 5, 3],
+            "of one of two workflows, of which one is named twice",
+        ),
         (Select { state: ready().state, ..workflow() }, vec![9], "open ones of a workflow"),
         (Select { workflow_name: name("w"), ..all() }, vec![9, 6, 3], "of a workflow's name"),
         (tag("ä \"b\""), vec![8, 4], "with a tag"),

@@ -92,14 +92,17 @@ impl Library {
     async fn look_at_open(&self) -> Result<Vec<Open>, LibraryError> {
         let mut videos = self.open_videos().await?;
         videos.sort_by_key(|video| (std::cmp::Reverse(video.priority), video.added_at));
+        videos.truncate(VIDEOS_MAX);
         let estimates = self.estimates().await;
+        let workflows: Vec<WorkflowId> = videos.iter().filter_map(Video::workflow_id).collect();
+        let tasks = self.client.tasks_of_workflows(&workflows).await?;
         let mut all = Vec::new();
-        for video in videos.into_iter().take(VIDEOS_MAX) {
+        for video in videos {
             let Some(workflow) = video.workflow_id() else { continue };
             // One that ended or was removed meanwhile is in nobody's way.
-            let Ok(tasks) = self.client.workflow_tasks(workflow).await else { continue };
-            let known = self.known(&video, &tasks, &estimates).await;
-            let rest = self.rest(&video, &known, &tasks, &estimates).await;
+            let Some(tasks) = tasks.get(&workflow) else { continue };
+            let known = self.known(&video, tasks, &estimates).await;
+            let rest = self.rest(&video, &known, tasks, &estimates).await;
             all.push(Open {
                 workflow: Some(workflow),
                 priority: video.priority,

@@ -76,13 +76,13 @@ impl Library {
         if videos.iter().any(|video| video.state == VideoState::Processing) {
             self.open().await;
         }
+        // A list does not ask for the tasks of what has ended.
+        let open = videos.iter().filter(|video| !video.state.is_final());
+        let workflows: Vec<WorkflowId> = open.filter_map(Video::workflow_id).collect();
+        let tasks = &self.client.tasks_of_workflows(&workflows).await?;
         let views = videos.into_iter().map(|video| async move {
-            // A list does not ask for the tasks of what has ended.
-            let tasks = match video.workflow_id().filter(|_| !video.state.is_final()) {
-                Some(workflow) => self.client.workflow_tasks(workflow).await?,
-                None => Vec::new(),
-            };
-            self.view_of(video, &tasks, estimates).await
+            let tasks = video.workflow_id().and_then(|workflow| tasks.get(&workflow));
+            self.view_of(video, tasks.map_or(&[], Vec::as_slice), estimates).await
         });
         let views = stream::iter(views).buffered(READS_AT_ONCE).try_collect().await?;
         Ok((views, next))

@@ -121,8 +121,8 @@ fn greatest(conn: &Connection, before: i64) -> Outcome<Option<i64>> {
 }
 
 fn walks(select: &Select) -> Vec<Along> {
-    if let Some(workflow) = select.workflow {
-        return vec![Along::Workflow(workflow)];
+    if !select.workflow.is_empty() {
+        return select.workflow.iter().copied().map(Along::Workflow).collect();
     }
     if select.is_open() {
         return vec![Along::Open];
