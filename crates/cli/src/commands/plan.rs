@@ -178,8 +178,9 @@ fn tell(compared: &Compared, output: &Output) -> Result<()> {
         Verdict::Within => format!("within {within}"),
         Verdict::NotWithin => format!("NOT within {within}"),
         Verdict::Undecided => format!(
-            "undecided: the speed of this machine changed during the check, and a verdict would be about the machine.\n\
-             What the two rounds predict is more than {within} apart; check again when the machine does nothing else"
+            "undecided: the speed of this machine changed during the check, and a verdict\n\
+             would be about the machine. What the two rounds predict is more than {within}\n\
+             apart; check again when the machine does nothing else"
         ),
     };
     output.data(verdict)?;

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use divvy::api::Api;
 use divvy_workload::console::exit::{Code, Failure};
 use divvy_workload::console::output::Output;
-use divvy_workload::console::output::words::bytes;
+use divvy_workload::console::output::words::{bytes, count};
 use tokio::fs;
 use tokio::io::AsyncWriteExt as _;
 use xxhash_rust::xxh3::Xxh3;
@@ -40,10 +40,10 @@ pub(super) async fn fetch(api: &Api, id: &str, folder: &Path, output: &Output) -
     let path = folder.join("manifest.json");
     fs::write(&path, text).await.with_context(|| format!("cannot write {}", path.display()))?;
     output.note(format_args!(
-        "{} rows, {} in {} files, in {}",
-        manifest.rows,
+        "{}, {} in {}, in {}",
+        count(manifest.rows, "row"),
         bytes(manifest.bytes),
-        manifest.files.len(),
+        count(manifest.files.len() as u64, "file"),
         folder.display()
     ));
     Ok(())

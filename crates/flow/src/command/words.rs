@@ -4,7 +4,7 @@ use anyhow::Result;
 use divvy::types::Timestamp;
 use divvy_workload::console::output::Output;
 use divvy_workload::console::output::table::{Cell, Table};
-use divvy_workload::console::output::words::{bytes, now, relative};
+use divvy_workload::console::output::words::{bytes, count, now, relative};
 
 use crate::jobs::state::JobState;
 use crate::jobs::view::{JobView, StageView};
@@ -125,7 +125,7 @@ pub(super) fn summary(job: &JobView, output: &Output) -> Result<()> {
     if let Some(reason) = &job.reason {
         row("reason", Cell::from(reason.as_str()).into_text())?;
     }
-    row("input", format!("{} in {} files", bytes(job.input_bytes), job.inputs))?;
+    row("input", format!("{} in {}", bytes(job.input_bytes), count(job.inputs, "file")))?;
     if let Some(ended) = job.ended_at_ms {
         let took = ended.saturating_sub(job.created_at_ms) as f64 / 1e3;
         row("took", format!("{took:.1} s"))?;
