@@ -1,23 +1,16 @@
-//! The web crawler: a crawl is a workflow of shard tasks, each of which owns the hosts that the ring gives it.
+//! The face of crawls: commands, addresses and pages for people, what the server knows of crawls, and what is measured of them.
 //!
-//! Reading order: `folder` (what of a crawl lies where), `shard` (the task that fetches), `store` (the file of a shard),
-//! `fetch` and `net` (how a page comes, and from which addresses), `page` (what is in it), `output` (where it goes),
-//! `command` and `web` (how people steer and watch).
+//! A crawl is a workflow of shard tasks, each of which owns the hosts that the ring gives it. Reading order: `crawls` (how they
+//! are started, led and told of), `command` and `web` (how people steer and watch). How a shard does its work is in
+//! [`divvy_shards`].
 
 mod bench;
 mod command;
 mod crawls;
 mod demo;
-pub mod fetch;
-mod folder;
-pub mod net;
-pub mod output;
-pub mod page;
-pub mod render;
-mod settings;
-mod shard;
-pub mod store;
+mod section;
 mod web;
 mod workload;
 
+use divvy_shards::{fetch, folder, output, place, render, settings, shard, store};
 pub use workload::CrawlWorkload;

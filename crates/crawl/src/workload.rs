@@ -19,7 +19,7 @@ use crate::command::{self, args::CrawlCommand};
 use crate::crawls::Crawls;
 use crate::folder::CRAWLS;
 use crate::render;
-use crate::settings::section::{CrawlFlags, CrawlSettings, NAME, TEMPLATE};
+use crate::section::{CrawlFlags, CrawlSettings, NAME, TEMPLATE};
 use crate::shard::task::{self, CAPABILITY};
 use crate::web::Site;
 use crate::web::metrics::Figures;

@@ -13,7 +13,7 @@ const MACHINES: u64 = 2;
 const WORKLOADS: u64 = 5;
 
 /// The edges allowed within a layer. A `*` at the end of a name stands for any rest.
-const NEIGHBOURS: [(&str, &str); 22] = [
+const NEIGHBOURS: [(&str, &str); 23] = [
     ("divvy-store-*", "divvy-store"),
     ("divvy-engine", "divvy-store"),
     ("divvy-sim", "divvy-engine"),
@@ -32,6 +32,7 @@ const NEIGHBOURS: [(&str, &str); 22] = [
     ("divvy-workload", "divvy"),
     ("divvy-workload", "divvy-console"),
     ("divvy-workload", "divvy-http"),
+    ("divvy-crawl", "divvy-shards"),
     ("divvy-flow", "divvy-stages"),
     ("divvy-bench", "divvy-lab"),
     ("divvy-cli", "divvy-bench"),

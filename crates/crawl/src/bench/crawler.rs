@@ -9,11 +9,11 @@ use divvy_workload::now_ms;
 use tokio_util::sync::CancellationToken;
 
 use super::{Cost, Web, cpu_s};
-use crate::crawls::place::Places;
 use crate::folder::Folder;
 use crate::folder::control::Control;
 use crate::folder::inbox::{self, SERVER, Travelling};
 use crate::folder::status::ShardStatus;
+use crate::place::Places;
 use crate::settings::{NewCrawl, Rules};
 use crate::shard::task::{Site, on_this_thread};
 use crate::shard::{Place, TurnEnd};
@@ -80,7 +80,8 @@ pub(super) async fn run(folder: &Path, web: &Web, wish: &Wish) -> Result<Cost> {
                         epoch,
                         site: site.clone(),
                     };
-                    let ended = on_this_thread(place, CancellationToken::new(), |_, _| ());
+                    let ended =
+                        on_this_thread(place, CancellationToken::new(), Box::new(|_, _| ()));
                     match ended.map_err(|error| anyhow::anyhow!("a shard broke: {error}"))? {
                         TurnEnd::Done(_) => return Ok(()),
                         TurnEnd::Later(span, _) => std::thread::sleep(span),

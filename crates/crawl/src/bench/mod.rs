@@ -4,17 +4,20 @@
 //!
 //! The web is another process, so that only those who fetch are measured.
 
-mod bare;
 mod crawler;
 mod memory;
 mod scrapy;
 mod wake;
 
 use std::io::{BufRead as _, BufReader};
+use std::net::{IpAddr, SocketAddr};
 use std::process::{Child, Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 use divvy_frontier::seen::trial::{self, Trial};
+use divvy_shards::bare;
+use divvy_shards::web::Site;
 use divvy_workload::console::output::Output;
 use divvy_workload::console::output::table::Table;
 use divvy_workload::private::{Place, rounded};
@@ -98,6 +101,16 @@ struct SeedRate {
     percent_of_a_core: f64,
 }
 
+/// What a client that only fetches costs.
+async fn bare_client(web: &Web, hosts: u32, pages: u32) -> Result<Cost> {
+    let first: IpAddr = web.network.split('/').next().unwrap_or_default().parse()?;
+    let address = SocketAddr::new(first, web.port);
+    let hosts = (0..hosts).map(Site::host).collect();
+    let (began, cpu) = (Instant::now(), cpu_s());
+    let total = bare::fetch_all(address, hosts, pages).await?;
+    Ok(Cost::new(total, began.elapsed().as_secs_f64(), cpu_s() - cpu))
+}
+
 /// Measures and shows the figures.
 pub(crate) async fn run(args: &Args, output: &Output) -> Result<()> {
     let folder = args.place.folder()?;
@@ -105,7 +118,7 @@ pub(crate) async fn run(args: &Args, output: &Output) -> Result<()> {
     let turn = wake::turn(folder.path().join("wake")).await?;
     let web = Web::start(args.hosts, args.pages, args.page_bytes)?;
     output.note("a bare client …");
-    let bare = bare::run(&web, args.hosts, args.pages).await?;
+    let bare = bare_client(&web, args.hosts, args.pages).await?;
     output.note("the crawler …");
     let total = u64::from(args.hosts) * u64::from(args.pages);
     let crawled =

@@ -65,7 +65,7 @@ fn one(folder: &Path, epoch: u64) -> Result<f64> {
     let began = cpu_s();
     let folder = folder.to_owned();
     let place = Place { folder, shard: 0, round: 1, epoch, site: Site::default() };
-    on_this_thread(place, CancellationToken::new(), |_, _| ())
+    on_this_thread(place, CancellationToken::new(), Box::new(|_, _| ()))
         .map_err(|error| anyhow!("a shard broke: {error}"))?;
     Ok((cpu_s() - began) * 1e3)
 }

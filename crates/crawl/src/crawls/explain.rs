@@ -9,9 +9,9 @@ use divvy_workload::now_ms;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::place::Places;
 use super::{Crawls, CrawlsError};
 use crate::folder::control::Control;
+use crate::place::Places;
 use crate::render;
 use crate::settings::{SeenBy, Spec, Wrong};
 use crate::store::{PageEnd, PageState, ShardFile};

@@ -7,7 +7,6 @@
 
 pub(crate) mod explain;
 mod keeper;
-pub(crate) mod place;
 pub(crate) mod view;
 
 use std::path::{Path, PathBuf};
@@ -24,9 +23,9 @@ use tokio::sync::Mutex;
 use crate::folder::control::{BLOCKED_MAX, Control};
 use crate::folder::inbox::{self, SERVER, Travelling};
 use crate::folder::{CRAWLS, Folder};
+use crate::place::Places;
 use crate::settings::{NewCrawl, Spec, Wrong, addresses};
 use crate::shard::task::Shard;
-use place::Places;
 use view::CrawlView;
 
 /// Crawls of one server.

@@ -14,30 +14,30 @@ use serde::{Deserialize, Serialize};
 /// Files that one look takes in.
 const FILES_MAX: usize = 256;
 /// The sender that is no shard.
-pub(crate) const SERVER: u32 = u32::MAX;
+pub const SERVER: u32 = u32::MAX;
 
 /// A link as it travels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Travelling {
+pub struct Travelling {
     /// The canonical address.
-    pub(crate) url: String,
+    pub url: String,
     /// Links from a seed.
-    pub(crate) depth: u8,
+    pub depth: u8,
     /// Redirects on the way to it.
     #[serde(default)]
-    pub(crate) hops: u8,
+    pub hops: u8,
     /// Whether it is a sitemap rather than a page.
     #[serde(default)]
-    pub(crate) is_sitemap: bool,
+    pub is_sitemap: bool,
 }
 
 /// A batch that waits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Waiting {
+pub struct Waiting {
     /// Who sent it.
-    pub(crate) from: u32,
+    pub from: u32,
     /// Which of that sender's it is, from 1.
-    pub(crate) seq: u64,
+    pub seq: u64,
     path: PathBuf,
 }
 
@@ -46,12 +46,12 @@ impl Waiting {
     ///
     /// # Errors
     /// If it cannot be read.
-    pub(crate) fn read(&self) -> Result<Vec<Travelling>, FolderError> {
+    pub fn read(&self) -> Result<Vec<Travelling>, FolderError> {
         Ok(read_json(&self.path)?.unwrap_or_default())
     }
 
     /// Removes it, after its links were committed.
-    pub(crate) fn remove(&self) {
+    pub fn remove(&self) {
         // If it stays, its number is known and it is dropped at the next look.
         let _ = fs::remove_file(&self.path);
     }
@@ -61,12 +61,7 @@ impl Waiting {
 ///
 /// # Errors
 /// If the disk is full, or the folder gone.
-pub(crate) fn send(
-    inbox: &Path,
-    from: u32,
-    seq: u64,
-    links: &[Travelling],
-) -> Result<(), FolderError> {
+pub fn send(inbox: &Path, from: u32, seq: u64, links: &[Travelling]) -> Result<(), FolderError> {
     show_json(&inbox.join(format!("{from}-{seq}.json")), &links)
 }
 
@@ -74,7 +69,7 @@ pub(crate) fn send(
 ///
 /// # Errors
 /// If the folder cannot be read.
-pub(crate) fn look(inbox: &Path) -> Result<Vec<Waiting>, FolderError> {
+pub fn look(inbox: &Path) -> Result<Vec<Waiting>, FolderError> {
     let failed = |error: io::Error| FolderError::new(inbox, error);
     let mut found = Vec::new();
     let entries = match fs::read_dir(inbox) {

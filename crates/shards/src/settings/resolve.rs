@@ -14,7 +14,7 @@ const NAMES_MAX: usize = 10_000;
 
 /// Names and what they stand for; all others are asked of the system.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub struct Names {
     known: Vec<Known>,
     others: Cache<SystemResolver>,
 }
@@ -33,7 +33,7 @@ impl Names {
     ///
     /// # Errors
     /// Says which cannot be read.
-    pub(crate) fn read(rules: &[String]) -> Result<Self, String> {
+    pub fn read(rules: &[String]) -> Result<Self, String> {
         if rules.len() > NAMES_MAX {
             return Err(format!("has {} names, at most {NAMES_MAX}", rules.len()));
         }
@@ -105,7 +105,7 @@ impl Known {
 ///
 /// # Errors
 /// Says which is none.
-pub(crate) fn networks(texts: &[String]) -> Result<Vec<Network>, String> {
+pub fn networks(texts: &[String]) -> Result<Vec<Network>, String> {
     let read =
         |text: &String| text.parse::<Network>().map_err(|error| format!("is `{text}`: {error}"));
     texts.iter().map(read).collect()

@@ -13,62 +13,62 @@
 //!
 //! Knows nothing of what the files mean.
 
-pub(crate) mod budget;
-pub(crate) mod control;
-pub(crate) mod inbox;
-pub(crate) mod status;
+pub mod budget;
+pub mod control;
+pub mod inbox;
+pub mod status;
 
 use std::path::{Path, PathBuf};
 
 use divvy_workload::files::{FolderError, Lock, try_lock};
 
 /// The folder of all crawls in the data folder.
-pub(crate) const CRAWLS: &str = "crawls";
+pub const CRAWLS: &str = "crawls";
 
 /// The folder of one crawl; a clone is cheap.
 #[derive(Clone, Debug)]
-pub(crate) struct Folder {
+pub struct Folder {
     root: PathBuf,
 }
 
 impl Folder {
     /// The folder at this place.
-    pub(crate) fn new(root: impl Into<PathBuf>) -> Self {
+    pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
     /// Where it is.
-    pub(crate) fn root(&self) -> &Path {
+    pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// What was asked for.
-    pub(crate) fn spec(&self) -> PathBuf {
+    pub fn spec(&self) -> PathBuf {
         self.root.join("crawl.json")
     }
 
     /// What people want of it now.
-    pub(crate) fn control(&self) -> PathBuf {
+    pub fn control(&self) -> PathBuf {
         self.root.join("control.json")
     }
 
     /// The durable state of a shard.
-    pub(crate) fn shard_file(&self, shard: u32) -> PathBuf {
+    pub fn shard_file(&self, shard: u32) -> PathBuf {
         self.root.join(format!("shard-{shard}.db"))
     }
 
     /// What a shard shows.
-    pub(crate) fn status(&self, shard: u32) -> PathBuf {
+    pub fn status(&self, shard: u32) -> PathBuf {
         self.root.join(format!("status-{shard}.json"))
     }
 
     /// Links for a shard.
-    pub(crate) fn inbox(&self, shard: u32) -> PathBuf {
+    pub fn inbox(&self, shard: u32) -> PathBuf {
         self.root.join("inbox").join(shard.to_string())
     }
 
     /// What a shard made.
-    pub(crate) fn out(&self, shard: u32) -> PathBuf {
+    pub fn out(&self, shard: u32) -> PathBuf {
         self.root.join("out").join(format!("shard-{shard}"))
     }
 
@@ -76,7 +76,7 @@ impl Folder {
     ///
     /// # Errors
     /// If the file cannot be opened.
-    pub(crate) fn lock_shard(&self, shard: u32) -> Result<Option<Lock>, FolderError> {
+    pub fn lock_shard(&self, shard: u32) -> Result<Option<Lock>, FolderError> {
         try_lock(&self.root.join(format!("shard-{shard}.lock")))
     }
 }

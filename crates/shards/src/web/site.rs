@@ -10,35 +10,35 @@ use std::time::Duration;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Names of hosts end so: nobody can own them (RFC 6761).
-pub(crate) const ENDING: &str = ".test";
+pub const ENDING: &str = ".test";
 /// The first host, where a crawl begins.
-pub(crate) const PORTAL: &str = "portal.test";
+const PORTAL: &str = "portal.test";
 
 /// How large the web is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Site {
+pub struct Site {
     /// Hosts, the portal among them.
-    pub(crate) hosts: u32,
+    pub hosts: u32,
     /// Pages that a host has.
-    pub(crate) pages: u32,
+    pub pages: u32,
     /// About how many bytes a page has.
-    pub(crate) page_bytes: usize,
+    pub page_bytes: usize,
     /// Whether there is anything to stumble over.
-    pub(crate) traps: bool,
+    pub traps: bool,
     /// The port in links.
-    pub(crate) port: u16,
+    pub port: u16,
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) content_type: &'static str,
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) content_type: &'static str,
     /// One header more.
-    pub(crate) header: Option<(&'static str, String)>,
-    pub(crate) body: String,
+    pub(super) header: Option<(&'static str, String)>,
+    pub(super) body: String,
     /// How long it takes.
-    pub(crate) after: Duration,
+    pub(super) after: Duration,
 }
 
 impl Answer {
@@ -63,7 +63,7 @@ impl Answer {
 
 impl Site {
     /// The name of host number `at`.
-    pub(crate) fn host(at: u32) -> String {
+    pub fn host(at: u32) -> String {
         match at {
             0 => PORTAL.to_owned(),
             at => format!("site{at:04}{ENDING}"),
@@ -71,7 +71,7 @@ impl Site {
     }
 
     /// Where a crawl begins.
-    pub(crate) fn start(&self) -> String {
+    pub fn start(&self) -> String {
         format!("http://{PORTAL}:{}/", self.port)
     }
 
@@ -85,7 +85,7 @@ impl Site {
     }
 
     /// What a host says about a path, with its query.
-    pub(crate) fn answer(&self, host: &str, path: &str) -> Answer {
+    pub(super) fn answer(&self, host: &str, path: &str) -> Answer {
         let Some(number) = self.number(host) else {
             return Answer::plain(404, "no such host\n");
         };

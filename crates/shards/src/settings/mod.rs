@@ -2,8 +2,7 @@
 //!
 //! The rules that a crawl can change are few and plain; what they mean is decided by the parts that apply them.
 
-pub(crate) mod resolve;
-pub(crate) mod section;
+pub mod resolve;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +17,7 @@ use crate::page;
 use crate::render::Mode;
 
 /// Seeds of one request.
-pub(crate) const SEEDS_MAX: usize = 100_000;
+pub const SEEDS_MAX: usize = 100_000;
 /// Shards of a crawl.
 const SHARDS_MAX: u32 = 1_024;
 /// The longest gap that can be asked for.
@@ -33,7 +32,7 @@ const NAME_LEN_MAX: usize = 200;
 /// How addresses that were seen are remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum SeenBy {
+pub enum SeenBy {
     /// A filter in memory before exact fingerprints on disk: nothing is lost.
     #[default]
     Exact,
@@ -45,53 +44,53 @@ pub(crate) enum SeenBy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CrawlRules")]
 #[serde(default, deny_unknown_fields)]
-pub(crate) struct Rules {
+pub struct Rules {
     /// How far from its seeds it goes.
     #[schemars(schema_with = "scopes")]
-    pub(crate) scope: Reach,
+    pub scope: Reach,
     /// Pages in all.
     #[schemars(range(min = 1))]
-    pub(crate) max_pages: Option<u64>,
+    pub max_pages: Option<u64>,
     /// Pages per second in all, at most.
     #[schemars(range(min = 0.01, max = 1_000_000.0))]
-    pub(crate) pages_per_second: Option<f64>,
+    pub pages_per_second: Option<f64>,
     /// Links from a seed at most.
     #[schemars(range(max = 255))]
-    pub(crate) max_depth: u8,
+    pub max_depth: u8,
     /// The least gap between two requests of a host, in milliseconds.
     #[schemars(range(min = 1, max = DELAY_MS_MAX))]
-    pub(crate) delay_ms: u64,
+    pub delay_ms: u64,
     /// Requests of a host at once.
     #[schemars(range(min = 1, max = PER_HOST_MAX))]
-    pub(crate) per_host: u16,
+    pub per_host: u16,
     /// Addresses of a host that are ever queued.
     #[schemars(range(min = 1))]
-    pub(crate) host_pages: u32,
+    pub host_pages: u32,
     /// The first wait before something that failed is tried again, in milliseconds.
     #[schemars(range(min = 100, max = DELAY_MS_MAX))]
-    pub(crate) retry_wait_ms: u64,
+    pub retry_wait_ms: u64,
     /// Who crawls: a name, and where its owner can be reached. Needed for everything that is not on this machine.
-    pub(crate) user_agent: Option<String>,
+    pub user_agent: Option<String>,
     /// Which pages a browser makes.
     #[schemars(schema_with = "modes")]
-    pub(crate) render: Mode,
+    pub render: Mode,
     /// What else is taken out of pages: CSS selectors by name.
-    pub(crate) extract: BTreeMap<String, String>,
+    pub extract: BTreeMap<String, String>,
     /// What is written.
     #[schemars(schema_with = "formats")]
-    pub(crate) formats: Vec<Format>,
+    pub formats: Vec<Format>,
     /// How addresses that were seen are remembered.
-    pub(crate) seen: SeenBy,
+    pub seen: SeenBy,
     /// Into how many parts the hosts are divided.
     #[schemars(range(min = 1, max = SHARDS_MAX))]
-    pub(crate) shards: u32,
+    pub shards: u32,
     /// Look at pages again, the first time after so many milliseconds; the crawl does not end then.
     #[schemars(range(min = 1))]
-    pub(crate) recrawl_ms: Option<u64>,
+    pub recrawl_ms: Option<u64>,
     /// Networks that are not public and may be reached all the same, if the worker allows private addresses.
-    pub(crate) allow_private: Vec<String>,
+    pub allow_private: Vec<String>,
     /// What names stand for, before anybody else is asked: `NAME=ADDRESS` or `*.ENDING=NETWORK`.
-    pub(crate) resolve: Vec<String>,
+    pub resolve: Vec<String>,
 }
 
 impl Default for Rules {
@@ -137,41 +136,41 @@ fn formats(_: &mut SchemaGenerator) -> Schema {
 /// A crawl to start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NewCrawl {
+pub struct NewCrawl {
     /// What people call it; the host of the first seed unless told otherwise.
     #[serde(default)]
-    pub(crate) name: Option<String>,
+    pub name: Option<String>,
     /// Where it begins.
     #[schemars(length(min = 1, max = SEEDS_MAX))]
-    pub(crate) seeds: Vec<String>,
+    pub seeds: Vec<String>,
     /// How it behaves.
     #[serde(default)]
-    pub(crate) rules: Rules,
+    pub rules: Rules,
 }
 
 /// A crawl as it was started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Crawl")]
-pub(crate) struct Spec {
+pub struct Spec {
     /// Its name for programs.
-    pub(crate) id: String,
+    pub id: String,
     /// Its name for people.
-    pub(crate) name: String,
+    pub name: String,
     /// When it was started, in milliseconds since 1970.
-    pub(crate) created_at_ms: u64,
+    pub created_at_ms: u64,
     /// Where it began.
-    pub(crate) seeds: Vec<String>,
+    pub seeds: Vec<String>,
     /// How it behaves.
-    pub(crate) rules: Rules,
+    pub rules: Rules,
 }
 
 /// A field that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub struct Wrong {
     /// Which.
-    pub(crate) field: String,
+    pub field: String,
     /// What is wrong with it.
-    pub(crate) problem: String,
+    pub problem: String,
 }
 
 fn wrong(field: impl Into<String>, problem: impl std::fmt::Display) -> Wrong {
@@ -183,7 +182,7 @@ impl NewCrawl {
     ///
     /// # Errors
     /// Names the field that does not.
-    pub(crate) fn check(self, id: String, now_ms: u64) -> Result<(Spec, Vec<Address>), Wrong> {
+    pub fn check(self, id: String, now_ms: u64) -> Result<(Spec, Vec<Address>), Wrong> {
         self.rules.check()?;
         let seeds = addresses(&self.seeds)?;
         let Some(first) = seeds.first() else {
@@ -203,7 +202,7 @@ impl NewCrawl {
 ///
 /// # Errors
 /// Names the one that is none.
-pub(crate) fn addresses(seeds: &[String]) -> Result<Vec<Address>, Wrong> {
+pub fn addresses(seeds: &[String]) -> Result<Vec<Address>, Wrong> {
     if seeds.len() > SEEDS_MAX {
         return Err(wrong(
             "seeds",
@@ -266,7 +265,7 @@ impl Rules {
     ///
     /// # Errors
     /// Names the rule that cannot be read.
-    pub(crate) fn extractions(&self) -> Result<Vec<page::Rule>, Wrong> {
+    pub fn extractions(&self) -> Result<Vec<page::Rule>, Wrong> {
         let read = |(name, css): (&String, &String)| {
             let rule = format!("{name}={css}").parse();
             rule.map_err(|error| wrong(format!("rules.extract.{}", shown(name)), error))
@@ -275,7 +274,7 @@ impl Rules {
     }
 
     /// The rules of the frontier that follow.
-    pub(crate) fn frontier(&self) -> frontier::Rules {
+    pub fn frontier(&self) -> frontier::Rules {
         let usual = frontier::Rules::default();
         let retry = frontier::retry::Rules {
             base_ms: self.retry_wait_ms,
@@ -300,21 +299,21 @@ impl Rules {
     }
 
     /// The rules of addresses that follow.
-    pub(crate) fn addresses(&self) -> address::Rules {
+    pub fn addresses(&self) -> address::Rules {
         address::Rules { depth_max: self.max_depth.into(), ..address::Rules::default() }
     }
 }
 
 impl Spec {
     /// Which addresses belong to it, with these seeds besides its own.
-    pub(crate) fn scope(&self, more: &[String]) -> Scope {
+    pub fn scope(&self, more: &[String]) -> Scope {
         let seeds = self.seeds.iter().chain(more).filter_map(|seed| seed.parse::<Address>().ok());
         let seeds: Vec<Address> = seeds.collect();
         Scope::new(self.rules.scope, &seeds)
     }
 
     /// Who crawls; without a name of its own a crawl stays on this machine.
-    pub(crate) fn agent(&self) -> UserAgent {
+    pub fn agent(&self) -> UserAgent {
         self.rules.user_agent.as_ref().and_then(|agent| agent.parse().ok()).unwrap_or_default()
     }
 }
@@ -323,7 +322,7 @@ impl Spec {
 ///
 /// # Errors
 /// Says what is missing.
-pub(crate) fn check_agent(agent: &str) -> Result<(), String> {
+pub fn check_agent(agent: &str) -> Result<(), String> {
     agent.parse::<UserAgent>().map(drop).map_err(|error| format!("cannot be used: {error}"))
 }
 

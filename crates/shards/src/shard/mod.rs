@@ -13,15 +13,15 @@
 //! there is nothing left in any shard), `kept` (what a shard that sleeps need not read again).
 
 mod book;
-pub(crate) mod clock;
+pub mod clock;
 mod ended;
-pub(crate) mod gear;
+pub mod gear;
 mod kept;
-pub(crate) mod robots;
+pub mod robots;
 mod show;
 mod steer;
 mod take;
-pub(crate) mod task;
+pub mod task;
 #[cfg(test)]
 mod tests;
 mod visit;
@@ -42,7 +42,6 @@ use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use crate::crawls::place::Places;
 use crate::fetch::Session;
 use crate::folder::Folder;
 use crate::folder::budget::Budget;
@@ -50,6 +49,7 @@ use crate::folder::control::Control;
 use crate::folder::inbox::Travelling;
 use crate::folder::status::{PageRow, ShardState, Totals};
 use crate::output::{self, WARC_BYTES_MAX, Writer};
+use crate::place::Places;
 use crate::settings::{SeenBy, Spec};
 use crate::store::{Batch, Opening, ShardFile};
 use clock::Clock;
@@ -84,17 +84,22 @@ const DIGESTS_MAX: usize = 1 << 20;
 
 /// Which shard, where, and for whom.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    pub(crate) folder: PathBuf,
-    pub(crate) shard: u32,
-    pub(crate) round: u32,
-    pub(crate) epoch: u64,
-    pub(crate) site: Site,
+pub struct Place {
+    /// The folder of the crawl.
+    pub folder: PathBuf,
+    /// The number of the shard.
+    pub shard: u32,
+    /// Which start of the crawl.
+    pub round: u32,
+    /// A number that is larger than that of every owner before.
+    pub epoch: u64,
+    /// What the worker knows.
+    pub site: Site,
 }
 
 /// How a turn ended.
 #[derive(Debug)]
-pub(crate) enum TurnEnd {
+pub enum TurnEnd {
     /// The shard has ended.
     Done(Summary),
     /// It goes on later, for this reason.
@@ -103,7 +108,7 @@ pub(crate) enum TurnEnd {
 
 /// Why a turn broke off.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ShardError {
+pub enum ShardError {
     /// The folder cannot be used.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -118,7 +123,12 @@ pub(crate) enum ShardError {
     Settings(String),
     /// The system refuses.
     #[error("cannot {what}: {problem}")]
-    System { what: &'static str, problem: String },
+    System {
+        /// What was to be done.
+        what: &'static str,
+        /// What it says.
+        problem: String,
+    },
     /// It was told to stop.
     #[error("was told to stop")]
     Stopped,
@@ -144,7 +154,7 @@ impl ShardError {
 }
 
 /// One process that is a shard.
-pub(crate) struct Owner {
+pub struct Owner {
     folder: Folder,
     spec: Spec,
     place: Place,
@@ -193,10 +203,7 @@ impl Owner {
     ///
     /// # Errors
     /// If the folder cannot be used.
-    pub(crate) async fn open(
-        place: Place,
-        stop: &CancellationToken,
-    ) -> Result<Option<Self>, ShardError> {
+    pub async fn open(place: Place, stop: &CancellationToken) -> Result<Option<Self>, ShardError> {
         let folder = Folder::new(&place.folder);
         let Some(lock) = wait_for_lock(&folder, place.shard, stop).await? else { return Ok(None) };
         let (spec, control) = asked_for(&folder)?;
@@ -268,7 +275,7 @@ impl Owner {
     ///
     /// # Errors
     /// If it is told to stop, or something cannot be written.
-    pub(crate) async fn run(
+    pub async fn run(
         mut self,
         stop: CancellationToken,
         progress: Box<dyn Fn(u64, u64)>,

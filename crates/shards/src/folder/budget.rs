@@ -16,7 +16,7 @@ const PORTION_MAX: u64 = 256;
 
 /// The budget as one shard sees it.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub struct Budget {
     lock: PathBuf,
     file: PathBuf,
     shard: usize,
@@ -33,7 +33,7 @@ struct Book {
 
 impl Budget {
     /// The budget of a crawl that may fetch `max` pages in all.
-    pub(crate) fn new(folder: &Folder, shard: u32, shards: u32, max: u64) -> Self {
+    pub fn new(folder: &Folder, shard: u32, shards: u32, max: u64) -> Self {
         let (lock, file) = (folder.root().join("budget.lock"), folder.root().join("budget.json"));
         Self { lock, file, shard: shard as usize, shards: shards as usize, max, given: 0 }
     }
@@ -43,7 +43,7 @@ impl Budget {
     ///
     /// # Errors
     /// If the files cannot be read or written.
-    pub(crate) fn allowance(&mut self, used: u64) -> Result<u64, FolderError> {
+    pub fn allowance(&mut self, used: u64) -> Result<u64, FolderError> {
         if self.given <= used {
             self.change(|given, rest, shards| {
                 // A restarted shard may have been given more than it remembers.
@@ -58,7 +58,7 @@ impl Budget {
     }
 
     /// What a shard that has used so much has left, without taking more.
-    pub(crate) fn left(&self, used: u64) -> u64 {
+    pub fn left(&self, used: u64) -> u64 {
         self.given.saturating_sub(used)
     }
 
@@ -66,7 +66,7 @@ impl Budget {
     ///
     /// # Errors
     /// If the files cannot be read or written.
-    pub(crate) fn give_back(&mut self, used: u64) -> Result<(), FolderError> {
+    pub fn give_back(&mut self, used: u64) -> Result<(), FolderError> {
         if self.given > used {
             self.change(|_, _, _| used)?;
         }

@@ -21,30 +21,30 @@ use crate::render;
 use crate::settings::Spec;
 
 /// The capability of a worker that can read the folder of crawls.
-pub(crate) const CAPABILITY: &str = "crawl";
+pub const CAPABILITY: &str = "crawl";
 /// Workers that may be lost while they hold a shard, before somebody has to look.
 const LOSSES_MAX: u32 = 1_000;
 
 /// One shard of a crawl.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Shard {
+pub struct Shard {
     /// The crawl.
-    pub(crate) crawl: String,
+    pub crawl: String,
     /// Its folder.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// Which shard.
-    pub(crate) shard: u32,
+    pub shard: u32,
     /// Which start of the crawl.
-    pub(crate) round: u32,
+    pub round: u32,
 }
 
 /// What a shard says at its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Summary {
+pub struct Summary {
     /// Its counters.
-    pub(crate) totals: Totals,
+    pub totals: Totals,
     /// What stays queued.
-    pub(crate) queued: u64,
+    pub queued: u64,
 }
 
 impl Task for Shard {
@@ -64,7 +64,7 @@ impl Task for Shard {
 
 impl Shard {
     /// What a worker must have for the shards of a crawl.
-    pub(crate) fn needs(spec: &Spec) -> Vec<&'static str> {
+    pub fn needs(spec: &Spec) -> Vec<&'static str> {
         match spec.rules.render {
             render::Mode::Off => vec![CAPABILITY],
             render::Mode::Auto | render::Mode::Always => vec![CAPABILITY, render::CAPABILITY],
@@ -74,17 +74,17 @@ impl Shard {
 
 /// What a worker knows that serves shards.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Site {
+pub struct Site {
     /// The server's folder of crawls, as this worker sees it.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// Whether private addresses may be reached where a crawl asks for it.
-    pub(crate) allow_private: bool,
+    pub allow_private: bool,
     /// The browser, if there is one.
-    pub(crate) chromium: Option<PathBuf>,
+    pub chromium: Option<PathBuf>,
 }
 
 /// Works one turn of a shard.
-pub(crate) async fn work(
+pub async fn work(
     task: Shard,
     State(site): State<Site>,
     cancel: Cancel,
@@ -104,9 +104,8 @@ pub(crate) async fn work(
         .name(name)
         .spawn(move || {
             // Nobody who listens any more is no reason to do otherwise.
-            let _ = tell.send(on_this_thread(place, stop, move |pages, queued| {
-                progress.set(pages, pages + queued);
-            }));
+            let progress = move |pages, queued| progress.set(pages, pages + queued);
+            let _ = tell.send(on_this_thread(place, stop, Box::new(progress)));
         })
         .map_err(|error| Failure::retry(format_args!("cannot start a thread: {error}")))?;
     let ended = cancel.guard(ended).await?;
@@ -124,10 +123,10 @@ pub(crate) async fn work(
 ///
 /// # Errors
 /// If the turn breaks off.
-pub(crate) fn on_this_thread(
+pub fn on_this_thread(
     place: Place,
     stop: CancellationToken,
-    progress: impl Fn(u64, u64) + 'static,
+    progress: Box<dyn Fn(u64, u64)>,
 ) -> Result<TurnEnd, ShardError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| ShardError::system("start a runtime", &error))?;
@@ -135,7 +134,7 @@ pub(crate) fn on_this_thread(
         let Some(owner) = Owner::open(place, &stop).await? else {
             return Ok(TurnEnd::Later(Duration::from_secs(1), "another process has it".to_owned()));
         };
-        owner.run(stop, Box::new(progress)).await
+        owner.run(stop, progress).await
     });
     runtime.shutdown_background();
     ended

@@ -5,6 +5,8 @@
 //! host would count it.
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
     IF_NONE_MATCH, LOCATION, SET_COOKIE, USER_AGENT,
@@ -88,19 +90,22 @@ impl Fetcher {
     }
 
     /// Sends one request and reads its answer. The session belongs to the host of the URL.
-    pub async fn fetch(
-        &self,
-        order: Order<'_>,
-        session: &mut Session,
-    ) -> Result<Fetched, FetchError> {
-        let start = Instant::now();
-        // Out of the session while it is used: whoever drops this future drops the connection, too.
-        let kept = session.connection.take();
-        let (mut connection, response, timings) = self.ask(order, kept, session, start).await?;
-        let (fetched, is_whole) =
-            self.read(order, session, &mut connection, response, timings, start).await?;
-        session.connection = is_whole.then_some(connection);
-        Ok(fetched)
+    pub fn fetch<'a>(
+        &'a self,
+        order: Order<'a>,
+        session: &'a mut Session,
+    ) -> BoxFuture<'a, Result<Fetched, FetchError>> {
+        async move {
+            let start = Instant::now();
+            // Out of the session while it is used: whoever drops this future drops the connection, too.
+            let kept = session.connection.take();
+            let (mut connection, response, timings) = self.ask(order, kept, session, start).await?;
+            let (fetched, is_whole) =
+                self.read(order, session, &mut connection, response, timings, start).await?;
+            session.connection = is_whole.then_some(connection);
+            Ok(fetched)
+        }
+        .boxed()
     }
 
     /// Sends the request, over the connection that was kept or over a new one.

@@ -18,12 +18,13 @@ use crate::settings::Spec;
 use crate::settings::resolve::{Names, networks};
 
 /// What the visits of a shard share.
-pub(crate) struct Gear {
+pub struct Gear {
     pub(crate) clock: Clock,
     pub(crate) fetcher: Fetcher,
     pub(crate) extractor: Extractor,
     pub(crate) addresses: address::Rules,
-    pub(crate) agent: UserAgent,
+    /// As whom it asks.
+    pub agent: UserAgent,
     pub(crate) formats: Vec<Format>,
     pub(crate) mode: render::Mode,
     pub(crate) browser: Option<Mutex<Rendering>>,
@@ -42,11 +43,7 @@ impl Gear {
     ///
     /// # Errors
     /// If TLS cannot be set up, or a browser is wanted and there is none.
-    pub(crate) async fn new(
-        spec: &Spec,
-        site: &Site,
-        clock: Clock,
-    ) -> Result<Arc<Self>, ShardError> {
+    pub async fn new(spec: &Spec, site: &Site, clock: Clock) -> Result<Arc<Self>, ShardError> {
         let wrong = |problem: String| ShardError::Settings(problem);
         let agent = spec.agent();
         let names = Names::read(&spec.rules.resolve).map_err(wrong)?;

@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
 use divvy_workload::console::output::words::now;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderValue, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -28,20 +30,21 @@ use super::site::Site;
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 77, 0, 0);
 const ADDRESSES: u32 = 64;
 /// The same as a network.
-pub(crate) const NETWORK: &str = "127.77.0.0/26";
+pub const NETWORK: &str = "127.77.0.0/26";
 /// Lines of the log that wait to be written.
 const LINES_MAX: usize = 65_536;
 
 /// A web that is being served.
-pub(crate) struct Served {
+#[derive(Debug)]
+pub struct Served {
     /// How it looks.
-    pub(crate) site: Site,
+    pub site: Site,
     listeners: Vec<TcpListener>,
     log: Log,
 }
 
 /// Where requests are noted.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct Log {
     lines: Option<mpsc::SyncSender<String>>,
     open: Arc<Mutex<HashMap<String, u32>>>,
@@ -49,7 +52,7 @@ struct Log {
 
 impl Served {
     /// Takes the addresses; a port of 0 means any that is free.
-    pub(crate) async fn bind(mut site: Site, log: Option<&Path>) -> Result<Self> {
+    pub async fn bind(mut site: Site, log: Option<&Path>) -> Result<Self> {
         let mut listeners = Vec::with_capacity(ADDRESSES as usize);
         for at in 0..ADDRESSES {
             let address = SocketAddrV4::new(Ipv4Addr::from(u32::from(FIRST) + at), site.port);
@@ -67,7 +70,7 @@ impl Served {
     }
 
     /// Answers until it is dropped.
-    pub(crate) async fn run(self) {
+    pub fn run(self) -> BoxFuture<'static, ()> {
         let (site, log) = (Arc::new(self.site), self.log);
         let accepting = self.listeners.into_iter().map(|listener| {
             let (site, log) = (Arc::clone(&site), log.clone());
@@ -81,7 +84,7 @@ impl Served {
                 }
             }
         });
-        futures_util::future::join_all(accepting).await;
+        futures_util::future::join_all(accepting).map(|_: Vec<()>| ()).boxed()
     }
 }
 

@@ -7,16 +7,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Hosts that a shard shows.
-pub(crate) const HOSTS_SHOWN: usize = 100;
+pub const HOSTS_SHOWN: usize = 100;
 /// Pages that a shard shows.
-pub(crate) const PAGES_SHOWN: usize = 100;
+pub const PAGES_SHOWN: usize = 100;
 /// Upper bounds of the politeness slack, in milliseconds: how much later than it was allowed a request was sent.
-pub(crate) const SLACK_MS: [u64; 12] = [0, 1, 2, 5, 10, 25, 50, 100, 250, 1_000, 10_000, 60_000];
+pub const SLACK_MS: [u64; 12] = [0, 1, 2, 5, 10, 25, 50, 100, 250, 1_000, 10_000, 60_000];
 
 /// Where a shard is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum ShardState {
+pub enum ShardState {
     /// Nobody has begun it.
     #[default]
     New,
@@ -33,168 +33,168 @@ pub(crate) enum ShardState {
 /// Counters since the beginning of the crawl.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(crate) struct Totals {
+pub struct Totals {
     /// Pages that were asked for and answered or failed.
-    pub(crate) pages: u64,
+    pub pages: u64,
     /// Answers by status class (`2xx` … `5xx`), `failed` for those without an answer.
-    pub(crate) by_status: BTreeMap<String, u64>,
+    pub by_status: BTreeMap<String, u64>,
     /// Bytes as they came over the wire.
-    pub(crate) wire_bytes: u64,
+    pub wire_bytes: u64,
     /// Bytes after decoding.
-    pub(crate) body_bytes: u64,
+    pub body_bytes: u64,
     /// Links that were found.
-    pub(crate) links: u64,
+    pub links: u64,
     /// Links that were not followed, by the rule that said so.
-    pub(crate) refused: BTreeMap<String, u64>,
+    pub refused: BTreeMap<String, u64>,
     /// Fetches of robots.txt.
-    pub(crate) robots: u64,
+    pub robots: u64,
     /// Those that failed.
-    pub(crate) robots_failed: u64,
+    pub robots_failed: u64,
     /// Pages whose text was there before.
-    pub(crate) duplicates: u64,
+    pub duplicates: u64,
     /// Pages that had not changed since they were last fetched.
-    pub(crate) unchanged: u64,
+    pub unchanged: u64,
     /// Seconds that browsers spent.
-    pub(crate) render_ms: u64,
+    pub render_ms: u64,
     /// Politeness slack of all requests: how many were sent at most so many milliseconds later than allowed; the last
     /// is for all others.
-    pub(crate) slack: Vec<u64>,
+    pub slack: Vec<u64>,
     /// The sum of all slack, in milliseconds.
-    pub(crate) slack_ms: u64,
+    pub slack_ms: u64,
     /// Requests that were sent before they were allowed; a fault if it is not 0.
-    pub(crate) impolite: u64,
+    pub impolite: u64,
 }
 
 /// What is waiting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(crate) struct Waiting {
+pub struct Waiting {
     /// Queued addresses by band, the most urgent first.
-    pub(crate) bands: Vec<u64>,
+    pub bands: Vec<u64>,
     /// Of these, those on disk only.
-    pub(crate) spilled: u64,
+    pub spilled: u64,
     /// Requests in flight.
-    pub(crate) in_flight: u64,
+    pub in_flight: u64,
     /// Addresses that failed for good; `retry` puts them back.
-    pub(crate) dead: u64,
+    pub dead: u64,
     /// Hosts that are known.
-    pub(crate) hosts: u64,
+    pub hosts: u64,
     /// Hosts that have work and may be asked now.
-    pub(crate) hosts_ready: u64,
+    pub hosts_ready: u64,
     /// Hosts that have work and wait for their time.
-    pub(crate) hosts_waiting: u64,
+    pub hosts_waiting: u64,
     /// Hosts that rest because they failed, asked for it, or were blocked.
-    pub(crate) hosts_blocked: u64,
+    pub hosts_blocked: u64,
     /// Hosts that were given up.
-    pub(crate) hosts_parked: u64,
+    pub hosts_parked: u64,
 }
 
 /// What is known of the addresses that were seen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Addresses.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Bytes of the filter.
-    pub(crate) filter_bytes: u64,
+    pub filter_bytes: u64,
     /// The estimated share of new addresses that the filter takes for known.
-    pub(crate) false_positives: f64,
+    pub false_positives: f64,
     /// With `bloom`, about how many pages were lost by that.
-    pub(crate) lost: f64,
+    pub lost: f64,
 }
 
 /// A host as people see it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CrawlHost")]
 #[serde(default)]
-pub(crate) struct HostRow {
+pub struct HostRow {
     /// Its name, with the port if that is unusual.
-    pub(crate) host: String,
+    pub host: String,
     /// The shard that owns it.
-    pub(crate) shard: u32,
+    pub shard: u32,
     /// Queued addresses.
-    pub(crate) queued: u64,
+    pub queued: u64,
     /// Pages fetched.
-    pub(crate) pages: u64,
+    pub pages: u64,
     /// The least gap between two requests.
-    pub(crate) delay_ms: u64,
+    pub delay_ms: u64,
     /// When it may be asked next, in milliseconds since 1970.
-    pub(crate) next_ms: u64,
+    pub next_ms: u64,
     /// `ready`, `waiting`, `in_flight`, `blocked`, `parked` or `empty`.
-    pub(crate) state: String,
+    pub state: String,
     /// What its robots.txt means: `unknown`, `rules`, `none`, `unreachable`.
-    pub(crate) robots: String,
+    pub robots: String,
     /// The state of its breaker.
-    pub(crate) breaker: String,
+    pub breaker: String,
     /// Why it is blocked or parked.
-    pub(crate) why: Option<String>,
+    pub why: Option<String>,
 }
 
 /// A page that was fetched.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CrawlPage")]
 #[serde(default)]
-pub(crate) struct PageRow {
+pub struct PageRow {
     /// When the answer ended, in milliseconds since 1970.
-    pub(crate) at_ms: u64,
+    pub at_ms: u64,
     /// Its address.
-    pub(crate) url: String,
+    pub url: String,
     /// The status; 0 if there was no answer.
-    pub(crate) status: u16,
+    pub status: u16,
     /// Bytes after decoding.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// How long it took.
-    pub(crate) ms: u64,
+    pub ms: u64,
     /// Its title, or what went wrong.
-    pub(crate) note: String,
+    pub note: String,
 }
 
 /// What one shard shows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CrawlShard")]
 #[serde(default)]
-pub(crate) struct ShardStatus {
+pub struct ShardStatus {
     /// Which.
-    pub(crate) shard: u32,
+    pub shard: u32,
     /// Where it is.
-    pub(crate) state: ShardState,
+    pub state: ShardState,
     /// When it said so, in milliseconds since 1970.
-    pub(crate) at_ms: u64,
+    pub at_ms: u64,
     /// The process that owns it.
-    pub(crate) process: u32,
+    pub process: u32,
     /// Which opening of the shard this is.
-    pub(crate) epoch: u64,
+    pub epoch: u64,
     /// Which round of the crawl it works in.
-    pub(crate) round: u32,
+    pub round: u32,
     /// The version of `control.json` that it knows.
-    pub(crate) control: u64,
+    pub control: u64,
     /// Pages per second of late.
-    pub(crate) rate: f64,
+    pub rate: f64,
     /// Whether it ended because the crawl has all the pages that it may fetch.
-    pub(crate) is_full: bool,
+    pub is_full: bool,
     /// Counters.
-    pub(crate) totals: Totals,
+    pub totals: Totals,
     /// What is waiting.
-    pub(crate) waiting: Waiting,
+    pub waiting: Waiting,
     /// What is known of addresses that were seen.
-    pub(crate) seen: Seen,
+    pub seen: Seen,
     /// Batches of links sent, by shard.
-    pub(crate) sent: BTreeMap<u32, u64>,
+    pub sent: BTreeMap<u32, u64>,
     /// Batches of links received, by sender.
-    pub(crate) received: BTreeMap<u32, u64>,
+    pub received: BTreeMap<u32, u64>,
     /// How long ago the oldest link that is not on its way yet was found.
-    pub(crate) outbox_lag_ms: u64,
+    pub outbox_lag_ms: u64,
     /// The files that it has written, and how much of each is committed.
-    pub(crate) outputs: BTreeMap<String, u64>,
+    pub outputs: BTreeMap<String, u64>,
     /// The hosts with the longest queues.
-    pub(crate) hosts: Vec<HostRow>,
+    pub hosts: Vec<HostRow>,
     /// The latest pages, newest first.
-    pub(crate) pages: Vec<PageRow>,
+    pub pages: Vec<PageRow>,
 }
 
 impl Totals {
     /// Adds those of another shard.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.pages += other.pages;
         self.wire_bytes += other.wire_bytes;
         self.body_bytes += other.body_bytes;
@@ -219,7 +219,7 @@ impl Totals {
     }
 
     /// Counts a request that was sent so much later than it was allowed; before it would be a fault.
-    pub(crate) fn sent(&mut self, slack_ms: i64) {
+    pub fn sent(&mut self, slack_ms: i64) {
         self.slack.resize(SLACK_MS.len() + 1, 0);
         let Ok(slack) = u64::try_from(slack_ms) else {
             self.impolite += 1;
@@ -231,7 +231,7 @@ impl Totals {
     }
 
     /// Counts an answer, or none.
-    pub(crate) fn answered(&mut self, status: Option<u16>) {
+    pub fn answered(&mut self, status: Option<u16>) {
         let word = match status {
             Some(status @ 100..=599) => format!("{}xx", status / 100),
             _ => "failed".to_owned(),
@@ -241,7 +241,7 @@ impl Totals {
     }
 
     /// Counts a link that a rule did not let in.
-    pub(crate) fn refuse(&mut self, rule: &str) {
+    pub fn refuse(&mut self, rule: &str) {
         match self.refused.get_mut(rule) {
             Some(count) => *count += 1,
             None => drop(self.refused.insert(rule.to_owned(), 1)),
@@ -251,7 +251,7 @@ impl Totals {
 
 impl Waiting {
     /// Adds what waits in another shard.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         if self.bands.len() < other.bands.len() {
             self.bands.resize(other.bands.len(), 0);
         }
@@ -269,14 +269,14 @@ impl Waiting {
     }
 
     /// Queued addresses.
-    pub(crate) fn queued(&self) -> u64 {
+    pub fn queued(&self) -> u64 {
         self.bands.iter().sum()
     }
 }
 
 impl Seen {
     /// Adds what another shard has seen.
-    pub(crate) fn add(&mut self, other: &Self) {
+    pub fn add(&mut self, other: &Self) {
         self.count += other.count;
         self.filter_bytes += other.filter_bytes;
         self.false_positives = self.false_positives.max(other.false_positives);

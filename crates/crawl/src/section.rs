@@ -76,7 +76,7 @@ impl CrawlSettings {
         let chromium = file.chromium.map(|program| from.program_beside_file(&program));
         let user_agent = from.pick_option("DIVVY_USER_AGENT", file.user_agent)?;
         if let Some(agent) = &user_agent.value
-            && let Err(problem) = super::check_agent(agent)
+            && let Err(problem) = crate::settings::check_agent(agent)
         {
             return Err(from.refuse("crawl.user_agent", problem).into());
         }

@@ -1,12 +1,12 @@
 //! A client that only fetches: one connection per host, kept alive, pages by their numbers, nothing read from them. What no
-//! crawler can be below.
+//! crawler can be below, and what benchmarks compare one with.
 
-use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use futures_util::{StreamExt as _, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use http::Request;
 use http::header::HOST;
 use http_body_util::{BodyExt as _, Empty};
@@ -14,25 +14,26 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-use super::{Cost, Web, cpu_s};
-use crate::demo::site::Site;
-
 /// Hosts that are asked at once.
 const AT_ONCE: usize = 256;
 
-/// Fetches every page of every host.
-pub(super) async fn run(web: &Web, hosts: u32, pages: u32) -> Result<Cost> {
-    let first: IpAddr = web.network.split('/').next().unwrap_or_default().parse()?;
-    let address = SocketAddr::new(first, web.port);
-    let (began, cpu) = (Instant::now(), cpu_s());
-    let mut fetching = stream::iter(0..hosts)
-        .map(|host| tokio::spawn(all_of(address, Site::host(host), pages)))
-        .buffer_unordered(AT_ONCE);
-    let mut total = 0;
-    while let Some(done) = fetching.next().await {
-        total += done??;
+/// Fetches so many pages of each of these hosts, which are all at one address; says how many those were.
+pub fn fetch_all(
+    address: SocketAddr,
+    hosts: Vec<String>,
+    pages: u32,
+) -> BoxFuture<'static, Result<u64>> {
+    async move {
+        let mut fetching = stream::iter(hosts)
+            .map(|host| tokio::spawn(all_of(address, host, pages)))
+            .buffer_unordered(AT_ONCE);
+        let mut total = 0;
+        while let Some(done) = fetching.next().await {
+            total += done??;
+        }
+        Ok(total)
     }
-    Ok(Cost::new(total, began.elapsed().as_secs_f64(), cpu_s() - cpu))
+    .boxed()
 }
 
 async fn all_of(address: SocketAddr, host: String, pages: u32) -> Result<u64> {

@@ -6,13 +6,13 @@ use divvy_placement::hashing::{Ring, ring::Settings};
 
 /// The shards of a crawl on the ring.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     ring: Ring,
 }
 
 impl Places {
     /// So many shards.
-    pub(crate) fn new(shards: u32) -> Self {
+    pub fn new(shards: u32) -> Self {
         let mut ring = Ring::new(Settings::default()).expect("the usual settings are valid");
         let names: Vec<String> = (0..shards).map(|shard| shard.to_string()).collect();
         ring.extend(names.iter().map(|name| (name.as_str(), 1.0)))
@@ -21,12 +21,12 @@ impl Places {
     }
 
     /// The shard that owns the host of an address.
-    pub(crate) fn of(&self, address: &Address) -> u32 {
+    pub fn of(&self, address: &Address) -> u32 {
         self.of_domain(address.registrable())
     }
 
     /// The shard that owns a registrable domain.
-    pub(crate) fn of_domain(&self, domain: &str) -> u32 {
+    pub fn of_domain(&self, domain: &str) -> u32 {
         let node = self.ring.node_of_key(domain);
         node.and_then(|node| node.name().parse().ok()).unwrap_or(0)
     }

@@ -27,7 +27,7 @@ fn paused_crawl() -> (tempfile::TempDir, PathBuf) {
 fn turn(folder: &Path, epoch: u64) {
     let place =
         Place { folder: folder.to_owned(), shard: 0, round: 1, epoch, site: Site::default() };
-    let ended = on_this_thread(place, CancellationToken::new(), |_, _| ()).unwrap();
+    let ended = on_this_thread(place, CancellationToken::new(), Box::new(|_, _| ())).unwrap();
     assert!(matches!(ended, TurnEnd::Later(..)), "{ended:?}");
 }
 

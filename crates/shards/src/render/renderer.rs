@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use divvy_frontier::address::Address;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::browser::Browser;
@@ -32,7 +34,14 @@ impl Renderer {
     /// # Errors
     ///
     /// Says why there is none; the renderer can be used again in any case. If the call is given up, the browser ends.
-    pub async fn render(&mut self, address: &Address) -> Result<Rendered, RenderError> {
+    pub fn render<'a>(
+        &'a mut self,
+        address: &'a Address,
+    ) -> BoxFuture<'a, Result<Rendered, RenderError>> {
+        self.rendered(address).boxed()
+    }
+
+    async fn rendered(&mut self, address: &Address) -> Result<Rendered, RenderError> {
         // Taken out: whatever happens in between, a browser in an unknown state is not used again.
         let mut browser = match self.browser.take() {
             Some(browser) => browser,
@@ -54,10 +63,13 @@ impl Renderer {
     }
 
     /// Ends the browser.
-    pub async fn close(&mut self) {
-        if let Some(browser) = self.browser.take() {
-            browser.end().await;
+    pub fn close(&mut self) -> BoxFuture<'_, ()> {
+        async {
+            if let Some(browser) = self.browser.take() {
+                browser.end().await;
+            }
         }
+        .boxed()
     }
 
     /// The number of the process of the browser, while there is one.

@@ -15,18 +15,22 @@ const REFRESH_MS: u64 = 18 * 3_600_000;
 const AGAIN_MS: u64 = 3_600_000;
 
 /// What came, and when the last request ended.
-pub(crate) struct Asked {
-    pub(crate) standing: Standing,
-    pub(crate) ended_ms: u64,
-    pub(crate) status: Option<u16>,
+pub struct Asked {
+    /// What it says of the host.
+    pub standing: Standing,
+    /// When the last request ended.
+    pub ended_ms: u64,
+    /// How it was answered, if it was.
+    pub status: Option<u16>,
     pub(crate) body: Vec<u8>,
-    pub(crate) problem: Option<String>,
+    /// Why it could not be had.
+    pub problem: Option<String>,
     /// Other hosts that were asked on the way.
     pub(crate) others: Vec<String>,
 }
 
 /// Asks an origin for its robots.txt.
-pub(crate) async fn ask(
+pub async fn ask(
     gear: &Gear,
     origin: &str,
     mut standing: Standing,
@@ -101,7 +105,7 @@ async fn follow(gear: &Gear, origin: &str, session: &mut Session, asked: &mut As
 }
 
 /// What a standing means for the frontier.
-pub(crate) fn meaning(
+pub fn meaning(
     standing: &Standing,
     fetched_ms: u64,
     now_ms: u64,

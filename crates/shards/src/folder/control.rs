@@ -6,36 +6,36 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Hosts that can be blocked.
-pub(crate) const BLOCKED_MAX: usize = 10_000;
+pub const BLOCKED_MAX: usize = 10_000;
 
 /// What people want of a crawl.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CrawlControl")]
 #[serde(default)]
-pub(crate) struct Control {
+pub struct Control {
     /// Grows with each change, so that a shard can say which it knows.
-    pub(crate) version: u64,
+    pub version: u64,
     /// Nothing is fetched for now.
-    pub(crate) paused: bool,
+    pub paused: bool,
     /// Nothing is fetched any more; what is queued stays.
-    pub(crate) stopped: bool,
+    pub stopped: bool,
     /// Hosts that are left alone: a name alone means all its ports.
-    pub(crate) blocked: BTreeSet<String>,
+    pub blocked: BTreeSet<String>,
     /// How often the addresses that failed for good were put back.
-    pub(crate) retries: u64,
+    pub retries: u64,
     /// Which start of the crawl this is, from 1.
-    pub(crate) round: u32,
+    pub round: u32,
     /// Batches of links that the server has sent to each shard.
-    pub(crate) sent: BTreeMap<u32, u64>,
+    pub sent: BTreeMap<u32, u64>,
     /// Seeds that were added later; they widen the scope.
-    pub(crate) added: Vec<String>,
+    pub added: Vec<String>,
     /// How the last round ended, if it has.
-    pub(crate) ended: Option<Ended>,
+    pub ended: Option<Ended>,
 }
 
 impl Control {
     /// Whether a host, as in `example.org` or `example.org:8080`, is left alone.
-    pub(crate) fn blocks(&self, host_key: &str) -> bool {
+    pub fn blocks(&self, host_key: &str) -> bool {
         let name = host_key.rsplit_once(':').map_or(host_key, |(name, _)| name);
         self.blocked.contains(host_key) || self.blocked.contains(name)
     }
@@ -44,20 +44,20 @@ impl Control {
 /// How a round ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "CrawlEnd")]
-pub(crate) struct Ended {
+pub struct Ended {
     /// When, in milliseconds since 1970.
-    pub(crate) at_ms: u64,
+    pub at_ms: u64,
     /// How.
-    pub(crate) state: CrawlState,
+    pub state: CrawlState,
     /// Why, if it was not done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) reason: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// Where a crawl is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum CrawlState {
+pub enum CrawlState {
     /// No worker has taken a shard yet.
     Waiting,
     /// It fetches, or waits until it may.
@@ -78,12 +78,12 @@ pub(crate) enum CrawlState {
 
 impl CrawlState {
     /// Whether nothing more happens by itself.
-    pub(crate) fn is_final(self) -> bool {
+    pub fn is_final(self) -> bool {
         matches!(self, Self::Stopped | Self::Done | Self::Failed | Self::Cancelled)
     }
 
     /// As people write it.
-    pub(crate) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
             Self::Running => "running",

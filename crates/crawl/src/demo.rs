@@ -1,21 +1,13 @@
-//! `divvy crawl demo`: a small web on this machine, to try crawls out: thousands of host names on addresses of loopback, with
-//! robots.txt, redirects, traps and errors.
-//!
-//! Reading order: `site` (what it answers), `serve` (the sockets, and the log that politeness is judged by).
-
-pub(crate) mod serve;
-pub(crate) mod site;
+//! `divvy crawl demo`: serves a [web](divvy_shards::web) on this machine, to try crawls out.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use divvy_shards::web::{ENDING, NETWORK, Served, Site};
 use divvy_workload::Context;
 use divvy_workload::console::exit::Code;
 use serde_json::json;
-
-use serve::{NETWORK, Served};
-use site::{ENDING, Site};
 
 /// The demo web.
 #[derive(Args, Debug)]

@@ -6,30 +6,30 @@ use tokio::time::Instant;
 
 /// The clock of one opening.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
+pub struct Clock {
     opened_ms: u64,
     opened: Instant,
 }
 
 impl Clock {
     /// Starts now.
-    pub(crate) fn start() -> Self {
+    pub fn start() -> Self {
         Self { opened_ms: now_ms(), opened: Instant::now() }
     }
 
     /// Milliseconds since 1970 that have passed for certain.
-    pub(crate) fn now_ms(&self) -> u64 {
+    pub fn now_ms(&self) -> u64 {
         self.opened_ms + u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX / 2)
     }
 
     /// The first whole millisecond that is not over yet: for the end of something, after which a gap counts. Rounded down,
     /// a gap would be up to a millisecond too short.
-    pub(crate) fn end_ms(&self) -> u64 {
+    pub fn end_ms(&self) -> u64 {
         self.now_ms() + 1
     }
 
     /// The moment of that time.
-    pub(crate) fn at(&self, ms: u64) -> Instant {
+    pub fn at(&self, ms: u64) -> Instant {
         self.opened + std::time::Duration::from_millis(ms.saturating_sub(self.opened_ms))
     }
 }
