@@ -349,8 +349,8 @@ export interface DeadSelection {
   until?: Timestamp | null;
   /** Only what this worker runs or was the last to run. */
   worker?: string | null;
-  /** Only of this workflow. */
-  workflow?: WorkflowId | null;
+  /** Only of one of these workflows. */
+  workflow?: Array<WorkflowId>;
   /** Only of workflows with this name; a trailing `*` matches any rest. */
   workflow_name?: string | null;
 }
@@ -1618,8 +1618,8 @@ export interface Select {
   until?: Timestamp | null;
   /** Only what this worker runs or was the last to run. */
   worker?: string | null;
-  /** Only of this workflow. */
-  workflow?: WorkflowId | null;
+  /** Only of one of these workflows. */
+  workflow?: Array<WorkflowId>;
   /** Only of workflows with this name; a trailing `*` matches any rest. */
   workflow_name?: string | null;
 }
@@ -2582,13 +2582,13 @@ export interface Bodies {
 
 /** What may stand in the query of an address. */
 export interface Queries {
-  "GET /dead": { after?: string; class?: ErrorClass; ended_since?: Timestamp; ended_until?: Timestamp; error?: string; kind?: string; older_than_ms?: number; queue?: string; since?: Timestamp; state?: Array<TaskState>; tag?: string; until?: Timestamp; worker?: string; workflow?: WorkflowId; workflow_name?: string };
+  "GET /dead": { after?: string; class?: ErrorClass; ended_since?: Timestamp; ended_until?: Timestamp; error?: string; kind?: string; older_than_ms?: number; queue?: string; since?: Timestamp; state?: Array<TaskState>; tag?: string; until?: Timestamp; worker?: string; workflow?: Array<WorkflowId>; workflow_name?: string };
   "GET /events": { kind?: string; progress?: boolean; queue?: string; state?: Array<TaskState>; task?: Array<string>; workflow?: WorkflowId };
   "GET /history": { from?: Timestamp; points?: number; queue?: string; to?: Timestamp };
   "GET /kinds": { after?: string; limit?: number };
   "GET /queues": { after?: string; limit?: number };
   "POST /rebalance": { dry_run?: boolean };
-  "GET /tasks": { after?: string; class?: ErrorClass; ended_since?: Timestamp; ended_until?: Timestamp; error?: string; kind?: string; limit?: number; older_than_ms?: number; queue?: string; since?: Timestamp; state?: Array<TaskState>; tag?: string; until?: Timestamp; worker?: string; workflow?: WorkflowId; workflow_name?: string };
+  "GET /tasks": { after?: string; class?: ErrorClass; ended_since?: Timestamp; ended_until?: Timestamp; error?: string; kind?: string; limit?: number; older_than_ms?: number; queue?: string; since?: Timestamp; state?: Array<TaskState>; tag?: string; until?: Timestamp; worker?: string; workflow?: Array<WorkflowId>; workflow_name?: string };
   "POST /tasks": { strict?: boolean };
   "GET /tasks/{id}/log": { follow?: boolean };
   "GET /workflows": { after?: string; limit?: number; name?: string; state?: Array<WorkflowState> };
