@@ -1,12 +1,11 @@
 //! Tumbling windows over events that come out of order, beside a plain loop that keeps nothing.
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use divvy_kernels::window::{Spec, Trigger};
 use divvy_workload::private::rounded;
 use serde_json::json;
@@ -15,6 +14,7 @@ use super::made::{made, self_cpu_s};
 use super::trial::{Bench, Cost, Outcome};
 use crate::generate::{Data, Disorder, Shape};
 use crate::job::NewJob;
+use crate::stream::plain::{self, Plain};
 use crate::stream::{Format, Options, Source, TimeUnit};
 
 /// Events at full size.
@@ -50,7 +50,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
     let (mut outcome, out) = bench.job("windows", &new).await?;
     outcome.input_bytes = std::fs::metadata(&path)?.len();
     if !bench.args.alone {
-        let (cost, rows) = plain(&path)?;
+        let (cost, rows) = plain_loop(&path)?;
         let ours = BufReader::new(File::open(out.join("part-00000"))?).lines().count();
         anyhow::ensure!(
             ours == rows,
@@ -62,44 +62,9 @@ pub(super) async fn run(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
 }
 
 /// The same without files, keys of all kinds, or anything that lasts; lines of results.
-fn plain(path: &Path) -> Result<(Cost, usize)> {
-    let cpu = self_cpu_s();
-    let began = Instant::now();
-    let mut open: HashMap<i64, HashMap<Vec<u8>, (u64, f64)>> = HashMap::new();
-    let (mut watermark, mut late, mut rows) = (i64::MIN, 0u64, 0);
-    let mut reader = BufReader::with_capacity(1 << 20, File::open(path)?);
-    let mut line = Vec::new();
-    reader.read_until(b'\n', &mut line)?;
-    loop {
-        line.clear();
-        if reader.read_until(b'\n', &mut line)? == 0 {
-            break;
-        }
-        let mut fields = line.trim_ascii_end().split(|byte| *byte == b',');
-        let mut text = || fields.next().and_then(|field| std::str::from_utf8(field).ok());
-        let at: i64 = text().and_then(|at| at.parse().ok()).context("an event without a time")?;
-        let key = text().context("an event without a key")?.as_bytes();
-        let x: f64 = text().and_then(|x| x.parse().ok()).context("an event without a number")?;
-        let start = at.div_euclid(WINDOW_MS) * WINDOW_MS;
-        if start + WINDOW_MS <= watermark {
-            late += 1;
-            continue;
-        }
-        let groups = open.entry(start).or_default();
-        match groups.get_mut(key) {
-            Some(group) => *group = (group.0 + 1, group.1 + x),
-            None => drop(groups.insert(key.to_vec(), (1, x))),
-        }
-        if at - LATENESS_MS > watermark {
-            watermark = at - LATENESS_MS;
-            open.retain(|start, groups| {
-                let stays = start + WINDOW_MS > watermark;
-                rows += if stays { 0 } else { groups.len() };
-                stays
-            });
-        }
-    }
-    rows += open.values().map(HashMap::len).sum::<usize>();
+fn plain_loop(path: &Path) -> Result<(Cost, usize)> {
+    let (began, cpu) = (Instant::now(), self_cpu_s());
+    let Plain { rows, late } = plain::tumbling(File::open(path)?, WINDOW_MS, LATENESS_MS)?;
     let cost = Cost {
         by: format!("a plain loop, nothing kept ({late} late)"),
         seconds: rounded(began.elapsed().as_secs_f64()),

@@ -9,10 +9,12 @@
 //! bytes. Nothing is read before what came earlier is worked on: whoever writes into a pipe waits for the stream.
 //!
 //! Reading order: `options` (what is asked), `source` (reading), `rows` (lines become events), `windows` (events become
-//! results), `kept` (what lasts between turns), `turn` (all of it together).
+//! results), `kept` (what lasts between turns), `turn` (all of it together). Beside them `plain`, what all of it is measured
+//! against.
 
 mod kept;
 mod options;
+pub mod plain;
 mod rows;
 mod source;
 #[cfg(test)]
