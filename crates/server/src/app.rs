@@ -8,19 +8,22 @@ use std::time::Instant;
 
 use divvy_engine::Handle;
 use divvy_http::{ApiError, Frame};
+use divvy_proto::v1::MachineLoad;
+use divvy_types::{Name, Timestamp};
+use divvy_wire::budget::Budget;
+use divvy_wire::changes::Changes;
+use divvy_wire::edge::{self, Crew, Edge};
 use http::StatusCode;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
 use crate::alerts::Watch;
-use crate::budget::Budget;
-use crate::http::events::Changes;
 use crate::http::metrics;
 use crate::lab::{Desk, Lab};
 use crate::objects::Stored;
 use crate::options::Options;
 use crate::pulse::Pulse;
-use crate::samples::Samples;
+use crate::samples::{self, Samples};
 use crate::scale::Scale;
 use crate::settings_file::SettingsFile;
 use crate::tokens::Tokens;
@@ -84,12 +87,14 @@ impl App {
     pub(crate) fn new(handle: Handle, options: &Options, objects: Option<Stored>) -> Self {
         let mut metrics = Registry::with_prefix(metrics::PREFIX);
         handle.register_metrics(&mut metrics);
+        let shutdown = CancellationToken::new();
+        let changes = Changes::new(handle.clone(), shutdown.clone());
         Self(Arc::new(Shared {
             handle,
             bound: OnceLock::new(),
             started: Instant::now(),
             lease_ms: options.lease_ms,
-            shutdown: CancellationToken::new(),
+            shutdown,
             budget: Budget::default(),
             connections: AtomicU64::new(0),
             requests: Arc::default(),
@@ -101,7 +106,7 @@ impl App {
             lab: options.lab.clone(),
             lab_runs: Desk::default(),
             pulse: Pulse::new(options.history.clone()),
-            changes: Changes::default(),
+            changes,
             metrics,
             objects,
         }))
@@ -113,6 +118,18 @@ impl App {
         let (frame, metrics) = (options.frame.clone(), Arc::clone(&options.metrics));
         // A server is bound once.
         let _ = self.bound.set(Bound { address, frame, metrics });
+    }
+
+    /// What the services of gRPC reach of it.
+    pub(crate) fn edge(&self) -> Edge {
+        let shared = edge::Shared {
+            handle: self.handle.clone(),
+            budget: self.budget.clone(),
+            lease_ms: self.lease_ms,
+            shutdown: self.shutdown.clone(),
+            crew: Box::new(self.clone()),
+        };
+        shared.into()
     }
 
     /// Figures for monitors that are kept while the server runs: the engine's, then the extension's.
@@ -143,5 +160,29 @@ impl Deref for App {
     type Target = Shared;
     fn deref(&self) -> &Shared {
         &self.0
+    }
+}
+
+/// What the parts of the server learn of workers.
+impl Crew for App {
+    fn changed(&self) {
+        self.scale.note();
+        self.pulse.note();
+    }
+
+    fn came(&self, worker: &Name, now: Timestamp) {
+        self.watch.came(worker, now);
+    }
+
+    fn spoke(&self) {
+        samples::note(self);
+    }
+
+    fn is_loaded(&self, worker: &Name, load: MachineLoad) {
+        self.scale.loads.note(worker, Instant::now(), load);
+    }
+
+    fn left(&self, worker: &Name) {
+        self.scale.loads.forget(worker);
     }
 }

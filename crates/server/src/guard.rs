@@ -20,21 +20,19 @@ use axum::response::{IntoResponse, Response};
 use divvy_http::{ApiError, Operation};
 use divvy_types::pulse::Caller;
 use divvy_types::{Scope, Scopes};
+use divvy_wire::connection::LocalAddress;
+use divvy_wire::door::{self, Guest};
+use divvy_wire::grpc;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 
-use crate::door::{self, Guest};
-use crate::grpc;
 use crate::guesses::Guesses;
 use crate::http::error::to_grpc;
 use crate::http::sign_in;
+use crate::keda;
 use crate::options::Options;
 use crate::session::Sessions;
 use crate::tokens::{self, Tokens, Worth};
-
-/// The local end of the connection that a request came by.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LocalAddress(pub(crate) IpAddr);
 
 /// Sent with every answer that is not gRPC. The page sets a wider policy of its own.
 const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
@@ -282,17 +280,21 @@ impl Access {
         let method = request.method();
         // A GET route answers HEAD too.
         let told = find(method).or_else(|| find(&Method::GET).filter(|_| method == Method::HEAD));
-        match told {
-            Some((_, needed)) => *needed,
+        if let Some((_, needed)) = told {
+            return *needed;
+        }
+        let service = service(request.uri().path());
+        match keda::scopes(service) {
             // Who cannot send a header names its token in what it asks, and is judged where that is read.
-            None if grpc::names_its_token(request.uri().path())
-                && !request.headers().contains_key(header::AUTHORIZATION) =>
-            {
-                None
-            }
-            None => Some(grpc::scopes(request.uri().path()).unwrap_or(Scopes::ADMIN)),
+            Some(_) if !request.headers().contains_key(header::AUTHORIZATION) => None,
+            needed => Some(needed.or_else(|| grpc::scopes(service)).unwrap_or(Scopes::ADMIN)),
         }
     }
+}
+
+/// The service of gRPC that a path names.
+fn service(path: &str) -> &str {
+    path.strip_prefix('/').and_then(|path| path.split_once('/')).map_or("", |(service, _)| service)
 }
 
 fn scope_missing(needed: Scopes, have: Scopes) -> ApiError {

@@ -19,8 +19,8 @@ use divvy_http::ApiError;
 use http::StatusCode;
 use http::header::AUTHORIZATION;
 
-use crate::door::Guest;
-use crate::quiet::Quiet;
+use divvy_wire::door::Guest;
+use divvy_wire::quiet::Quiet;
 
 /// Wrong tokens of one address that are looked at at once, and then each second.
 const OF_ONE: (u32, u32) = (20, 1);

@@ -1,30 +1,28 @@
-//! The server's edge: gRPC for workers and submitters, HTTP/JSON for people and programs, events and metrics, all on
-//! one port around a [`divvy_engine::Handle`].
+//! The server's edge for people and programs: HTTP/JSON, pages and metrics, beside the gRPC and the connections of
+//! [`divvy_wire`], all on one port around a [`divvy_engine::Handle`].
 //!
-//! Reading order: [`Options`] and [`Server`] (how it is started), `router` (which address does what), `door` and `guard`
-//! (who may ask), `tokens` (what they show), `tls` (what the server shows), `alerts` (what is not well), `pulse` (what
-//! dashboards follow), [`lab`] (experiments from a page), `scale` (pools of workers), `traces` (spans for collectors), `http` (one file
-//! per resource), `grpc` (one file per service).
+//! Reading order: [`Options`] and [`Server`] (how it is started), `router` (which address does what), `guard` (who may ask),
+//! `tokens` (what they show), `tls` (what the server shows), `alerts` (what is not well), `pulse` (what dashboards follow),
+//! [`lab`] (experiments from a page), `scale` (pools of workers), `keda` (who else asks for them), `traces` (spans for
+//! collectors), `http` (one file per resource).
 //!
 //! **Invariant:** nothing is decided here about tasks. A request is checked for form, handed to the engine, and
-//! answered with what the engine says.
+//! answered with what the engine says. What every task passes is in `divvy-wire`, which is optimised; this crate is
+//! not, because people wait for its compiler more than for its answers.
 
 mod alerts;
 mod app;
-mod budget;
-mod door;
 mod durable;
 mod files;
-mod grpc;
 mod guard;
 mod guesses;
 mod http;
+mod keda;
 pub mod lab;
 mod listen;
 mod objects;
 mod options;
 mod pulse;
-mod quiet;
 mod router;
 mod samples;
 mod scale;

@@ -1,67 +1,44 @@
-//! The listener: accepts connections, speaks HTTP/1.1 and HTTP/2 on the same port, within TLS if there is a certificate,
-//! and winds down.
+//! The listener: accepts connections, greets them, within TLS if there is a certificate, and winds down.
 //!
-//! Does not know any route. Limits here protect the process from connections: how large headers may be, and with
-//! `door` how many there may be and how long a silent one is borne. Limits on bodies are with those who read them.
+//! Does not know any route, nor how a connection is served, which [`divvy_wire::connection`] does. Asks
+//! [`divvy_wire::door`] how many there may be and how long a silent one is borne.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use axum::Router;
-use axum::response::{IntoResponse as _, Response};
 use divvy_engine::Handle;
 use divvy_http::ApiError;
+use divvy_wire::connection::{Greeted, Host, PROBE};
+use divvy_wire::door::{Door, Room, SILENCE_MAX, Visit};
+use divvy_wire::quiet::Quiet;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, OptionFuture, join4};
 use http::StatusCode;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::server::graceful::GracefulShutdown;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
-use tower::Service as _;
 
 use crate::alerts;
 use crate::app::App;
-use crate::door::{Door, Room, SILENCE_MAX, Visit};
 use crate::files;
-use crate::guard::LocalAddress;
 use crate::objects::Stored;
 use crate::options::{Error, Options};
 use crate::pulse;
-use crate::quiet::Quiet;
 use crate::router;
 use crate::scale;
-use crate::tls::{Greeted, Tls};
+use crate::tls::Tls;
 use crate::traces;
 
 /// Connections that the kernel keeps for us.
 const BACKLOG: u32 = 4_096;
-/// Streams of one HTTP/2 connection: many workers may share one.
-const STREAMS_MAX: u32 = 20_000;
-/// How long an HTTP/1.1 request may take to send its headers.
-const HEADERS_WITHIN: Duration = SILENCE_MAX;
-/// Bytes of the address and all headers of one request.
-const HEADER_BYTES_MAX: u32 = 32 << 10;
-/// Bytes that HTTP/1.1 reads at once; must be larger than the headers.
-const READ_BUFFER_BYTES: usize = 128 << 10;
-/// Bytes of one HTTP/2 stream that may be under way to us.
-const STREAM_WINDOW: u32 = 4 << 20;
-/// Bytes of one HTTP/2 connection that may be under way to us.
-const CONNECTION_WINDOW: u32 = 16 << 20;
-/// How often a quiet HTTP/2 connection is probed, and how long the answer may take.
-const PROBE: Duration = Duration::from_secs(20);
 /// When the kernel asks a quiet peer whether it is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 /// How long requests in flight may take when the server stops.
@@ -205,7 +182,7 @@ impl Server {
         let door = Door::new(room, SILENCE_MAX);
         let mut failures = Quiet::default();
         let mut connections = JoinSet::new();
-        let builder = connection_builder();
+        let host = Host::new(Arc::clone(&app.requests));
         tracing::info!(address = %self.address, connections_max = room.connections, "listening");
         loop {
             let accepted = tokio::select! {
@@ -227,14 +204,13 @@ impl Server {
             let (tls, shutdown) = (self.tls.clone(), shutdown.clone());
             let speaks_tls = tls.is_some();
             let greeted = greet(stream, tls, visit, shutdown);
-            let (builder, router, watcher) = (builder.clone(), router.clone(), graceful.watcher());
+            let (host, router, watcher) = (host.clone(), router.clone(), graceful.watcher());
             let app = app.clone();
-            let requests = Arc::clone(&app.requests);
             let serving = async move {
                 if let Some((stream, visit)) = greeted.await {
                     let is_plain = speaks_tls && matches!(stream, Either::Left(_));
                     let router = if is_plain { wants_tls() } else { router };
-                    serve(stream, visit, builder, router, watcher, requests).await;
+                    host.serve(stream, visit, router, watcher).await;
                 }
             };
             connections.spawn(async move {
@@ -287,25 +263,6 @@ async fn accept(
     Ok((stream, door.enter(peer.ip()), place))
 }
 
-fn connection_builder() -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS_WITHIN)
-        .max_buf_size(READ_BUFFER_BYTES);
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_concurrent_streams(STREAMS_MAX)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_header_list_size(HEADER_BYTES_MAX)
-        .keep_alive_interval(PROBE)
-        .keep_alive_timeout(PROBE);
-    builder
-}
-
 /// Shakes hands for as long as a silent connection is borne and the server runs.
 async fn greet(
     stream: TcpStream,
@@ -322,64 +279,12 @@ async fn greet(
     greeted.map(|stream| (stream, visit))
 }
 
-async fn serve(
-    stream: Greeted,
-    visit: Visit,
-    builder: Builder<TokioExecutor>,
-    router: Router,
-    watcher: Watcher,
-    requests: Arc<AtomicU64>,
-) {
-    let socket = match &stream {
-        Either::Left(plain) => plain,
-        Either::Right(tls) => tls.get_ref().0,
-    };
-    let Ok(local) = socket.local_addr() else { return };
-    if let Err(error) = socket.set_nodelay(true) {
-        tracing::debug!(%error, "cannot switch off delays of small packets");
-    }
-    let guest = visit.guest();
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        guest.asks();
-        requests.fetch_add(1, Relaxed);
-        request.extensions_mut().insert(LocalAddress(local.ip()));
-        request.extensions_mut().insert(guest.clone());
-        let router = has_small_head(&request).then(|| router.clone());
-        async move {
-            let Some(mut router) = router else { return Ok(head_too_large()) };
-            let Ok(response) = router.call(request).await;
-            Ok::<_, Infallible>(response)
-        }
-    });
-    let connection = watcher.watch(builder.serve_connection(TokioIo::new(stream), service));
-    tokio::select! {
-        ended = connection => if let Err(error) = ended {
-            tracing::debug!(error = %error, "a connection ended badly");
-        },
-        () = visit.over() => tracing::debug!("a connection was not let in for too long"),
-    }
-}
-
 /// Answers everything to those who speak plain HTTP where TLS is spoken.
 fn wants_tls() -> Router {
     let message = "this server speaks TLS: write https:// instead of http://";
     let refuse =
         move || async move { ApiError::new(StatusCode::BAD_REQUEST, "tls_needed", message) };
     Router::new().fallback(refuse)
-}
-
-/// Whether address and headers are within their bound; only HTTP/2 checks that by itself.
-fn has_small_head(request: &hyper::Request<Incoming>) -> bool {
-    let headers = request.headers().iter();
-    let headers: usize = headers.map(|(name, value)| name.as_str().len() + value.len()).sum();
-    let address = request.uri().path_and_query().map_or(0, |address| address.as_str().len());
-    headers + address <= HEADER_BYTES_MAX as usize
-}
-
-fn head_too_large() -> Response {
-    let message = format!("the headers are larger than {HEADER_BYTES_MAX} bytes; send fewer");
-    ApiError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "headers_too_large", message)
-        .into_response()
 }
 
 #[cfg(test)]
@@ -405,9 +310,9 @@ mod tests {
             let mut caller = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
             caller.write_all(beginning).await.unwrap();
             let (stream, visit, _place) = accept(&listener, &places, &door).await.unwrap();
-            let (stream, builder) = (Either::Left(stream), connection_builder());
-            let (watcher, requests) = (graceful.watcher(), Arc::default());
-            let serving = serve(stream, visit, builder, Router::new(), watcher, requests);
+            let host = Host::new(Arc::default());
+            let (stream, watcher) = (Either::Left(stream), graceful.watcher());
+            let serving = host.serve(stream, visit, Router::new(), watcher);
             let patience = Duration::from_secs(5);
             let ended = tokio::time::timeout(patience, serving).await;
             assert!(ended.is_ok(), "{beginning:?} keeps its connection");

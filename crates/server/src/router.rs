@@ -15,16 +15,17 @@ use divvy_types::{REFUSAL_MARK as MARK, Scope, Settings, SpecError};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::grpc;
 use crate::guard::{self, Rules};
 use crate::http::{
     alerts, blobs, bulk, dead, error, events, explain, health, kinds, lab, limits, load, log, me,
     metrics, openapi, page, pools, pulse, queues, records, schedules, settings, sign_in, stats,
     submit, tasks, tokens, uploads, workers, workflows,
 };
+use crate::keda;
 use crate::options::Options;
 use crate::tokens::{TOKEN_NAME_LEN_MAX, TokenError};
 use divvy_types::limits::WORKER_NAME_LEN_MAX;
+use divvy_wire::{batch, grpc};
 
 /// Bytes of all JSON bodies together that arrive or are being read.
 const ARRIVING_BYTES_MAX: usize = 128 << 20;
@@ -62,7 +63,8 @@ fn mounted(app: &App) -> Mounted {
 /// The same with gRPC. One of them describes the others too.
 fn router(app: App, own: &Mounted, rules: Rules, others: &[Mounted]) -> Router {
     let document = openapi::document([own].into_iter().chain(others));
-    let grpc = grpc::routes(app).layer(Extension(rules.clone()));
+    let grpc = grpc::router(grpc::services(app.edge()).add_service(keda::service(app)));
+    let grpc = grpc.layer(Extension(rules.clone()));
     own.router().layer(Extension(rules)).layer(Extension(document)).merge(grpc)
 }
 
@@ -181,7 +183,7 @@ fn task_routes() -> Vec<Route<App>> {
                  to make a repetition safe. `late` names tasks that are expected to miss their deadlines; they are \
                  taken nevertheless unless `strict` is set.",
             )
-            .takes::<submit::Submission>()
+            .takes::<batch::Submission>()
             .answers([200, 201])
             .refuses([409, 507]),
         get("/api/v1/tasks", tasks::list).scope(READ_OR_WORK).summary("List tasks, newest first"),

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
+use divvy_wire::connection::Greeted;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
@@ -17,7 +18,6 @@ use rustls::sign::CertifiedKey;
 use tokio::net::TcpStream;
 use tokio::time::MissedTickBehavior;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
@@ -30,9 +30,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// What TLS begins with, and no request of plain HTTP does.
 const HANDSHAKE: u8 = 0x16;
-
-/// A connection after its greeting: without TLS, or within it.
-pub(crate) type Greeted = Either<TcpStream, TlsStream<TcpStream>>;
 
 /// Where the certificate and its key are.
 #[derive(Clone, Debug, PartialEq, Eq)]

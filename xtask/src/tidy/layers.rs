@@ -13,7 +13,7 @@ const MACHINES: u64 = 2;
 const WORKLOADS: u64 = 5;
 
 /// The edges allowed within a layer. A `*` at the end of a name stands for any rest.
-const NEIGHBOURS: [(&str, &str); 23] = [
+const NEIGHBOURS: [(&str, &str); 26] = [
     ("divvy-store-*", "divvy-store"),
     ("divvy-engine", "divvy-store"),
     ("divvy-sim", "divvy-engine"),
@@ -27,6 +27,9 @@ const NEIGHBOURS: [(&str, &str); 23] = [
     ("divvy-server", "divvy-http"),
     ("divvy-server", "divvy-client"),
     ("divvy-server", "divvy-dash"),
+    ("divvy-server", "divvy-wire"),
+    ("divvy-wire", "divvy-http"),
+    ("divvy-wire", "divvy-proto"),
     ("divvy", "divvy-proto"),
     ("divvy", "divvy-worker"),
     ("divvy-workload", "divvy"),

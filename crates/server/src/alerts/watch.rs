@@ -25,7 +25,7 @@ use super::options::AlertOptions;
 use super::rules::{COMMITS_MS, LATELY_MS, MISSED_MS, RULES, Rule, Scene};
 use super::trend::{Counters, Trend};
 use crate::app::App;
-use crate::quiet::Quiet;
+use divvy_wire::quiet::Quiet;
 
 /// The time between two looks of the loop.
 const EVERY: Duration = Duration::from_secs(5);

@@ -12,8 +12,8 @@ use http::{StatusCode, Uri};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::door::Guest;
 use crate::guard::Rules;
+use divvy_wire::door::Guest;
 
 /// The form, with places for what is wrong, for where to go then, and for the word that allows its style.
 const PAGE: &str = include_str!("sign_in.html");

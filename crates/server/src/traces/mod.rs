@@ -23,8 +23,8 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
-use crate::quiet::Quiet;
 use book::{Book, Span};
+use divvy_wire::quiet::Quiet;
 
 /// Where collectors take traces, below their address.
 const PATH: &str = "/v1/traces";

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use divvy_engine::{Error, ToWorker, WorkerHello};
 use divvy_proto::v1;
@@ -24,11 +24,12 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::app::{App, VERSION};
+use crate::edge::Edge;
 use crate::grpc::status::{malformed, status};
 use crate::grpc::{hello, wire};
-use crate::samples;
 
+/// The version of this server, as it tells workers.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// How long a worker may take to say what it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// Messages that may wait for one worker. The engine drops a worker that lets them pile up.
@@ -36,12 +37,12 @@ const OUTBOX_MESSAGES: usize = 1_024;
 
 /// The service.
 pub(crate) struct Service {
-    app: App,
+    edge: Edge,
 }
 
 impl Service {
-    pub(crate) fn new(app: App) -> Self {
-        Self { app }
+    pub(crate) fn new(edge: Edge) -> Self {
+        Self { edge }
     }
 }
 
@@ -60,14 +61,14 @@ impl Work for Service {
         let (end, ended) = oneshot::channel();
         let gone = CancellationToken::new();
         let writer = Writer {
-            app: self.app.clone(),
+            edge: self.edge.clone(),
             messages: Some(messages),
-            pending: VecDeque::from([welcome(self.app.lease_ms)]),
+            pending: VecDeque::from([welcome(self.edge.lease_ms)]),
             ended: Some(ended),
             reader: gone.clone().drop_guard(),
         };
         // Registering happens in the reader: if this call is given up meanwhile, the reader still signs the worker off.
-        let reader = Reader { app: self.app.clone(), inbound, gone };
+        let reader = Reader { edge: self.edge.clone(), inbound, gone };
         tokio::spawn(reader.run(hello, outbox, connected, end));
         connection.await.map_err(|_| status(&Error::Stopping))??;
         let messages = stream::unfold(writer, |mut writer| async move {
@@ -107,7 +108,7 @@ enum Ended {
 
 /// Takes what a worker says.
 struct Reader {
-    app: App,
+    edge: Edge,
     inbound: Streaming<v1::FromWorker>,
     /// Cancelled when the writer has gone.
     gone: CancellationToken,
@@ -124,7 +125,7 @@ impl Reader {
         end: oneshot::Sender<Status>,
     ) {
         let name = hello.name.clone();
-        let worker = match self.app.handle.connect(hello, outbox).await {
+        let worker = match self.edge.handle.connect(hello, outbox).await {
             Ok(worker) => worker,
             Err(error) => {
                 // The caller may have gone; then nobody misses the answer.
@@ -134,13 +135,12 @@ impl Reader {
         };
         let _ = connected.send(Ok(()));
         tracing::debug!(%name, worker = worker.0, "worker connected");
-        self.app.scale.note();
-        self.app.pulse.note();
-        if let Ok(now) = self.app.handle.look(|core| core.now()).await {
-            self.app.watch.came(&name, now);
+        self.edge.crew.changed();
+        if let Ok(now) = self.edge.handle.look(|core| core.now()).await {
+            self.edge.crew.came(&name, now);
         }
         let ended = self.read(worker, &name).await;
-        self.app.scale.loads.forget(&name);
+        self.edge.crew.left(&name);
         tracing::debug!(%name, worker = worker.0, ?ended, "worker gone");
         let goodbye = matches!(ended, Ok(Ended::Goodbye));
         match ended {
@@ -148,24 +148,23 @@ impl Reader {
             // The writer may have gone first.
             Err(reason) => drop(end.send(reason)),
         }
-        if self.app.shutdown.is_cancelled() {
+        if self.edge.shutdown.is_cancelled() {
             return;
         }
-        let handle = &self.app.handle;
+        let handle = &self.edge.handle;
         let told = if goodbye { handle.disconnect(worker).await } else { handle.cut(worker).await };
         if let Err(error) = told {
             // Only a stopped engine does not hear it, and that has signed off all its workers.
             tracing::debug!(%name, worker = worker.0, %error, "nobody hears that a worker is gone");
         }
-        self.app.scale.note();
-        self.app.pulse.note();
+        self.edge.crew.changed();
     }
 
     async fn read(&mut self, worker: WorkerKey, name: &Name) -> Result<Ended, Status> {
         loop {
             let message = tokio::select! {
                 biased;
-                () = self.app.shutdown.cancelled() => return Err(status(&Error::Stopping)),
+                () = self.edge.shutdown.cancelled() => return Err(status(&Error::Stopping)),
                 () = self.gone.cancelled() => return Ok(Ended::Cut),
                 message = self.inbound.message() => message?,
             };
@@ -180,8 +179,8 @@ impl Reader {
         name: &Name,
         message: v1::FromWorker,
     ) -> Result<(), Status> {
-        samples::note(&self.app);
-        let handle = &self.app.handle;
+        self.edge.crew.spoke();
+        let handle = &self.edge.handle;
         let taken = match message.message {
             Some(Message::Reports(reports)) => {
                 let reports = wire::reports(reports).map_err(|error| malformed(&error))?;
@@ -189,7 +188,7 @@ impl Reader {
             }
             Some(Message::Heartbeat(heartbeat)) => {
                 if let Some(load) = heartbeat.load {
-                    self.app.scale.loads.note(name, Instant::now(), load);
+                    self.edge.crew.is_loaded(name, load);
                 }
                 let progress = wire::progress(heartbeat).map_err(|error| malformed(&error))?;
                 handle.heartbeat(worker, progress).await
@@ -216,7 +215,7 @@ impl Reader {
 
 /// Gives a worker what the engine has for it.
 struct Writer {
-    app: App,
+    edge: Edge,
     /// The outbox's other end; nothing after the last message was sent.
     messages: Option<mpsc::Receiver<ToWorker>>,
     /// Converted and not sent yet.
@@ -256,7 +255,7 @@ impl Writer {
 
     fn finish(&mut self, reason: Status) -> Status {
         let messages = self.messages.take();
-        if let (Some(mut messages), true) = (messages, self.app.shutdown.is_cancelled()) {
+        if let (Some(mut messages), true) = (messages, self.edge.shutdown.is_cancelled()) {
             tokio::spawn(async move { while messages.recv().await.is_some() {} });
         }
         reason
@@ -264,7 +263,7 @@ impl Writer {
 
     /// The engine closed the outbox of a worker that did not leave.
     fn dropped(&self) -> Status {
-        if !self.app.handle.is_running() {
+        if !self.edge.handle.is_running() {
             return status(&Error::Stopping);
         }
         Status::aborted(

@@ -19,13 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const RETRY_AFTER_MS: u64 = 1_000;
 
 /// Room that is taken by batches and given back when they are answered.
-pub(crate) struct Budget {
+#[derive(Clone)]
+pub struct Budget {
     room: Arc<Semaphore>,
     patience: Duration,
 }
 
 /// A batch's share; dropping it gives it back.
-pub(crate) struct Share(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+pub struct Share(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
 
 impl Default for Budget {
     fn default() -> Self {
@@ -35,7 +36,7 @@ impl Default for Budget {
 
 impl Budget {
     /// Waits for room for a batch of that many tasks with that much payload.
-    pub(crate) async fn take(&self, tasks: usize, payload_bytes: usize) -> Result<Share, Error> {
+    pub async fn take(&self, tasks: usize, payload_bytes: usize) -> Result<Share, Error> {
         let kib = tasks.saturating_mul(TASK_BYTES).saturating_add(payload_bytes) >> 10;
         let kib = u32::try_from(kib).unwrap_or(ROOM_KIB).clamp(1, ROOM_KIB);
         let permit =

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::quiet::Quiet;
 
 /// How long a connection at the door may be silent: from its begin to its first request, and from each to the next.
-pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(10);
+pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// How long nobody is shown out: its first words may wait to be read.
 const FAIR_CHANCE: Duration = Duration::from_millis(250);
 /// Connections at once.
@@ -34,16 +34,16 @@ const KEPT_FILES: (u64, u64) = (32, 4_096);
 
 /// How many connections there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
+pub struct Room {
     /// In all.
-    pub(crate) connections: usize,
+    pub connections: usize,
     /// Of those, at the door.
-    pub(crate) at_door: usize,
+    pub at_door: usize,
 }
 
 impl Room {
     /// What a process has room for that may open so many files.
-    pub(crate) fn for_files(files: u64) -> Self {
+    pub fn for_files(files: u64) -> Self {
         let kept = (files / 4).clamp(KEPT_FILES.0, KEPT_FILES.1);
         let connections = files.saturating_sub(kept).clamp(16, CONNECTIONS_MAX);
         let at_door = (connections / 3).clamp(8, AT_DOOR_MAX);
@@ -54,7 +54,7 @@ impl Room {
 
 /// Those who stand at the door; a clone is the same door.
 #[derive(Clone)]
-pub(crate) struct Door(Arc<Shared>);
+pub struct Door(Arc<Shared>);
 
 struct Shared {
     at_door_max: usize,
@@ -84,19 +84,20 @@ struct Place {
 
 /// A connection, as its requests know it.
 #[derive(Clone)]
-pub(crate) struct Guest {
+pub struct Guest {
     /// The other end.
-    pub(crate) address: IpAddr,
+    pub address: IpAddr,
     number: u64,
     place: Arc<Place>,
     door: Door,
 }
 
 /// Held by who serves a connection.
-pub(crate) struct Visit(Guest);
+pub struct Visit(Guest);
 
 impl Door {
-    pub(crate) fn new(room: Room, silence_max: Duration) -> Self {
+    /// A door with this room, where nobody may be silent for longer.
+    pub fn new(room: Room, silence_max: Duration) -> Self {
         Self(Arc::new(Shared {
             at_door_max: room.at_door,
             silence_max,
@@ -106,7 +107,7 @@ impl Door {
     }
 
     /// Waits until there is room for one more. Shows the oldest out if there is none, but not before its time.
-    pub(crate) async fn room(&self) {
+    pub async fn room(&self) {
         loop {
             let left = self.0.left.notified();
             let Some(until) = self.make_room(Instant::now()) else { return };
@@ -131,7 +132,7 @@ impl Door {
     }
 
     /// Ends the connection that stands here for the longest without a word, or for the longest at all.
-    pub(crate) fn show_out_oldest(&self) {
+    pub fn show_out_oldest(&self) {
         let mut waiting = self.waiting();
         let Some(place) = waiting.take_oldest(Instant::now()) else { return };
         place.shown_out.notify_one();
@@ -144,7 +145,7 @@ impl Door {
     }
 
     /// A connection from there has come.
-    pub(crate) fn enter(&self, address: IpAddr) -> Visit {
+    pub fn enter(&self, address: IpAddr) -> Visit {
         let now = Instant::now();
         let place = Arc::new(Place {
             came: now,
@@ -184,7 +185,7 @@ impl Waiting {
 
 impl Guest {
     /// It asks for something.
-    pub(crate) fn asks(&self) {
+    pub fn asks(&self) {
         if self.place.is_let_in.load(Ordering::Relaxed) {
             return;
         }
@@ -203,12 +204,12 @@ impl Guest {
     }
 
     /// Whether it showed the same before, and that was right.
-    pub(crate) fn was_let_in_with(&self, secret: &HeaderValue) -> bool {
+    pub fn was_let_in_with(&self, secret: &HeaderValue) -> bool {
         self.place.secret.get() == Some(secret)
     }
 
     /// It showed this, and it is right.
-    pub(crate) fn remember(&self, secret: &HeaderValue) {
+    pub fn remember(&self, secret: &HeaderValue) {
         // The first is as good as any.
         let _ = self.place.secret.set(secret.clone());
     }
@@ -224,12 +225,12 @@ impl Guest {
 
 impl Visit {
     /// The connection, for its requests.
-    pub(crate) fn guest(&self) -> Guest {
+    pub fn guest(&self) -> Guest {
         self.0.clone()
     }
 
     /// Comes when the connection must end: it was silent for too long, or made room for another.
-    pub(crate) async fn over(&self) {
+    pub async fn over(&self) {
         let Guest { place, door, .. } = &self.0;
         loop {
             if place.is_let_in.load(Ordering::Relaxed) {
@@ -254,7 +255,7 @@ impl Drop for Visit {
 }
 
 /// The guard let a request in, and so its connection.
-pub(crate) fn let_in(request: &Request) {
+pub fn let_in(request: &Request) {
     if let Some(guest) = request.extensions().get::<Guest>() {
         guest.enters();
     }

@@ -11,8 +11,8 @@ use divvy_types::{SpecError, TaskSpec};
 use futures_util::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::app::App;
 use crate::budget::Share;
+use crate::edge::Edge;
 use crate::grpc::status::{as_engine_error, refusal, status};
 
 /// Batches of one stream that may wait for their commit at once.
@@ -23,15 +23,15 @@ const READ_BESIDE_MAX: usize = 256 << 10;
 
 /// The service.
 pub(crate) struct Service {
-    app: App,
+    edge: Edge,
 }
 
 /// A batch that has its room, or why it has none.
 type Admitted = Result<(Vec<TaskSpec>, SubmitOptions, Share), Error>;
 
 impl Service {
-    pub(crate) fn new(app: App) -> Self {
-        Self { app }
+    pub(crate) fn new(edge: Edge) -> Self {
+        Self { edge }
     }
 }
 
@@ -41,8 +41,8 @@ impl Submit for Service {
         &self,
         request: Request<SubmitRequest>,
     ) -> Result<Response<SubmitReply>, Status> {
-        let admitted = admit(&self.app, request.into_inner()).await;
-        let submitted = submit(&self.app, admitted).await.map_err(|error| status(&error))?;
+        let admitted = admit(&self.edge, request.into_inner()).await;
+        let submitted = submit(&self.edge, admitted).await.map_err(|error| status(&error))?;
         Ok(Response::new(submitted_to_wire(&submitted)))
     }
 
@@ -52,23 +52,23 @@ impl Submit for Service {
         &self,
         request: Request<Streaming<SubmitRequest>>,
     ) -> Result<Response<Self::SubmitStreamStream>, Status> {
-        let app = self.app.clone();
-        let batches = request.into_inner().take_until(app.shutdown.clone().cancelled_owned());
+        let edge = self.edge.clone();
+        let batches = request.into_inner().take_until(edge.shutdown.clone().cancelled_owned());
         // Room is taken before the next batch is read; the commits of several batches are awaited together.
-        let admitting = app.clone();
+        let admitting = edge.clone();
         let admitted = batches.then(move |batch| {
-            let app = admitting.clone();
+            let edge = admitting.clone();
             async move {
                 match batch {
-                    Ok(batch) => Ok(admit(&app, batch).await),
+                    Ok(batch) => Ok(admit(&edge, batch).await),
                     Err(broken) => Err(broken),
                 }
             }
         });
         let replies = admitted.map(move |admitted| {
-            let app = app.clone();
+            let edge = edge.clone();
             async move {
-                match submit(&app, admitted?).await {
+                match submit(&edge, admitted?).await {
                     Ok(submitted) => Ok(submitted_to_wire(&submitted)),
                     Err(error) => {
                         Ok(SubmitReply { refusal: Some(refusal(&error)), ..SubmitReply::default() })
@@ -81,12 +81,12 @@ impl Submit for Service {
 }
 
 /// Reads a batch and waits for room for it.
-async fn admit(app: &App, batch: SubmitRequest) -> Admitted {
+async fn admit(edge: &Edge, batch: SubmitRequest) -> Admitted {
     if batch.tasks.len() > BATCH_TASKS_MAX {
         return Err(SpecError::BatchTooLarge { count: batch.tasks.len() }.into());
     }
     let payload_bytes = batch.tasks.iter().map(|task| task.payload.len()).sum();
-    let share = app.budget.take(batch.tasks.len(), payload_bytes).await?;
+    let share = edge.budget.take(batch.tasks.len(), payload_bytes).await?;
     let options = SubmitOptions { strict: batch.strict };
     let read = move || specs_from_wire(batch.tasks);
     // Payloads are checked to be JSON, which takes a while if there is much.
@@ -98,9 +98,9 @@ async fn admit(app: &App, batch: SubmitRequest) -> Admitted {
     Ok((specs.map_err(|error| as_engine_error(&error))?, options, share))
 }
 
-async fn submit(app: &App, admitted: Admitted) -> Result<Submitted, Error> {
+async fn submit(edge: &Edge, admitted: Admitted) -> Result<Submitted, Error> {
     let (specs, options, share) = admitted?;
-    let submitted = app.handle.submit_with(specs, options).await;
+    let submitted = edge.handle.submit_with(specs, options).await;
     drop(share);
     submitted
 }

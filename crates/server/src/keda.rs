@@ -11,18 +11,18 @@ use std::pin::Pin;
 
 use divvy_engine::Error;
 use divvy_http::News;
-use divvy_proto::keda::external_scaler_server::ExternalScaler;
+use divvy_proto::keda::external_scaler_server::{self, ExternalScaler, ExternalScalerServer};
 use divvy_proto::keda::{
     GetMetricSpecResponse, GetMetricsRequest, GetMetricsResponse, IsActiveResponse, MetricSpec,
     MetricValue, ScaledObjectRef,
 };
-use divvy_types::Scope;
+use divvy_types::{Scope, Scopes};
+use divvy_wire::door::Guest;
+use divvy_wire::grpc::status;
 use futures_util::{Stream, StreamExt as _, stream};
 use tonic::{Request, Response, Status};
 
 use crate::app::App;
-use crate::door::Guest;
-use crate::grpc::status::status;
 use crate::guard::Rules;
 use crate::http::error::to_grpc;
 
@@ -33,16 +33,26 @@ const TOKENS: [&str; 2] = ["token", "tokenFromEnv"];
 const CURE: &str =
     "write `token` or `tokenFromEnv` into the metadata of the trigger, with the scope read";
 
+/// Bytes of a message of KEDA, which names an object and little else.
+const MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// The service, within its limits.
+pub(crate) fn service(app: App) -> ExternalScalerServer<Service> {
+    ExternalScalerServer::new(Service { app }).max_decoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+/// The scope that its methods need; nothing if this is another service. Its callers may name their token in what they
+/// ask, because they cannot send a header.
+pub(crate) fn scopes(service: &str) -> Option<Scopes> {
+    (service == external_scaler_server::SERVICE_NAME).then(|| Scope::Read.into())
+}
+
 /// The service.
 pub(crate) struct Service {
     app: App,
 }
 
 impl Service {
-    pub(crate) fn new(app: App) -> Self {
-        Self { app }
-    }
-
     /// The pool that a trigger names, and how many workers it wants.
     async fn wanted(
         &self,

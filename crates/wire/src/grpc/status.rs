@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 const DISK_FULL_RETRY_MS: u64 = 10_000;
 
 /// The status of a refused call.
-pub(crate) fn status(error: &Error) -> Status {
+pub fn status(error: &Error) -> Status {
     let code = match error {
         Error::Spec(SpecError::IdTaken { .. } | SpecError::NotUnique { .. }) => Code::AlreadyExists,
         Error::Spec(SpecError::TooLate { .. }) => Code::FailedPrecondition,

@@ -7,14 +7,14 @@ const EVERY: Duration = Duration::from_secs(10);
 
 /// Counts what was not told yet.
 #[derive(Debug, Default)]
-pub(crate) struct Quiet {
+pub struct Quiet {
     told: Option<Instant>,
     untold: u64,
 }
 
 impl Quiet {
     /// It happened once more. How often since the last line, if it is time for another one.
-    pub(crate) fn count(&mut self) -> Option<u64> {
+    pub fn count(&mut self) -> Option<u64> {
         self.count_at(Instant::now())
     }
 
