@@ -68,25 +68,6 @@ struct Wishes {
     tasks: Vec<TaskId>,
 }
 
-/// How far running tasks are. It is not kept: what is read too late is left out, and newer news follow.
-fn progress(
-    news: Option<broadcast::Receiver<Change>>,
-    wishes: Arc<Wishes>,
-) -> impl Stream<Item = Event> {
-    stream::unfold((news, wishes), |(news, wishes)| async move {
-        let mut news = news?;
-        loop {
-            match news.recv().await {
-                Ok(change) if wishes.want(&change) => {
-                    return Some((events::event("progress", &*change), (Some(news), wishes)));
-                }
-                Ok(_) | Err(RecvError::Lagged(_)) => (),
-                Err(RecvError::Closed) => return None,
-            }
-        }
-    })
-}
-
 impl Changes {
     /// Those of this engine, until the server stops.
     pub fn new(handle: Handle, shutdown: CancellationToken) -> Self {
@@ -196,6 +177,25 @@ impl Wishes {
             && workflow.is_none_or(|workflow| change.workflow == Some(workflow))
             && (self.tasks.is_empty() || self.tasks.binary_search(&change.id).is_ok())
     }
+}
+
+/// How far running tasks are. It is not kept: what is read too late is left out, and newer news follow.
+fn progress(
+    news: Option<broadcast::Receiver<Change>>,
+    wishes: Arc<Wishes>,
+) -> impl Stream<Item = Event> {
+    stream::unfold((news, wishes), |(news, wishes)| async move {
+        let mut news = news?;
+        loop {
+            match news.recv().await {
+                Ok(change) if wishes.want(&change) => {
+                    return Some((events::event("progress", &*change), (Some(news), wishes)));
+                }
+                Ok(_) | Err(RecvError::Lagged(_)) => (),
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    })
 }
 
 #[cfg(test)]
