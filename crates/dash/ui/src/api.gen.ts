@@ -1828,7 +1828,7 @@ export interface Statistics {
 /** Which ways of moving tasks are used. */
 export type Strategy = "none" | "pull" | "push" | "hybrid";
 
-/** A task, or a batch, as the document tells it. */
+/** A task, or a batch, as the document tells it: only its schema is used. */
 export type Submission = NewTask | NewTasks;
 
 /** A task whole. */
