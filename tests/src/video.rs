@@ -1,5 +1,6 @@
 //! Videos as a client without our crates would add them, and clips that ffmpeg makes.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,6 +28,24 @@ pub fn clip(folder: &Path, name: &str, size: &str, seconds: u32) -> Result<PathB
         .context("ffmpeg is missing; install it: apt-get install ffmpeg")?;
     ensure!(status.success(), "ffmpeg could not make {name}: {status}");
     Ok(path)
+}
+
+/// An ffmpeg in this folder whose encodes take long on any machine, because they read so many seconds of a video in each
+/// second, and not because they have much to do.
+pub fn slow_ffmpeg(folder: &Path, rate: &str) -> Result<String> {
+    let slowly = format!("set -- -readrate {rate} \"$@\"");
+    ffmpeg_after(
+        folder,
+        &format!("case \"$*\" in *blobs*libx264*|*cache*libx264*) {slowly};; esac"),
+    )
+}
+
+/// An ffmpeg in this folder that does this first, in the language of the shell.
+pub fn ffmpeg_after(folder: &Path, first: &str) -> Result<String> {
+    let path = folder.join("ffmpeg");
+    std::fs::write(&path, format!("#!/bin/sh\n{first}\nexec /usr/bin/ffmpeg \"$@\"\n"))?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
+    path.into_os_string().into_string().ok().context("a path that is not text")
 }
 
 /// A worker for videos, with folders of its own.

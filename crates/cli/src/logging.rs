@@ -1,6 +1,6 @@
 //! What the process says about itself, on stderr: quiet for clients, calm lines for servers and workers.
 //!
-//! `DIVVY_LOG` is a filter such as `debug` or `divvy_server=trace`, and beats `-v` and the defaults. A line is for
+//! `DIVVY_LOG` is a filter such as `debug` or `divvy_wire=trace`, and beats `-v` and the defaults. A line is for
 //! people, or one JSON object for programs that gather logs (`--log-format json`).
 
 use std::fmt;

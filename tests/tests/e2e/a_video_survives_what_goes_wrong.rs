@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use divvy_e2e::api::Api;
 use divvy_e2e::process::{Process, divvy, free_port, serve_with};
-use divvy_e2e::video::{add, clip, ended, tasks_of, upload, video_worker};
+use divvy_e2e::video::{
+    add, clip, ended, ffmpeg_after, slow_ffmpeg, tasks_of, upload, video_worker,
+};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -34,21 +36,6 @@ impl Site {
 
     fn clip(&self, name: &str, size: &str, seconds: u32) -> Result<std::path::PathBuf> {
         clip(self.folder.path(), name, size, seconds)
-    }
-
-    /// An ffmpeg that does this first, in the language of the shell.
-    fn ffmpeg(&self, first: &str) -> Result<String> {
-        let path = self.folder.path().join("ffmpeg");
-        std::fs::write(&path, format!("#!/bin/sh\n{first}\nexec /usr/bin/ffmpeg \"$@\"\n"))?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
-        path.into_os_string().into_string().ok().context("a path that is not text")
-    }
-
-    /// An ffmpeg whose encodes take long on any machine, because they read so many seconds of a video in each second, and
-    /// not because they have much to do.
-    fn slow_ffmpeg(&self, rate: &str) -> Result<String> {
-        let slowly = format!("set -- -readrate {rate} \"$@\"");
-        self.ffmpeg(&format!("case \"$*\" in *blobs*libx264*|*cache*libx264*) {slowly};; esac"))
     }
 
     /// Waits until so many encode tasks are done, or one runs for so long.
@@ -108,7 +95,7 @@ async fn check_whole(site: &Site, id: &str, frames: u64) -> Result<Value> {
 async fn a_killed_worker_costs_the_chunk_in_its_slot_and_no_more() -> Result<()> {
     let site = Site::new()?;
     let source = upload(&site.api, &site.clip("clip.mp4", "640x360", 8)?).await?;
-    let mut first = site.worker("first", &["--ffmpeg", &site.slow_ffmpeg("2")?])?;
+    let mut first = site.worker("first", &["--ffmpeg", &slow_ffmpeg(site.folder.path(), "2")?])?;
     let added = add(&site.api, &source, &recipe("ultrafast")).await?;
     let id = id_of(&added)?;
     // The second one comes when the first is in the middle of its work.
@@ -140,7 +127,7 @@ async fn a_killed_worker_costs_the_chunk_in_its_slot_and_no_more() -> Result<()>
 async fn a_killed_server_finds_its_running_chunks_again() -> Result<()> {
     let mut site = Site::new()?;
     let source = upload(&site.api, &site.clip("clip.mp4", "320x180", 3)?).await?;
-    let slow = site.slow_ffmpeg("0.4")?;
+    let slow = slow_ffmpeg(site.folder.path(), "0.4")?;
     let _worker = site.worker("steady", &["--ffmpeg", &slow])?;
     let recipe =
         json!({ "ladder": [180], "preset": "ultrafast", "segment_ms": 2_000, "chunk_ms": 4_000 });
@@ -273,7 +260,10 @@ async fn a_worker_whose_encoder_fails_does_not_poison_the_queue() -> Result<()> 
     let site = Site::new()?;
     let source = upload(&site.api, &site.clip("clip.mp4", "640x360", 12)?).await?;
     // Works when it is tried out, and fails whatever reads a real source.
-    let broken = site.ffmpeg("case \"$*\" in *blobs*|*cache*) echo broken >&2; exit 1;; esac")?;
+    let broken = ffmpeg_after(
+        site.folder.path(),
+        "case \"$*\" in *blobs*|*cache*) echo broken >&2; exit 1;; esac",
+    )?;
     let _bad = site.worker("bad", &["--ffmpeg", &broken])?;
     let _good = site.worker("good", &[])?;
     let added = add(&site.api, &source, &recipe("veryfast")).await?;

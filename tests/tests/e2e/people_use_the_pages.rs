@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use divvy_e2e::api::{Api, Method};
 use divvy_e2e::browser::Browser;
 use divvy_e2e::process::{Process, divvy, free_port, serve_with};
-use divvy_e2e::video::{clip, ended};
+use divvy_e2e::video::{clip, ended, slow_ffmpeg};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -88,7 +88,10 @@ fn state_is(word: &str) -> String {
 
 #[tokio::test]
 async fn a_file_that_is_dropped_is_sent_and_made_and_plays_by_itself() -> Result<()> {
-    let site = Site::up(tempfile::tempdir()?, &[])?;
+    let folder = tempfile::tempdir()?;
+    // So slow that the page has something to tell before the video is there.
+    let slow = slow_ffmpeg(folder.path(), "1")?;
+    let site = Site::up(folder, &["--ffmpeg", &slow])?;
     let file = clip(site.folder.path(), "holiday.mp4", "320x180", 4)?;
     // Nothing is made before someone looks.
     site.let_run(false).await?;
