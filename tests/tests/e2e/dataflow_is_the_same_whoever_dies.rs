@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use divvy_e2e::api::Api;
+use divvy_e2e::duckdb;
 use divvy_e2e::process::{Process, divvy, free_port, serve};
 use divvy_e2e::random::{Random, from_environment};
 use serde_json::Value;
@@ -26,8 +27,12 @@ const INPUTS: &[&[&str]] = &[
     &["text", "--size", "1MB", "--words", "20000", "--to", "words.txt"],
     &["rows", "--rows", "30000", "--to", "rows.csv"],
     &["edges", "--rows", "60000", "--vertices", "10000", "--to", "edges.tsv"],
+    &["edges", "--rows", "60000", "--vertices", "300000", "--to", "wide.tsv"],
     &["events", "--rows", "30000", "--late", "20s", "--to", "events.jsonl"],
 ];
+
+/// The rows once more, in several row groups.
+const PARQUET: &str = "import duckdb; duckdb.sql(\"COPY (FROM 'rows.csv') TO 'rows.parquet' (FORMAT parquet, ROW_GROUP_SIZE 4096)\")";
 
 /// What is done in each round.
 const JOBS: &[&[&str]] = &[
@@ -59,8 +64,23 @@ const JOBS: &[&[&str]] = &[
         "--skew-min",
         "1kB",
     ],
+    &[
+        "aggregate",
+        "--input",
+        "rows.parquet",
+        "--group-by",
+        "k",
+        "--agg",
+        "count, avg(x), p99(x), distinct(u)",
+        "--approx",
+        "--split",
+        "50kB",
+    ],
     &["sort", "--input", "words.txt", "--split", "200kB", "--memory", "1MB"],
+    &["sort", "--input", "words.txt", "--split", "200kB", "--reverse", "--single"],
     &["graph", "pagerank", "--edges", "edges.tsv", "--iterations", "30", "--tolerance", "0"],
+    // More vertices than this memory has room for: they come and go in ranges.
+    &["graph", "components", "--edges", "wide.tsv", "--memory", "1MB"],
     &[
         "stream",
         "--source",
@@ -73,6 +93,17 @@ const JOBS: &[&[&str]] = &[
         "k",
         "--agg",
         "count, sum(x)",
+    ],
+    &[
+        "stream",
+        "--source",
+        "events.jsonl",
+        "--session",
+        "2s",
+        "--lateness",
+        "20s",
+        "--group-by",
+        "k",
     ],
 ];
 
@@ -111,9 +142,13 @@ impl Cluster {
         Process::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
     }
 
-    /// Kills somebody, who comes back.
-    fn kill(&mut self, random: &mut Random) -> Result<()> {
-        let victim = random.below(WORKERS as u64 + 1) as usize;
+    /// Kills somebody, who comes back: the server first, then a worker, then whoever chance names.
+    fn kill(&mut self, kills_before: u64, random: &mut Random) -> Result<()> {
+        let victim = match kills_before {
+            0 => WORKERS,
+            1 => random.below(WORKERS as u64) as usize,
+            _ => random.below(WORKERS as u64 + 1) as usize,
+        };
         if victim == WORKERS {
             self.server.kill_nine()?;
             self.server = serve(&self.folder.join("data"), self.port)?;
@@ -170,7 +205,7 @@ impl Cluster {
                 tokio::time::sleep(Duration::from_millis(random.below(400))).await;
                 if kills < wanted_kills && !self.are_over(&ids).await? {
                     seen.extend(self.done(&ids).await?);
-                    self.kill(random)?;
+                    self.kill(kills, random)?;
                     kills += 1;
                 }
             }
@@ -227,6 +262,9 @@ fn write_inputs(folder: &Path) -> Result<()> {
             divvy()?.args(["--quiet", "flow", "gen"]).args(*input).current_dir(folder).status()?;
         ensure!(status.success(), "{input:?}");
     }
+    let mut python = std::process::Command::new(duckdb::python()?);
+    let made = python.args(["-c", PARQUET]).current_dir(folder).status()?;
+    ensure!(made.success(), "rows.parquet was not made");
     Ok(())
 }
 

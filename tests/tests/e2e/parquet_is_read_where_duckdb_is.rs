@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use divvy_e2e::api::Api;
+use divvy_e2e::duckdb;
 use divvy_e2e::process::{Process, divvy, free_port, serve_with};
 use serde_json::Value;
 
@@ -81,23 +82,11 @@ impl Place {
     }
 }
 
-/// The interpreter of the provider, which has DuckDB.
-fn python() -> Result<PathBuf> {
-    let data = std::env::var_os("XDG_DATA_HOME").filter(|value| !value.is_empty());
-    let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".local/share");
-    let folder = data.map_or_else(home, PathBuf::from).join("divvy/providers/duckdb");
-    ensure!(
-        folder.join("installed").exists(),
-        "duckdb is missing in {}: run `make test`, or divvy flow provider install duckdb",
-        folder.display()
-    );
-    Ok(folder.join("venv/bin/python"))
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn parquet_gives_what_the_same_rows_give_as_csv() -> Result<()> {
     let place = Place::up(None).await?;
-    let made = Command::new(python()?).args(["-c", MAKE]).current_dir(&place.folder).status()?;
+    let made =
+        Command::new(duckdb::python()?).args(["-c", MAKE]).current_dir(&place.folder).status()?;
     ensure!(made.success());
     let words = ["--group-by", "k,b", "--agg", AGG, "--split", "150kB"];
     let expected = place.result("rows.csv", &words)?;
