@@ -12,6 +12,8 @@ mod sort;
 mod stream;
 pub(crate) mod trial;
 
+use std::path::Path;
+
 use anyhow::Result;
 use divvy_workload::console::output::Output;
 use divvy_workload::console::output::table::Table;
@@ -54,21 +56,20 @@ struct Figures {
 /// Measures and shows the figures.
 pub(crate) async fn run(args: &Args, output: &Output) -> Result<()> {
     let folder = args.place.folder()?;
-    let bench = Bench::start(folder.path(), args, output)?;
-    bench.ready().await?;
-    let trials = trials(&bench).await?;
-    drop(bench);
+    let trials = trials(folder.path(), args, output).await?;
     let figures = Figures { scale: args.scale, trials };
     if output.is_json() { output.object(&figures) } else { figures.print(output) }
 }
 
-/// All trials. A kind more is a line more here.
-async fn trials(bench: &Bench<'_>) -> Result<Vec<Outcome>> {
-    let mut trials = mapreduce::run(bench).await?;
-    trials.extend(aggregate::run(bench).await?);
-    trials.extend(sort::run(bench).await?);
-    trials.extend(graph::run(bench).await?);
-    trials.extend(stream::run(bench).await?);
+/// All trials. A kind more is a line more here. Each kind has a server and a worker of its own, so that the memory of one
+/// is not told of the next.
+async fn trials(folder: &Path, args: &Args, output: &Output) -> Result<Vec<Outcome>> {
+    let bench = || Bench::start(folder, args, output);
+    let mut trials = mapreduce::run(&bench().await?).await?;
+    trials.extend(aggregate::run(&bench().await?).await?);
+    trials.extend(sort::run(&bench().await?).await?);
+    trials.extend(graph::run(&bench().await?).await?);
+    trials.extend(stream::run(&bench().await?).await?);
     Ok(trials)
 }
 

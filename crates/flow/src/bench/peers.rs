@@ -1,11 +1,13 @@
-//! Engines that do the same work, where they are installed as modules of Python.
+//! Engines that do the same work, where they are installed as modules of Python; DuckDB also as our own provider.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
+use divvy_workload::provider;
 
 use super::trial::{Bench, Cost};
+use crate::duckdb::READY;
 
 const SCRIPT: &str = include_str!("peers.py");
 /// Module, and what people call it.
@@ -17,18 +19,23 @@ pub(super) fn run(bench: &Bench<'_>, work: &str, path: &Path) -> Result<Vec<Cost
     std::fs::write(&script, SCRIPT)?;
     let mut costs = Vec::new();
     for (module, by) in ENGINES {
-        if bench.args.alone || !is_installed(module) {
+        let Some(python) = python_with(module).filter(|_| !bench.args.alone) else {
             continue;
-        }
-        let mut command = Command::new("python3");
+        };
+        let mut command = Command::new(python);
         command.arg(&script).args([module, work]).arg(path).current_dir(bench.folder());
         costs.extend(bench.other(by, &mut command)?);
     }
     Ok(costs)
 }
 
-fn is_installed(module: &str) -> bool {
-    let mut python = Command::new("python3");
-    python.args(["-c", &format!("import {module}")]).stdin(Stdio::null());
-    python.output().is_ok_and(|tried| tried.status.success())
+/// An interpreter that has this module: that of the system, or that of the provider.
+fn python_with(module: &str) -> Option<PathBuf> {
+    let provided = READY.command(&provider::folder(READY.name)).0;
+    let has_it = |python: &PathBuf| {
+        let mut python = Command::new(python);
+        python.args(["-c", &format!("import {module}")]).stdin(Stdio::null());
+        python.output().is_ok_and(|tried| tried.status.success())
+    };
+    [PathBuf::from("python3"), provided].into_iter().find(has_it)
 }

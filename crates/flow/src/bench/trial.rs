@@ -66,19 +66,15 @@ pub(crate) struct Outcome {
 }
 
 impl<'a> Bench<'a> {
-    /// Starts the private server, which may read what lies in this folder.
-    pub(super) fn start(folder: &Path, args: &'a Args, output: &'a Output) -> Result<Self> {
+    /// Starts the private server, which may read what lies in this folder, and waits for its worker, whose start is not
+    /// measured.
+    pub(super) async fn start(folder: &Path, args: &'a Args, output: &'a Output) -> Result<Self> {
         let flags = ["--flow-read".into(), folder.into(), "--flow-commands".into()];
         let (server, url) = Process::up(&folder.join("data"), 2, &flags)?;
         let client = Client::new(url.as_str())?;
-        Ok(Self { args, output, folder: folder.to_owned(), client, server })
-    }
-
-    /// Waits until the worker is there, so that its start is not measured.
-    pub(super) async fn ready(&self) -> Result<()> {
         for _ in 0..READY_LOOKS_MAX {
-            if !self.client.workers().await?.is_empty() {
-                return Ok(());
+            if !client.workers().await?.is_empty() {
+                return Ok(Self { args, output, folder: folder.to_owned(), client, server });
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
