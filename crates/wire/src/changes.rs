@@ -19,14 +19,16 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, Stream, stream};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use tokio::sync::Mutex;
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::{Mutex, broadcast};
 use tokio_util::sync::CancellationToken;
 
 /// Changes that are kept for watchers who come back.
 const KEPT_MAX: usize = 16_384;
 /// How long changes are recorded after the last watcher left.
 const LINGER: Duration = Duration::from_secs(60);
+/// Changes that are kept in one go.
+const AT_ONCE_MAX: usize = 1_024;
 /// Tasks that one watcher may name.
 const TASKS_MAX: usize = 1_000;
 
@@ -125,7 +127,7 @@ impl Recorder {
         loop {
             tokio::select! {
                 change = self.changes.recv() => match change {
-                    Ok(change) => self.ring.extend([change]),
+                    Ok(change) => self.keep(change),
                     Err(RecvError::Lagged(count)) => self.ring.skip(count),
                     Err(RecvError::Closed) => break,
                 },
@@ -140,6 +142,23 @@ impl Recorder {
             }
         }
         *self.recorded.lock().await = false;
+    }
+
+    /// Keeps a change and those behind it that are there already: watchers are woken once for all of them.
+    fn keep(&mut self, first: Change) {
+        let mut lost = 0;
+        let behind = std::iter::from_fn(|| match self.changes.try_recv() {
+            Ok(change) => Some(change),
+            Err(TryRecvError::Lagged(count)) => {
+                lost = count;
+                None
+            }
+            Err(TryRecvError::Empty | TryRecvError::Closed) => None,
+        });
+        self.ring.extend(std::iter::once(first).chain(behind.take(AT_ONCE_MAX)));
+        if lost > 0 {
+            self.ring.skip(lost);
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use divvy::api::{Frame, Frames, parse_rows};
+use divvy::api::{Api, Frame, Frames, parse_rows};
 use divvy::types::view::{TaskChange, TaskDetail, TaskSummary};
 use divvy::types::{TaskId, TaskState, WaitReason};
 use divvy_workload::files::write_json;
@@ -78,9 +78,11 @@ impl Jobs {
         let work = async {
             keeper.take_in().await;
             loop {
-                if events.is_none() {
-                    let query = [("queue", QUEUE.to_owned()), ("progress", "true".to_owned())];
-                    events = Frames::open(&api, &["events"], &query).await.ok();
+                // Who listens makes the server tell every change of every task: only while a job goes.
+                if keeper.going.is_empty() {
+                    events = None;
+                } else if events.is_none() {
+                    events = listen(&api).await;
                     keeper.doubt();
                 }
                 tokio::select! {
@@ -88,7 +90,13 @@ impl Jobs {
                         Some(frame) => keeper.heard(&frame).await,
                         None => events = None,
                     },
-                    () = news.notified() => keeper.take_in().await,
+                    () = news.notified() => {
+                        // Before a job begins: the end of its first part is heard.
+                        if events.is_none() {
+                            events = listen(&api).await;
+                        }
+                        keeper.take_in().await;
+                    }
                     _ = ticks.tick() => {
                         if net.elapsed() >= NET_EVERY {
                             net = Instant::now();
@@ -101,6 +109,12 @@ impl Jobs {
         };
         shutdown.run_until_cancelled(work).await;
     }
+}
+
+/// What happens to the parts of all jobs, from now on; nothing if the server does not tell it now.
+async fn listen(api: &Api) -> Option<Frames> {
+    let query = [("queue", QUEUE.to_owned()), ("progress", "true".to_owned())];
+    Frames::open(api, &["events"], &query).await.ok()
 }
 
 /// The next event; nothing if the stream is gone. Waits for ever while there is none, because the ticks open another.
