@@ -2,6 +2,8 @@
 
 use divvy_console::exit::Code;
 use divvy_console::output::Output;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 use crate::{backlog, idle, life, lists, patterns, recovery, scheduler};
@@ -38,9 +40,14 @@ Examples:
   divvy bench scheduler --json                   all sizes, all figures
   divvy bench scheduler --max-waiting 1000000    with less memory";
 
-/// Measures, and prints the figures.
-pub async fn run(args: Args, output: &Output) -> anyhow::Result<Code> {
-    match args.which {
+/// Measures, and prints the figures. In a box, because the code of a future is compiled by who awaits it, and the command
+/// line is not optimised.
+pub fn run(args: Args, output: &Output) -> BoxFuture<'_, anyhow::Result<Code>> {
+    measure(args.which, output).boxed()
+}
+
+async fn measure(which: Which, output: &Output) -> anyhow::Result<Code> {
+    match which {
         Which::Life(args) => print(output, &life::run(&args, output).await?),
         Which::Idle(args) => print(output, &idle::run(&args, output).await?),
         Which::Backlog(args) => print(output, &backlog::run(&args, output).await?),
