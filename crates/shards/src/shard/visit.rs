@@ -172,8 +172,7 @@ async fn read(
     let is_good = (200..300).contains(&fetched.status);
     if order.is_sitemap {
         if is_good {
-            let listed = sitemap::read(&fetched.body, &address, order.hops, &gear.addresses);
-            product.listed = listed.unwrap_or_default();
+            product.listed = read_sitemap(gear, address, fetched, order.hops).await;
         }
         return (product, None);
     }
@@ -190,6 +189,21 @@ async fn read(
     product.is_nofollow = page.directives.nofollow;
     product.links = page.links;
     (product, prepared)
+}
+
+/// What a sitemap lists; nothing if it is none. Read on another thread, since it may be large.
+async fn read_sitemap(
+    gear: &Arc<Gear>,
+    address: Address,
+    fetched: Fetched,
+    hops: u8,
+) -> sitemap::Sitemap {
+    let gear = Arc::clone(gear);
+    let reading = tokio::task::spawn_blocking(move || {
+        let room = gear.fetcher.limits().decoded_room(Purpose::Sitemap, fetched.body.len());
+        sitemap::read(&fetched.body, room, &address, hops, &gear.addresses).unwrap_or_default()
+    });
+    reading.await.unwrap_or_default()
 }
 
 async fn extract(gear: &Arc<Gear>, address: &Address, fetched: &Fetched) -> Page {
