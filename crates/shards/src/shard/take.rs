@@ -79,7 +79,7 @@ impl Owner {
                     retry_after_ms: product.retry_after_ms,
                     is_changed: !is_same,
                     interval_ms: known.and_then(|known| known.interval_ms),
-                    bucket: product.bucket,
+                    simhash: product.simhash,
                 })
             }
         }

@@ -76,7 +76,8 @@ pub(crate) struct Product {
     pub(crate) validators: Validators,
     pub(crate) digest: u64,
     pub(crate) title: Option<String>,
-    pub(crate) bucket: Option<u16>,
+    /// Of a page that has a text.
+    pub(crate) simhash: Option<u64>,
     pub(crate) links: Vec<Link>,
     /// Links of a page that asks not to be followed.
     pub(crate) is_nofollow: bool,
@@ -185,7 +186,7 @@ async fn read(
     }
     let prepared = prepare(gear, order, &fetched, &page, &product, shown.as_deref(), ended_ms);
     product.title = page.title.take();
-    product.bucket = (page.words > 0).then_some((page.simhash >> 48) as u16);
+    product.simhash = (page.words > 0).then_some(page.simhash);
     product.is_nofollow = page.directives.nofollow;
     product.links = page.links;
     (product, prepared)

@@ -183,7 +183,7 @@ fn a_host_that_repeats_itself_goes_last_and_gets_less() {
     let mut now_ms = 0;
     for _ in 0..4 {
         let order = fetch(&mut frontier, &mut now_ms);
-        let answer = Answer { status: 200, bucket: Some(3), ..Answer::default() };
+        let answer = Answer { status: 200, simhash: Some(3), ..Answer::default() };
         frontier.fetched(now_ms, order.lease, Outcome::Answer(answer));
     }
     assert!(frontier.host(HOST).unwrap().is_braked);
