@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use flate2::bufread::GzDecoder;
+use http::Version;
 use serde_json::Value;
 use sha1::{Digest as _, Sha1};
 use tempfile::TempDir;
@@ -41,6 +42,7 @@ fn exchange<'a>(response: &'a [(&'a str, &'a [u8])], body: &'a [u8]) -> Exchange
         method: "GET",
         target: "/x?y=1",
         request: &REQUEST,
+        version: Version::HTTP_2,
         status: 200,
         response,
         body,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use divvy_frontier::address::Address;
 use divvy_frontier::frontier;
 use divvy_frontier::rules::retry::Failure;
-use http::HeaderName;
+use http::{HeaderMap, HeaderName};
 use url::Url;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -94,7 +94,8 @@ pub(crate) async fn page(gear: Arc<Gear>, visit: PageVisit) -> Done {
     let ended_ms = gear.clock.end_ms();
     let (outcome, prepared) = match fetched {
         Ok(fetched) => {
-            let (product, prepared) = read(&gear, &order, fetched, ended_ms).await;
+            let (product, prepared) =
+                read(&gear, &order, fetched, Times { began_ms, ended_ms }).await;
             (Ok(product), prepared)
         }
         Err(error) => {
@@ -123,6 +124,13 @@ pub(crate) async fn robots(
 ) -> Done {
     let asked = robots::ask(&gear, &order.origin, standing, &mut session).await;
     Done::Robots(Box::new(RobotsDone { order, session, asked }))
+}
+
+/// When a page was asked for, and when the last byte of it had come.
+#[derive(Clone, Copy)]
+struct Times {
+    began_ms: u64,
+    ended_ms: u64,
 }
 
 async fn fetch(
@@ -155,13 +163,13 @@ async fn read(
     gear: &Arc<Gear>,
     order: &frontier::Order,
     fetched: Fetched,
-    ended_ms: u64,
+    times: Times,
 ) -> (Product, Option<Prepared>) {
     let mut product = Product {
         status: fetched.status,
         wire_bytes: fetched.wire_bytes,
         body_bytes: fetched.body.len() as u64,
-        retry_after_ms: fetched.retry_after_ms(ended_ms),
+        retry_after_ms: fetched.retry_after_ms(times.ended_ms),
         validators: fetched.validators(),
         digest: xxh3_64(&fetched.body),
         ..Product::default()
@@ -184,7 +192,7 @@ async fn read(
             (page, shown) = (html, Some(text));
         }
     }
-    let prepared = prepare(gear, order, &fetched, &page, &product, shown.as_deref(), ended_ms);
+    let prepared = prepare(gear, order, &fetched, &page, &product, shown.as_deref(), times);
     product.title = page.title.take();
     product.simhash = (page.words > 0).then_some(page.simhash);
     product.is_nofollow = page.directives.nofollow;
@@ -265,7 +273,7 @@ fn prepare(
     page: &Page,
     product: &Product,
     shown: Option<&str>,
-    ended_ms: u64,
+    times: Times,
 ) -> Option<Prepared> {
     let digest = digest(&fetched.body);
     let empty = BTreeMap::new();
@@ -274,7 +282,7 @@ fn prepare(
         url: &order.url,
         final_url: shown.unwrap_or(&order.url),
         status: Some(fetched.status),
-        fetched_at: ended_ms,
+        fetched_at: times.ended_ms,
         redirect: product.redirect.as_ref().map(Address::as_str),
         content_type: Some(fetched.media_type()).filter(|kind| !kind.is_empty()),
         bytes: fetched.body.len() as u64,
@@ -295,21 +303,24 @@ fn prepare(
     if !gear.formats.contains(&Format::Warc) {
         return Prepared::new(&gear.formats, &record, None).ok();
     }
-    let agent = gear.agent.to_string();
-    let headers: Vec<(&str, &[u8])> =
-        fetched.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let (request, response) = (listed(&fetched.request), listed(&fetched.headers));
     let exchange = Exchange {
-        at_ms: ended_ms,
+        at_ms: times.began_ms,
         ip: Some(fetched.address.ip()),
         method: "GET",
         target: &order.url[order.path_at..],
-        request: &[("user-agent", agent.as_bytes())],
+        request: &request,
+        version: fetched.version,
         status: fetched.status,
-        response: &headers,
+        response: &response,
         body: &fetched.body,
         truncated: fetched.truncated.is_some(),
     };
     let prepared = Prepared::new(&gear.formats, &record, Some(&exchange));
     // What cannot be archived is told in the other outputs all the same.
     prepared.or_else(|_| Prepared::new(&gear.formats, &record, None)).ok()
+}
+
+fn listed(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
+    headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }
