@@ -1,6 +1,7 @@
-//! Whole turns of a shard in this process, without a server and without anything to fetch; in `robots`
+//! Whole turns of a shard in this process, without a server and without anything to fetch; in `robots` and `rendering`
 //! single visits of hosts on this machine.
 
+mod rendering;
 mod robots;
 
 use divvy_frontier::frontier::Changes;

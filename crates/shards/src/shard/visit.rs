@@ -1,10 +1,11 @@
 //! One page: fetched, read, and made ready to be written. Everything that does not need the state of the shard.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use divvy_frontier::address::Address;
-use divvy_frontier::frontier;
+use divvy_frontier::frontier::{self, Permission};
 use divvy_frontier::rules::retry::Failure;
 use http::{HeaderMap, HeaderName};
 use url::Url;
@@ -16,6 +17,7 @@ use crate::fetch::{FetchError, Fetched, Order, Purpose, Session, Trouble, Valida
 use crate::output::{Exchange, Format, Prepared, Record, digest};
 use crate::page::sitemap;
 use crate::page::{Link, Page, Source};
+use crate::render::{Document, Rendered};
 use divvy_frontier::robots::Standing;
 
 /// Bodies above this are read on another thread, so that other hosts do not wait.
@@ -28,6 +30,8 @@ pub(crate) struct PageVisit {
     /// What the store knows of an earlier fetch.
     pub(crate) known: Option<Known>,
     pub(crate) session: Session,
+    /// What its host lets be fetched, for what a browser asks for besides.
+    pub(crate) permission: Option<Arc<dyn Permission>>,
 }
 
 /// What is known of an earlier fetch.
@@ -84,18 +88,22 @@ pub(crate) struct Product {
     pub(crate) redirect: Option<Address>,
     pub(crate) listed: sitemap::Sitemap,
     pub(crate) render_ms: u64,
+    /// When the last request of the visit ended: the host's turn lasts until then.
+    pub(crate) ended_ms: u64,
 }
 
 /// Fetches and reads a page.
 pub(crate) async fn page(gear: Arc<Gear>, visit: PageVisit) -> Done {
-    let PageVisit { order, known, mut session } = visit;
+    let PageVisit { order, known, mut session, permission } = visit;
     let began_ms = gear.clock.now_ms();
     let fetched = fetch(&gear, &order, known.as_ref(), &mut session).await;
-    let ended_ms = gear.clock.end_ms();
+    let mut ended_ms = gear.clock.end_ms();
     let (outcome, prepared) = match fetched {
         Ok(fetched) => {
             let (product, prepared) =
-                read(&gear, &order, fetched, Times { began_ms, ended_ms }).await;
+                read(&gear, &order, fetched, permission.as_deref(), Times { began_ms, ended_ms })
+                    .await;
+            ended_ms = product.ended_ms;
             (Ok(product), prepared)
         }
         Err(error) => {
@@ -163,6 +171,7 @@ async fn read(
     gear: &Arc<Gear>,
     order: &frontier::Order,
     fetched: Fetched,
+    permission: Option<&dyn Permission>,
     times: Times,
 ) -> (Product, Option<Prepared>) {
     let mut product = Product {
@@ -172,6 +181,7 @@ async fn read(
         retry_after_ms: fetched.retry_after_ms(times.ended_ms),
         validators: fetched.validators(),
         digest: xxh3_64(&fetched.body),
+        ended_ms: times.ended_ms,
         ..Product::default()
     };
     let Ok(address) = order.url.parse::<Address>() else { return (product, None) };
@@ -188,8 +198,17 @@ async fn read(
     let (mut page, mut shown) = (Page::default(), None);
     if is_good && fetched.is_html() {
         page = extract(gear, &address, &fetched).await;
-        if let Some((html, text)) = render(gear, &address, &page, &mut product.render_ms).await {
-            (page, shown) = (html, Some(text));
+        if let Some(permission) = permission {
+            let document = Document {
+                address: &address,
+                status: fetched.status,
+                headers: &fetched.headers,
+                body: &fetched.body,
+                permission,
+            };
+            if let Some((after, place)) = render(gear, document, &page, &mut product).await {
+                (page, shown) = (after, Some(place));
+            }
         }
     }
     let prepared = prepare(gear, order, &fetched, &page, &product, shown.as_deref(), times);
@@ -237,33 +256,50 @@ fn extract_here(gear: &Gear, address: &Address, fetched: &Fetched, tags: &[Strin
     gear.extractor.extract(Source { address, html: &html, robots_tags: &tags })
 }
 
-/// The page after its scripts, where the crawl wants that and the page gains by it.
+/// The page after its scripts and what they call its address, where the crawl wants that and the page gains by it.
 async fn render(
     gear: &Gear,
-    address: &Address,
+    document: Document<'_>,
     before: &Page,
-    spent_ms: &mut u64,
+    product: &mut Product,
 ) -> Option<(Page, String)> {
-    let mut browser = gear.browser.as_ref()?.lock().await;
-    if !browser.hosts.decide(gear.mode, address.host_key(), before) {
+    let browser = gear.browser.as_ref()?;
+    let hosts = || browser.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+    let host = document.address.host_key();
+    if !hosts().decide(gear.mode, host, before) {
         return None;
     }
-    match browser.renderer.render(address).await {
+    let mut renderer = browser.renderer.lock().await;
+    let began = Instant::now();
+    let rendered = renderer.render(document).await;
+    // Whatever came of it, the browser may have asked the host until now.
+    product.ended_ms = gear.clock.end_ms();
+    product.render_ms += u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    match rendered {
         Ok(rendered) => {
-            *spent_ms += u64::try_from(rendered.took.as_millis()).unwrap_or(u64::MAX);
-            let source =
-                Source { address: &rendered.address, html: &rendered.html, robots_tags: &[] };
-            let mut after = gear.extractor.extract(source);
-            after.directives.nofollow |= before.directives.nofollow;
-            after.directives.noindex |= before.directives.noindex;
-            browser.hosts.learn(address.host_key(), before, &after);
+            let after = read_rendered(gear, &rendered, before);
+            hosts().learn(host, before, &after);
             Some((after, rendered.address.as_str().to_owned()))
         }
         Err(error) => {
-            tracing::debug!(%error, url = address.as_str(), "a page was not rendered");
+            tracing::debug!(%error, url = document.address.as_str(), "a page was not rendered");
             None
         }
     }
+}
+
+/// What is in a page after its scripts; where they wanted to lead on to is a link like others.
+fn read_rendered(gear: &Gear, rendered: &Rendered, before: &Page) -> Page {
+    let Rendered { address, html, led_on, .. } = rendered;
+    let mut after = gear.extractor.extract(Source { address, html, robots_tags: &[] });
+    after.directives.nofollow |= before.directives.nofollow;
+    after.directives.noindex |= before.directives.noindex;
+    for place in led_on {
+        if let Ok(url) = Address::read(place.as_str(), &gear.addresses) {
+            after.links.push(Link { url, rel: String::new() });
+        }
+    }
+    after
 }
 
 fn prepare(

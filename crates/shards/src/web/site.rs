@@ -14,6 +14,39 @@ pub const ENDING: &str = ".test";
 /// The first host, where a crawl begins.
 const PORTAL: &str = "portal.test";
 
+/// A page that its script makes. It also goes to places that robots.txt forbids, in all ways that a script has.
+const APP: &str = "<!doctype html>\n<title>An empty page</title>\n<div id=\"root\"></div>\n\
+    <script src=\"/app.js\"></script>\n";
+const APP_SCRIPT: &str = r#"
+const root = document.getElementById('root');
+const asked = ['/page/1', '/page/2', '/page/3', '/private/data'].map((path) => fetch(path).catch(() => null));
+Promise.all(asked).then(() => {
+  document.title = 'Made by a script';
+  root.innerHTML = '<a href="/page/4">Page 4</a>';
+});
+const added = (tag, more) => document.body.append(Object.assign(document.createElement(tag), more));
+added('iframe', { src: '/private/frame' });
+added('link', { rel: 'prefetch', href: '/private/prefetched' });
+added('link', { rel: 'prerender', href: '/private/prerendered' });
+added('script', {
+  type: 'speculationrules',
+  text: '{"prefetch": [{"urls": ["/private/guessed"], "eagerness": "immediate"}], "prerender": [{"urls": ["/private/made"], "eagerness": "immediate"}]}',
+});
+added('img', { src: '/private/picture' });
+const tries = [
+  () => new WebSocket(`ws://${location.host}/private/socket`),
+  () => new EventSource('/private/events'),
+  () => new Worker('/private/worker.js'),
+  () => new Worker(URL.createObjectURL(new Blob([`fetch('${location.origin}/private/by-worker')`]))),
+  () => new SharedWorker('/private/shared.js'),
+  () => navigator.serviceWorker.register('/private/service.js'),
+  () => navigator.sendBeacon('/private/beacon'),
+  () => window.open('/private/window'),
+  () => { location.href = '/private/away'; },
+];
+for (const attempt of tries) try { attempt(); } catch { /* The next one. */ }
+"#;
+
 /// How large the web is.
 #[derive(Clone, Copy, Debug)]
 pub struct Site {
@@ -157,6 +190,8 @@ impl Site {
                 let links = format!("<a href=\"{bare}/deeper\">deeper</a>");
                 Answer::html(text(number, "A path that grows", &links))
             }
+            "app" => Answer::html(APP.to_owned()),
+            "app.js" => Answer::new(200, "text/javascript", APP_SCRIPT.to_owned()),
             "sitemap.xml" => Answer::new(200, "application/xml", self.sitemap(number)),
             _ => Answer::plain(404, "no such page\n"),
         }
