@@ -31,7 +31,7 @@ pub(super) async fn run(args: &RobotsOf, context: &Context) -> Result<Code> {
         .map_err(|wrong| Failure::usage(format!("{} {}", wrong.field, wrong.problem)))?;
     let site = Site { allow_private: !args.allow_private.is_empty(), ..Site::default() };
     let gear = Gear::new(&spec, &site, Clock::start()).await?;
-    let mut session = Session::new(false);
+    let mut session = Session::default();
     let asked = robots::ask(&gear, address.origin(), Standing::default(), &mut session).await;
     let path = address.path_and_query();
     let (is_allowed, why) = match asked.standing.permission(asked.ended_ms, path) {

@@ -110,8 +110,8 @@ impl Frontier {
         } else {
             self.succeed(now_ms, number);
         }
-        if let Some(bucket) = answer.bucket {
-            self.brake(number, bucket);
+        if let Some(simhash) = answer.simhash {
+            self.brake(number, simhash);
         }
         if verdict != Verdict::Done {
             return self.settle(now_ms, number, entry, verdict);
@@ -177,11 +177,11 @@ impl Frontier {
             .insert(fingerprint, Later { fingerprint, due_ms, host: number, band, entry });
     }
 
-    fn brake(&mut self, number: u32, bucket: u16) {
+    fn brake(&mut self, number: u32, simhash: u64) {
         let rules = self.rules.brake;
         let budget = self.budget_of(&self.hosts[number]);
         let host = &mut self.hosts[number];
-        match host.brake.page(bucket, &rules) {
+        match host.brake.page(simhash, &rules) {
             Some(true) if !host.is_braked => {
                 host.is_braked = true;
                 let left = budget.saturating_sub(host.used);

@@ -1,11 +1,14 @@
 //! What is to be done next: hosts whose time has come, the choice among them, the choice among their bands.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 
 use super::band::HELD_MAX;
 use super::entry::Entry;
 use super::host::{NEVER, Open, Place};
-use super::{Block, Damaged, Due, Frontier, Lease, LoadOrder, Next, Order, RobotsOrder, entry};
+use super::{
+    Block, Damaged, Due, Frontier, Lease, LoadOrder, Next, Order, Permission, RobotsOrder, entry,
+};
 use crate::rules::BAND_MEMORY_MIN;
 use crate::rules::priority::{self, BANDS};
 
@@ -213,9 +216,17 @@ impl Frontier {
         Choice::Entry(packed)
     }
 
+    /// What a host lets be fetched, while that is known.
+    pub fn permission(&self, host: u32) -> Option<Arc<dyn Permission>> {
+        self.permission_of(host).map(Arc::clone)
+    }
+
+    fn permission_of(&self, number: u32) -> Option<&Arc<dyn Permission>> {
+        self.robots.get(self.hosts[number].robots)?.permission.as_ref()
+    }
+
     fn is_allowed(&self, number: u32, packed: &[u8]) -> bool {
-        let robots = self.robots.get(self.hosts[number].robots);
-        let permission = robots.and_then(|robots| robots.permission.as_ref());
+        let permission = self.permission_of(number);
         let entry = Entry::unpack(packed);
         permission.zip(entry).is_some_and(|(allowed, (entry, _))| allowed.allows(entry.path))
     }

@@ -46,11 +46,13 @@ impl Frontier {
         true
     }
 
-    /// A host gets no requests before this time. Whether it is known.
+    /// A host gets no requests before this time, with either scheme. Whether it is known.
     pub fn rest(&mut self, host: &str, until_ms: u64) -> bool {
         let Some(number) = self.find(host) else { return false };
-        self.hosts[number].change(|rare| rare.rest_until_ms = until_ms);
-        self.touch(number);
+        let lead = self.lead(number);
+        // It may have asked for a longer rest itself.
+        self.hosts[lead].change(|rare| rare.rest_until_ms = until_ms.max(rare.rest_until_ms));
+        self.touch(lead);
         true
     }
 

@@ -161,8 +161,8 @@ pub struct Answer {
     pub is_changed: bool,
     /// The interval after which it was fetched again, as the store has it.
     pub interval_ms: Option<u64>,
-    /// Where its SimHash puts it, for the brake on hosts that repeat themselves. Pages without text have none.
-    pub bucket: Option<u16>,
+    /// The SimHash of its text, for the brake on hosts that repeat themselves. Pages without text have none.
+    pub simhash: Option<u64>,
 }
 
 /// What follows for an address.

@@ -1,8 +1,10 @@
-//! When a host repeats itself: the share of its last pages that look alike.
+//! When a host repeats itself: the share of its last pages that are almost the same, as in a calendar without an end.
 //!
-//! Over windows of [`Rules::window`] pages it finds the bucket (of a page's SimHash) that holds the majority, with one
-//! counter (R. Boyer and J. Moore, *MJRTY*, 1991): of `n` pages of which `c` are in one bucket, more than half, the
-//! counter ends at `2c - n` or above only for that bucket, so the share is known from it. Four bytes for a host.
+//! Pages are compared by the SimHash of their texts: those that differ in few bits are almost the same (M. Charikar, 2002; G.
+//! Manku and others, *Detecting near-duplicates for web crawling*, 2007). Over windows of [`Rules::window`] pages it finds the
+//! page that the majority is like, with one counter (R. Boyer and J. Moore, *MJRTY*, 1991): of `n` pages of which `c` are alike,
+//! more than half, the counter ends at `2c - n` or above only for one of those, so the share is known from it. A page
+//! that stands at the edge of those that are alike makes the share seem smaller, never larger. Ten bytes for a host.
 
 /// When it brakes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,31 +13,35 @@ pub struct Rules {
     pub window: u8,
     /// The share of alike pages above which the host is braked; at least one half.
     pub share: f64,
+    /// Bits of 64 in which two pages may differ and still be alike.
+    pub bits: u8,
     /// What is left of the budget of a braked host: one part in so many.
     pub budget_divisor: u32,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { window: 200, share: 0.9, budget_divisor: 10 }
+        Self { window: 200, share: 0.9, bits: 6, budget_divisor: 10 }
     }
 }
 
 /// The count of one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Brake {
-    bucket: u16,
+    /// The page that others are compared with. As bytes, which need no room before them.
+    like: [u8; 8],
     weight: u8,
     pages: u8,
 }
 
 impl Brake {
-    /// A page of this bucket came. Answers at the end of a window only: whether the host repeats itself.
-    pub fn page(&mut self, bucket: u16, rules: &Rules) -> Option<bool> {
+    /// A page with this SimHash came. Answers at the end of a window only: whether the host repeats itself.
+    pub fn page(&mut self, simhash: u64, rules: &Rules) -> Option<bool> {
         if self.weight == 0 {
-            self.bucket = bucket;
+            self.like = simhash.to_ne_bytes();
         }
-        if self.bucket == bucket {
+        let bits = (u64::from_ne_bytes(self.like) ^ simhash).count_ones();
+        if bits <= u32::from(rules.bits) {
             self.weight += 1;
         } else {
             self.weight -= 1;
@@ -61,12 +67,18 @@ mod tests {
         for (alike, expected) in [(200, true), (181, true), (180, false), (100, false), (0, false)]
         {
             for seed in 0..5 {
-                let mut pages: Vec<u16> =
-                    (0..200).map(|page| if page < alike { 7 } else { 100 + page }).collect();
-                fastrand::Rng::with_seed(seed).shuffle(&mut pages);
+                let mut random = fastrand::Rng::with_seed(seed);
+                let mut page = |page: u32| match page < alike {
+                    // All within three bits of one, and so within six of each other.
+                    true => (0..3)
+                        .fold(0x0123_4567_89ab_cdef, |near: u64, _| near ^ 1 << random.u8(..64)),
+                    false => random.u64(..),
+                };
+                let mut pages: Vec<u64> = (0..200).map(&mut page).collect();
+                random.shuffle(&mut pages);
                 let mut brake = Brake::default();
                 let verdicts: Vec<bool> =
-                    pages.iter().filter_map(|bucket| brake.page(*bucket, &rules)).collect();
+                    pages.iter().filter_map(|page| brake.page(*page, &rules)).collect();
                 assert_eq!(verdicts, [expected], "{alike} alike, seed {seed}");
                 assert_eq!(brake, Brake::default(), "the next window begins anew");
             }

@@ -22,6 +22,8 @@ pub struct Fetched {
     pub status: u16,
     /// Which HTTP it came by.
     pub version: Version,
+    /// The headers of the request, as they went.
+    pub request: HeaderMap,
     /// Its headers, as they came: `content-encoding` and `content-length` speak of the bytes that travelled.
     pub headers: HeaderMap,
     /// Its body, decoded, or the beginning of it.

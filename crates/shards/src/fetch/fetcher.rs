@@ -8,8 +8,8 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH, LOCATION, SET_COOKIE, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, HOST, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH, LOCATION, USER_AGENT,
 };
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Empty;
@@ -99,9 +99,8 @@ impl Fetcher {
             let start = Instant::now();
             // Out of the session while it is used: whoever drops this future drops the connection, too.
             let kept = session.connection.take();
-            let (mut connection, response, timings) = self.ask(order, kept, session, start).await?;
-            let (fetched, is_whole) =
-                self.read(order, session, &mut connection, response, timings, start).await?;
+            let (mut connection, asked) = self.ask(order, kept, start).await?;
+            let (fetched, is_whole) = self.read(order, &mut connection, asked, start).await?;
             session.connection = is_whole.then_some(connection);
             Ok(fetched)
         }
@@ -113,9 +112,8 @@ impl Fetcher {
         &self,
         order: Order<'_>,
         kept: Option<Connection>,
-        session: &Session,
         start: Instant,
-    ) -> Result<(Connection, Response<Incoming>, Timings), FetchError> {
+    ) -> Result<(Connection, Asked), FetchError> {
         let target = Target::of(order.url).map_err(crate::net::ConnectError::from)?;
         let mut timings = Timings::default();
         let mut kept = kept.filter(|kept| kept.target == target);
@@ -128,7 +126,8 @@ impl Fetcher {
                     (connection, true)
                 }
             };
-            let request = self.request(order, session, &connection, &target)?;
+            let request = self.request(order, &connection, &target)?;
+            let mut headers = request.headers().clone();
             let asked = Instant::now();
             let deadline = (asked + self.limits.first_byte).min(start + self.limits.whole);
             let Ok(answer) = timeout_at(deadline, connection.send(request)).await else {
@@ -140,7 +139,9 @@ impl Fetcher {
             match answer {
                 Ok(response) => {
                     timings.first_byte = asked.elapsed();
-                    return Ok((connection, response, timings));
+                    // HTTP/2 sends it under another name.
+                    headers.entry(HOST).or_insert_with(|| connection.host.clone());
+                    return Ok((connection, Asked { headers, response, timings }));
                 }
                 // It was never written, so the host knows nothing of it.
                 Err(error) if !is_new && error.message().is_some() => {}
@@ -165,7 +166,6 @@ impl Fetcher {
     fn request(
         &self,
         order: Order<'_>,
-        session: &Session,
         connection: &Connection,
         target: &Target,
     ) -> Result<Request<Empty<Bytes>>, FetchError> {
@@ -186,9 +186,6 @@ impl Fetcher {
             insert(&mut headers, IF_NONE_MATCH, validators.etag.as_deref());
             insert(&mut headers, IF_MODIFIED_SINCE, validators.last_modified.as_deref());
         }
-        if let Some(jar) = &session.jar {
-            insert(&mut headers, COOKIE, jar.header(url).as_deref());
-        }
         let mut request = Request::new(Empty::new());
         *request.method_mut() = Method::GET;
         *request.uri_mut() = uri;
@@ -200,20 +197,14 @@ impl Fetcher {
     async fn read(
         &self,
         order: Order<'_>,
-        session: &mut Session,
         connection: &mut Connection,
-        response: Response<Incoming>,
-        mut timings: Timings,
+        asked: Asked,
         start: Instant,
     ) -> Result<(Fetched, bool), FetchError> {
+        let Asked { headers: request, response, mut timings } = asked;
         let (head, incoming) = response.into_parts();
         if head.headers.len() > self.limits.headers_max {
             return Err(self.too_many_headers(&connection.target));
-        }
-        if let Some(jar) = &mut session.jar {
-            for cookie in head.headers.get_all(SET_COOKIE) {
-                jar.set(order.url, cookie.as_bytes());
-            }
         }
         let redirect = redirect(order.url, head.status, &head.headers);
         let room = match redirect {
@@ -236,6 +227,7 @@ impl Fetcher {
         let fetched = Fetched {
             status: head.status.as_u16(),
             version: head.version,
+            request,
             headers: head.headers,
             body,
             truncated,
@@ -295,6 +287,13 @@ impl Fetcher {
         let Limits { headers_max: count, header_bytes_max: bytes, .. } = self.limits;
         FetchError::Headers { target: target.to_string(), count, bytes }
     }
+}
+
+/// A request that was sent, and the head of its answer.
+struct Asked {
+    headers: HeaderMap,
+    response: Response<Incoming>,
+    timings: Timings,
 }
 
 fn insert(headers: &mut HeaderMap, name: HeaderName, value: Option<&str>) {

@@ -71,7 +71,7 @@ impl Limits {
     }
 
     /// How large a body may become that has travelled as so many bytes.
-    pub(super) fn decoded_room(&self, purpose: Purpose, wire_bytes: usize) -> usize {
+    pub(crate) fn decoded_room(&self, purpose: Purpose, wire_bytes: usize) -> usize {
         let most = match purpose {
             Purpose::Page => self.decoded_bytes_max,
             Purpose::Robots => divvy_frontier::robots::BYTES_MAX + 1,

@@ -1,5 +1,5 @@
-//! What is kept between the requests of one host while its lease lasts: one connection, and its cookies if the crawl wants
-//! any. Dropping a session closes the connection at once, even in the middle of an answer, and forgets the cookies.
+//! What is kept between the requests of one host while its lease lasts: one connection, and no cookies. Dropping a session
+//! closes the connection at once, even in the middle of an answer.
 //!
 //! An HTTP/1 connection has no task of its own: the fetch that uses it drives it, so an idle one costs nothing but its socket,
 //! and that the host has closed it is noticed before the next request is written. HTTP/2 needs a task, which ends with it.
@@ -17,7 +17,7 @@ use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::AbortHandle;
 
-use super::{Jar, Limits};
+use super::Limits;
 use crate::net::{Connected, Protocol, Stream, Target};
 
 /// How many headers the parser takes if it is not told.
@@ -31,15 +31,9 @@ type Tried = Result<Response<Incoming>, TrySendError<Requested>>;
 #[derive(Debug, Default)]
 pub struct Session {
     pub(super) connection: Option<Connection>,
-    pub(super) jar: Option<Jar>,
 }
 
 impl Session {
-    /// A session without connection, with a jar for cookies if they are wanted.
-    pub fn new(with_cookies: bool) -> Self {
-        Self { connection: None, jar: with_cookies.then(Jar::default) }
-    }
-
     /// Closes the connection unless the next request comes soon enough for it to be worth keeping.
     pub fn rest(&mut self, delay: Duration, limits: &Limits) {
         if delay >= limits.keep_alive {

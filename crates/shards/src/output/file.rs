@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::OutputError;
 
@@ -13,8 +14,10 @@ const BUFFER_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct Appended {
     path: PathBuf,
-    writer: BufWriter<File>,
+    writer: BufWriter<Arc<File>>,
     length: u64,
+    /// How much of it the disk was last asked to keep.
+    synced: u64,
 }
 
 impl Appended {
@@ -35,8 +38,9 @@ impl Appended {
         }
         Ok(Self {
             path: path.to_owned(),
-            writer: BufWriter::with_capacity(BUFFER_BYTES, file),
+            writer: BufWriter::with_capacity(BUFFER_BYTES, Arc::new(file)),
             length,
+            synced: length,
         })
     }
 
@@ -51,16 +55,35 @@ impl Appended {
         Ok(())
     }
 
-    /// Hands everything to the system, and to the disk if asked to.
-    pub(super) fn flush(&mut self, sync: bool) -> Result<(), OutputError> {
+    /// Hands everything to the system; what is to be synced then, if anything is new.
+    pub(super) fn flush(&mut self) -> Result<Option<Flushed>, OutputError> {
         self.writer.flush().map_err(|source| self.error("write to", source))?;
-        if sync {
-            self.writer.get_ref().sync_data().map_err(|source| self.error("sync", source))?;
+        if self.synced == self.length {
+            return Ok(None);
         }
-        Ok(())
+        self.synced = self.length;
+        Ok(Some(Flushed { path: self.path.clone(), file: Arc::clone(self.writer.get_ref()) }))
     }
 
     fn error(&self, verb: &'static str, source: std::io::Error) -> OutputError {
         OutputError::File { verb, path: self.path.clone(), source }
+    }
+}
+
+/// A file whose bytes the system has and the disk perhaps not.
+#[derive(Debug)]
+pub(super) struct Flushed {
+    path: PathBuf,
+    file: Arc<File>,
+}
+
+impl Flushed {
+    /// Waits until the disk has them.
+    pub(super) fn sync(&self) -> Result<(), OutputError> {
+        self.file.sync_data().map_err(|source| OutputError::File {
+            verb: "sync",
+            path: self.path.clone(),
+            source,
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! What a shard leaves behind: JSONL, WARC with its index, a graph of links.
 //!
-//! Every file is only ever appended to. [`Writer::commit`] says how long each is; the shard keeps that with its state, and
-//! a writer that is opened again cuts what lies behind it. So output and state never part, whenever the process ends.
+//! Every file is only ever appended to. [`Writer::commit`] and then [`Unsynced::sync`] say how long each is; the shard keeps
+//! that with its state, and a writer that is opened again cuts what lies behind it. So output and state never part, whenever
+//! the process ends or the power fails.
 //!
 //! Packing a WARC record costs more than any other step of a page, so it is apart from writing: [`Prepared`] can be made
 //! on any thread.
@@ -29,7 +30,7 @@ use thiserror::Error;
 pub use prepared::Prepared;
 pub use record::{Record, digest};
 pub use warc::Exchange;
-pub use writer::Writer;
+pub use writer::{Unsynced, Writer};
 
 /// Bytes after which a WARC file is usually followed by the next one.
 pub const WARC_BYTES_MAX: u64 = 1 << 30;

@@ -6,6 +6,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use flate2::bufread::GzDecoder;
+use http::Version;
 use serde_json::Value;
 use sha1::{Digest as _, Sha1};
 use tempfile::TempDir;
@@ -41,6 +42,7 @@ fn exchange<'a>(response: &'a [(&'a str, &'a [u8])], body: &'a [u8]) -> Exchange
         method: "GET",
         target: "/x?y=1",
         request: &REQUEST,
+        version: Version::HTTP_2,
         status: 200,
         response,
         body,
@@ -133,7 +135,7 @@ fn a_page_is_a_line_of_json() {
         Writer::open(options(folder.path(), &[Format::Jsonl, Format::Graph]), &Lengths::new())
             .unwrap();
     writer.write(&page, None).unwrap();
-    writer.commit(true).unwrap();
+    writer.commit().unwrap().sync().unwrap();
     let text = texts(folder.path(), "pages.jsonl");
     assert_eq!(text.lines().count(), 1);
     let value: Value = serde_json::from_str(&text).unwrap();
@@ -172,7 +174,7 @@ fn an_archive_holds_what_went_over_the_wire() {
         writer.write(&page, Some(&cut)).unwrap();
     }
     writer.write(&record("http://a.example/failed"), None).unwrap();
-    writer.commit(false).unwrap();
+    writer.commit().unwrap().sync().unwrap();
 
     let records = read_archive(&folder.path().join("pages-00000.warc.gz"));
     let kinds: Vec<&str> = records.iter().map(|record| record.head["WARC-Type"].as_str()).collect();
@@ -252,7 +254,7 @@ fn archives_follow_each_other_and_are_gone_on_with() {
     for _ in 0..6 {
         let mut writer = Writer::open(small(), &lengths).unwrap();
         writer.write(&page, Some(&exchange(&headers, b"body"))).unwrap();
-        lengths = writer.commit(false).unwrap();
+        lengths = writer.commit().unwrap().sync().unwrap();
     }
     let archives: Vec<&String> = lengths.keys().filter(|name| name.ends_with(".gz")).collect();
     assert!(archives.len() > 1 && archives.len() < 6, "{archives:?}");
@@ -286,7 +288,7 @@ fn what_was_not_committed_is_cut() {
 
     let mut writer = open(&Lengths::new()).unwrap();
     writer.write(&page, Some(&exchange(&headers, b"kept"))).unwrap();
-    let committed = writer.commit(true).unwrap();
+    let committed = writer.commit().unwrap().sync().unwrap();
     let before = files();
     assert_eq!(
         before.iter().map(|(name, bytes)| (name.clone(), bytes.len() as u64)).collect::<Lengths>(),
@@ -295,23 +297,23 @@ fn what_was_not_committed_is_cut() {
     for _ in 0..5 {
         writer.write(&page, Some(&exchange(&headers, b"lost"))).unwrap();
     }
-    writer.commit(false).unwrap();
+    writer.commit().unwrap().sync().unwrap();
     drop(writer);
     fs::write(folder.path().join("notes.txt"), "of somebody else").unwrap();
     assert!(files().len() > before.len() + 1, "another archive was begun");
 
     let mut writer = open(&committed).unwrap();
-    assert_eq!(writer.commit(false).unwrap(), committed);
+    assert_eq!(writer.commit().unwrap().sync().unwrap(), committed);
     let mut after = files();
     assert!(after.remove("notes.txt").is_some());
     assert_eq!(after, before);
 
     writer.write(&page, Some(&exchange(&headers, b"more"))).unwrap();
-    let lengths = writer.commit(false).unwrap();
+    let lengths = writer.commit().unwrap().sync().unwrap();
     assert!(lengths.values().sum::<u64>() > committed.values().sum());
     assert_eq!(texts(folder.path(), "pages.jsonl").lines().count(), 2);
     assert_eq!(read_archive(&folder.path().join("pages-00000.warc.gz")).len(), 5);
-    assert_eq!(open(&lengths).unwrap().commit(false).unwrap(), lengths);
+    assert_eq!(open(&lengths).unwrap().commit().unwrap().sync().unwrap(), lengths);
 
     fs::write(folder.path().join("links.tsv"), "").unwrap();
     let error = open(&lengths).unwrap_err().to_string();
@@ -323,4 +325,22 @@ fn formats_have_names() {
     assert_eq!("warc".parse(), Ok(Format::Warc));
     assert!("parquet".parse::<Format>().unwrap_err().contains("cannot be written yet"));
     assert!("csv".parse::<Format>().unwrap_err().contains("jsonl, warc, graph"));
+}
+
+#[test]
+fn nothing_counts_before_the_disk_has_it() {
+    let folder = TempDir::new().unwrap();
+    let both = options(folder.path(), &[Format::Jsonl, Format::Warc]);
+    let mut writer = Writer::open(both, &Lengths::new()).unwrap();
+    let mut write = || {
+        let page = record("http://a.example/");
+        writer.write(&page, Some(&exchange(&[], b"body"))).unwrap();
+        let unsynced = writer.commit().unwrap();
+        let files = unsynced.files();
+        (files, unsynced.sync().unwrap())
+    };
+    let ((first, lengths), (second, longer)) = (write(), write());
+    assert_eq!((first, second), (4, 3), "pages, archive, index, and once the folder");
+    assert!(lengths.iter().all(|(name, length)| longer[name] > *length));
+    assert_eq!(writer.commit().unwrap().files(), 0, "nothing is new");
 }

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use http::StatusCode;
+use http::{StatusCode, Version};
 use sha1::{Digest as _, Sha1};
 use uuid::Uuid;
 
@@ -34,6 +34,9 @@ pub struct Exchange<'a> {
     pub target: &'a str,
     /// The headers of the request, in their order.
     pub request: &'a [(&'a str, &'a [u8])],
+    /// By which HTTP it went and was answered. Readers of archives know the form of version 1.1 only, so both are written
+    /// in that, and another version is told beside it.
+    pub version: Version,
     /// The status of the response.
     pub status: u16,
     /// The headers of the response, in their order.
@@ -65,6 +68,7 @@ impl Records {
         if let Some(ip) = exchange.ip {
             head.add("WARC-IP-Address", &ip.to_string())?;
         }
+        head.add_protocol(exchange.version)?;
         if exchange.truncated {
             head.add("WARC-Truncated", "length")?;
         }
@@ -75,6 +79,7 @@ impl Records {
         let mut head = Head::new("request", Uuid::now_v7(), exchange.at_ms);
         head.add("WARC-Target-URI", url)?;
         head.add("WARC-Concurrent-To", &format!("<urn:uuid:{id}>"))?;
+        head.add_protocol(exchange.version)?;
         head.add("Content-Type", "application/http;msgtype=request")?;
         let request = head.pack(&[&request_head(exchange)?])?;
         Ok(Self { response, request, digest })
@@ -118,6 +123,12 @@ impl Head {
         // Writing to a string does not fail.
         let _ = write!(self.0, "{name}: {value}\r\n");
         Ok(())
+    }
+
+    /// Which HTTP it was, under the names that TLS has for them, as other crawlers do.
+    fn add_protocol(&mut self, version: Version) -> Result<(), OutputError> {
+        let name = if version == Version::HTTP_2 { "h2" } else { "http/1.1" };
+        self.add("WARC-Protocol", name)
     }
 
     /// The record as one gzip member. What little gzip could gain by more effort costs four times the time.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use divvy_workload::now_ms;
 
-use super::file::Appended;
+use super::file::{Appended, Flushed};
 use super::prepared::Prepared;
 use super::warc::info;
 use super::{Exchange, Format, Lengths, Options, OutputError, Record, cdx};
@@ -31,6 +31,39 @@ pub struct Writer {
     full: Lengths,
     /// Whether files were made since the folder was last synced.
     has_new_files: bool,
+}
+
+/// What a writer wrote and the disk perhaps does not have. How long the files are is told only once it has: a state that is
+/// durable must not speak of bytes that are not.
+#[derive(Debug)]
+#[must_use]
+pub struct Unsynced {
+    lengths: Lengths,
+    files: Vec<Flushed>,
+    /// The folder, if files in it are new.
+    folder: Option<PathBuf>,
+}
+
+impl Unsynced {
+    /// Waits for the disk; how long the files then are.
+    ///
+    /// # Errors
+    ///
+    /// If the disk does not take them.
+    pub fn sync(self) -> Result<Lengths, OutputError> {
+        self.files.iter().try_for_each(Flushed::sync)?;
+        if let Some(folder) = &self.folder {
+            let synced = fs::File::open(folder).and_then(|folder| folder.sync_all());
+            synced.map_err(error("sync", folder))?;
+        }
+        Ok(self.lengths)
+    }
+
+    /// How many files the disk is waited for.
+    #[cfg(test)]
+    pub(super) fn files(&self) -> usize {
+        self.files.len() + usize::from(self.folder.is_some())
+    }
 }
 
 /// The WARC file that is being written, and its index.
@@ -129,12 +162,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Hands everything to the system, and to the disk if `sync`; how long the files then are.
+    /// Hands everything to the system. It counts once it was synced.
     ///
     /// # Errors
     ///
     /// If a file cannot be written.
-    pub fn commit(&mut self, sync: bool) -> Result<Lengths, OutputError> {
+    pub fn commit(&mut self) -> Result<Unsynced, OutputError> {
         let mut lengths = self.full.clone();
         let archive = self.archive.iter_mut().flat_map(|archive| {
             [
@@ -144,18 +177,14 @@ impl Writer {
         });
         let plain = [(PAGES, &mut self.pages), (LINKS, &mut self.links)];
         let plain = plain.into_iter().filter_map(|(name, file)| Some((name, file.as_mut()?)));
+        let mut files = Vec::new();
         for (name, file) in plain.chain(archive) {
-            file.flush(sync)?;
+            files.extend(file.flush()?);
             lengths.insert(name.to_owned(), file.length());
         }
-        if sync && self.has_new_files {
-            let folder = &self.options.folder;
-            fs::File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(error("sync", folder))?;
-            self.has_new_files = false;
-        }
-        Ok(lengths)
+        let is_new = std::mem::take(&mut self.has_new_files);
+        let folder = is_new.then(|| self.options.folder.clone());
+        Ok(Unsynced { lengths, files, folder })
     }
 
     /// The archive that has room.
@@ -202,8 +231,10 @@ impl Writer {
     fn finish_archive(&mut self) -> Result<(), OutputError> {
         if let Some(mut archive) = self.archive.take() {
             // Nobody syncs it later.
-            archive.records.flush(true)?;
-            archive.index.flush(true)?;
+            for flushed in [archive.records.flush()?, archive.index.flush()?].into_iter().flatten()
+            {
+                flushed.sync()?;
+            }
             self.full.insert(archive.name, archive.records.length());
             self.full.insert(archive.index_name, archive.index.length());
         }

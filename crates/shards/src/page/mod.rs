@@ -4,13 +4,12 @@
 //! It gets text, however that was fetched and decoded, and never fetches anything.
 //!
 //! Reading order: `extract` (one pass over the text), `entities` (what `&amp;` means), `directives` (what a page asks of
-//! robots), `rules` (`--extract name=css`), `text`, `simhash` and `near` (pages that are almost the same), `signs` (pages
+//! robots), `rules` (`--extract name=css`), `text`, `simhash` (pages that are almost the same), `signs` (pages
 //! that their scripts make), `sitemap`.
 
 mod directives;
 mod entities;
 mod extract;
-mod near;
 mod rules;
 mod signs;
 mod simhash;
@@ -27,7 +26,6 @@ use serde::{Deserialize, Serialize};
 
 pub use directives::Directives;
 pub use extract::Extractor;
-pub use near::Windows;
 pub use rules::{Rule, RuleError};
 pub use signs::Signs;
 pub use simhash::{distance, simhash};

@@ -1,22 +1,18 @@
 //! Sitemaps and sitemap indexes (sitemaps.org), packed by gzip or not, as XML or as lines of addresses.
 //!
-//! A file is read up to its limits and no further; what was read until then counts. Entities that a file declares are
-//! never expanded: only the five of XML and numbers mean something. An address of another host than that of the file
-//! counts like a link to it; whether that is followed is not decided here.
+//! A file is read piece by piece, up to its limits and no further; what was read until then counts. So it costs a few pieces
+//! whatever it would unpack to. Entities that a file declares are never expanded: only the five of XML and numbers mean
+//! something. An address of another host than that of the file counts like a link to it; whether that is followed is not
+//! decided here. When a page changed is not read: hosts say it for all pages alike, or not truly.
 
-use std::io::Read as _;
+use std::io::{self, BufRead as _, BufReader, Read};
 
 use divvy_frontier::address::{Address, Rules};
 use flate2::read::MultiGzDecoder;
-use jiff::Timestamp;
-use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 use thiserror::Error;
 
-/// Bytes of a sitemap, unpacked.
-pub const BYTES_MAX: u64 = 50 << 20;
 /// Addresses of a sitemap, and sitemaps of an index.
 pub const ENTRIES_MAX: usize = 50_000;
 /// How many indexes may stand above a sitemap.
@@ -24,27 +20,26 @@ pub const INDEX_DEPTH_MAX: u8 = 2;
 
 /// The first bytes of what gzip packed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
+/// The first bytes of some texts in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes of one text, such as an address.
 const TEXT_BYTES_MAX: usize = 4096;
+/// Bytes between two tags, or of one, or of a line.
+const PART_BYTES_MAX: usize = 256 << 10;
+/// Elements within each other; a sitemap has three, and its extensions a few more.
+const ELEMENTS_MAX: u32 = 32;
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 16 << 10;
 
 /// What a file holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sitemap {
     /// Pages.
-    pub pages: Vec<Entry>,
+    pub pages: Vec<Address>,
     /// Further sitemaps; none if the file is already below as many indexes as are followed.
-    pub sitemaps: Vec<Entry>,
+    pub sitemaps: Vec<Address>,
     /// Whether there was more than the limits allow, or the file broke off.
     pub is_cut: bool,
-}
-
-/// One line of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Where it leads.
-    pub url: Address,
-    /// When it changed, in milliseconds since 1970, if that was said in a way that can be read.
-    pub changed_ms: Option<u64>,
 }
 
 /// Why a file is no sitemap.
@@ -55,55 +50,111 @@ pub enum Unreadable {
     Root(String),
     /// It is packed, and cannot be unpacked.
     #[error("the sitemap cannot be unpacked: {0}")]
-    Packed(std::io::Error),
+    Packed(io::Error),
 }
 
-/// Reads a sitemap at `address`, packed by gzip or not, below so many indexes.
+/// Reads a sitemap at `address`, packed by gzip or not, below so many indexes. It is read as far as it has `room` when it is
+/// unpacked.
 ///
 /// # Errors
 ///
 /// Says why it is no sitemap. One that breaks off or is too large is not an error.
 pub fn read(
     bytes: &[u8],
+    room: usize,
     address: &Address,
     depth: u8,
     rules: &Rules,
 ) -> Result<Sitemap, Unreadable> {
-    read_within(BYTES_MAX, bytes, address, depth, rules)
-}
-
-fn read_within(
-    bytes_max: u64,
-    bytes: &[u8],
-    address: &Address,
-    depth: u8,
-    rules: &Rules,
-) -> Result<Sitemap, Unreadable> {
-    let mut unpacked = Vec::new();
-    let mut is_cut = false;
-    let bytes = if bytes.starts_with(&GZIP) {
-        let reading = MultiGzDecoder::new(bytes).take(bytes_max + 1).read_to_end(&mut unpacked);
-        match reading {
-            Err(error) if unpacked.is_empty() => return Err(Unreadable::Packed(error)),
-            Err(_) => is_cut = true,
-            Ok(_) => {}
-        }
-        &unpacked
+    let raw: Box<dyn Read + '_> = if bytes.starts_with(&GZIP) {
+        Box::new(MultiGzDecoder::new(bytes))
     } else {
-        bytes
+        Box::new(bytes)
     };
-    let limit = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-    is_cut |= bytes.len() > limit;
-    let text = String::from_utf8_lossy(&bytes[..bytes.len().min(limit)]);
-    let text = text.trim_start_matches('\u{feff}').trim_start();
-    let mut list =
-        List { sitemap: Sitemap { is_cut, ..Sitemap::default() }, address, depth, rules };
-    if text.starts_with('<') {
-        list.read_elements(text)?;
+    let mut text = BufReader::with_capacity(PIECE_BYTES, Text::new(raw, room));
+    let is_xml = begins_with_tag(&mut text).map_err(Unreadable::Packed)?;
+    let mut list = List { sitemap: Sitemap::default(), address, depth, rules };
+    if is_xml {
+        list.read_elements(text)?
     } else {
-        list.read_lines(text);
+        list.read_lines(text)
     }
     Ok(list.sitemap)
+}
+
+/// Passes over what stands before the first letter; whether that opens a tag.
+fn begins_with_tag(text: &mut BufReader<Text<'_>>) -> io::Result<bool> {
+    loop {
+        let piece = text.fill_buf()?;
+        let blanks = piece.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        if blanks < piece.len() || piece.is_empty() {
+            let is_tag = piece.get(blanks) == Some(&b'<');
+            text.consume(blanks);
+            return Ok(is_tag);
+        }
+        text.consume(blanks);
+        // Blanks belong to no part.
+        text.get_mut().begin_part();
+    }
+}
+
+/// The text of a file in ASCII: all other bytes are written as in addresses, `%C3%A9`, whether or not they are UTF-8, because
+/// only addresses are taken from it. Ends where there is no more room, and fails where a part is too long.
+struct Text<'a> {
+    raw: Box<dyn Read + 'a>,
+    piece: Vec<u8>,
+    room: usize,
+    part: usize,
+    is_first: bool,
+    is_cut: bool,
+}
+
+impl<'a> Text<'a> {
+    fn new(raw: Box<dyn Read + 'a>, room: usize) -> Self {
+        let piece = vec![0; PIECE_BYTES];
+        Self { raw, piece, room, part: PART_BYTES_MAX, is_first: true, is_cut: false }
+    }
+
+    /// What comes is counted anew.
+    fn begin_part(&mut self) {
+        self.part = PART_BYTES_MAX;
+    }
+}
+
+impl Read for Text<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.part == 0 {
+            return Err(io::Error::other("a part of it is too long"));
+        }
+        if self.room == 0 {
+            self.is_cut |= self.raw.read(&mut [0])? > 0;
+            return Ok(0);
+        }
+        // A byte may become three.
+        let most = (out.len() / 3).min(PIECE_BYTES).min(self.room).min(self.part);
+        let count = self.raw.read(&mut self.piece[..most])?;
+        (self.room, self.part) = (self.room - count, self.part - count);
+        let mut piece = &self.piece[..count];
+        if std::mem::take(&mut self.is_first) {
+            piece = piece.strip_prefix(BYTE_ORDER_MARK).unwrap_or(piece);
+        }
+        let mut length = 0;
+        for byte in piece {
+            if byte.is_ascii() {
+                out[length] = *byte;
+                length += 1;
+            } else {
+                let digit = |half: u8| b"0123456789ABCDEF"[usize::from(half)];
+                out[length..length + 3].copy_from_slice(&[
+                    b'%',
+                    digit(byte >> 4),
+                    digit(byte & 15),
+                ]);
+                length += 3;
+            }
+        }
+        Ok(length)
+    }
 }
 
 /// A sitemap that is being read.
@@ -115,23 +166,36 @@ struct List<'a> {
 }
 
 impl List<'_> {
-    fn read_lines(&mut self, text: &str) {
-        for line in text.lines() {
-            if !self.add(line, None, false) {
-                return;
+    fn read_lines(&mut self, mut text: BufReader<Text<'_>>) {
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            text.get_mut().begin_part();
+            match text.read_until(b'\n', &mut line) {
+                Ok(0) => break,
+                Ok(_) if self.add(&String::from_utf8_lossy(&line), false) => {}
+                Ok(_) => break,
+                Err(_) => {
+                    self.sitemap.is_cut = true;
+                    break;
+                }
             }
         }
+        self.sitemap.is_cut |= text.get_ref().is_cut;
     }
 
-    fn read_elements(&mut self, text: &str) -> Result<(), Unreadable> {
-        let mut reader = Reader::from_str(text);
+    fn read_elements(&mut self, text: BufReader<Text<'_>>) -> Result<(), Unreadable> {
+        let mut reader = Reader::from_reader(text);
         reader.config_mut().allow_dangling_amp = true;
-        let mut is_index = None;
-        // What the element that is open says: its text, and the two texts of the entry around it.
-        let (mut heard, mut place, mut changed) = (String::new(), String::new(), String::new());
+        let (mut is_index, mut elements, mut part) = (None, 0, Vec::new());
+        // What the element that is open says, and the address of the entry around it.
+        let (mut heard, mut place) = (String::new(), String::new());
         loop {
-            match reader.read_event() {
-                Ok(Event::Start(tag)) => {
+            part.clear();
+            reader.get_mut().get_mut().begin_part();
+            match reader.read_event_into(&mut part) {
+                Ok(Event::Start(tag)) if elements < ELEMENTS_MAX => {
+                    elements += 1;
                     heard.clear();
                     if is_index.is_none() {
                         is_index = Some(kind_of_root(tag.local_name().as_ref())?);
@@ -147,36 +211,32 @@ impl List<'_> {
                     push(&mut heard, meaning.unwrap_or('\u{fffd}').encode_utf8(&mut [0; 4]));
                 }
                 Ok(Event::End(tag)) => {
-                    match tag.name().as_ref().rsplit(':').next().unwrap_or_default() {
+                    elements = elements.saturating_sub(1);
+                    match tag.name().as_ref() {
                         // Pictures and films of a page have places too, in a name space of their own.
-                        "loc" if !tag.name().as_ref().contains(':') => {
-                            place = std::mem::take(&mut heard)
-                        }
-                        "lastmod" => changed = std::mem::take(&mut heard),
-                        "url" | "sitemap" => {
-                            let is_kept =
-                                self.add(&place, moment(&changed), is_index == Some(true));
-                            place.clear();
-                            changed.clear();
-                            if !is_kept {
-                                return Ok(());
+                        "loc" => place = std::mem::take(&mut heard),
+                        name if matches!(name.rsplit(':').next(), Some("url" | "sitemap")) => {
+                            if !self.add(&std::mem::take(&mut place), is_index == Some(true)) {
+                                break;
                             }
                         }
                         _ => heard.clear(),
                     }
                 }
-                Ok(Event::Eof) => return Ok(()),
-                Ok(_) => {}
-                Err(_) => {
+                Ok(Event::Eof) => break,
+                Ok(Event::Start(_)) | Err(_) => {
                     self.sitemap.is_cut = true;
-                    return Ok(());
+                    break;
                 }
+                Ok(_) => {}
             }
         }
+        self.sitemap.is_cut |= reader.get_ref().get_ref().is_cut;
+        Ok(())
     }
 
     /// Whether there is room for more.
-    fn add(&mut self, place: &str, changed_ms: Option<u64>, is_index: bool) -> bool {
+    fn add(&mut self, place: &str, is_index: bool) -> bool {
         let place = place.trim();
         if place.is_empty() || (is_index && self.depth >= INDEX_DEPTH_MAX) {
             return true;
@@ -186,9 +246,7 @@ impl List<'_> {
             self.sitemap.is_cut = true;
             return false;
         }
-        if let Ok(url) = Address::resolve(self.address, place, self.rules) {
-            entries.push(Entry { url, changed_ms });
-        }
+        entries.extend(Address::resolve(self.address, place, self.rules));
         true
     }
 }
@@ -218,16 +276,6 @@ fn push(heard: &mut String, text: &str) {
     heard.push_str(&text[..text.floor_char_boundary(room)]);
 }
 
-/// A time as sitemaps write it: a moment with its zone, or a day, whose beginning is meant.
-fn moment(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let timestamp = text
-        .parse::<Timestamp>()
-        .ok()
-        .or_else(|| Some(text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp()))?;
-    u64::try_from(timestamp.as_millisecond()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
@@ -237,13 +285,16 @@ mod tests {
 
     use super::*;
 
+    /// As much as a sitemap may be.
+    const ROOM: usize = 50 << 20;
+
     fn read_at(depth: u8, bytes: &[u8]) -> Result<Sitemap, Unreadable> {
         let address = "http://a.example/maps/map.xml".parse().unwrap();
-        read(bytes, &address, depth, &Rules::default())
+        read(bytes, ROOM, &address, depth, &Rules::default())
     }
 
-    fn addresses(entries: &[Entry]) -> Vec<&str> {
-        entries.iter().map(|entry| entry.url.as_str()).collect()
+    fn addresses(entries: &[Address]) -> Vec<&str> {
+        entries.iter().map(Address::as_str).collect()
     }
 
     fn packed(bytes: &[u8]) -> Vec<u8> {
@@ -264,14 +315,12 @@ mod tests {
         </urlset>"#;
 
     #[test]
-    fn a_sitemap_names_pages_and_when_they_changed() {
+    fn a_sitemap_names_pages() {
         for bytes in [MAP.as_bytes().to_vec(), packed(MAP.as_bytes())] {
             let map = read_at(0, &bytes).unwrap();
             let expected =
                 ["http://a.example/?x=1&y=2", "http://a.example/b", "http://a.example/relative"];
             assert_eq!(addresses(&map.pages), expected);
-            let times: Vec<Option<u64>> = map.pages.iter().map(|page| page.changed_ms).collect();
-            assert_eq!(times, [Some(1_714_953_600_000), Some(1_714_972_089_000), None]);
             assert_eq!((map.sitemaps.len(), map.is_cut), (0, false));
         }
     }
@@ -295,6 +344,30 @@ mod tests {
         let map =
             read_at(0, "\u{feff}http://a.example/1\r\n\nhttp://a.example/2".as_bytes()).unwrap();
         assert_eq!(addresses(&map.pages), ["http://a.example/1", "http://a.example/2"]);
+    }
+
+    #[test]
+    fn letters_of_other_languages_mean_what_they_mean_in_links() {
+        let utf8 = "<urlset><url><loc>http://bücher.example/ü?q=é</loc></url></urlset>";
+        let latin = b"<urlset><url><loc>/\xe9</loc></url><url><loc>/b</loc></url></urlset>";
+        let link: Address = "http://bücher.example/ü?q=é".parse().unwrap();
+        assert_eq!(read_at(0, utf8.as_bytes()).unwrap().pages, [link]);
+        let map = read_at(0, latin).unwrap();
+        assert_eq!(addresses(&map.pages), ["http://a.example/%E9", "http://a.example/b"]);
+    }
+
+    #[test]
+    fn what_is_too_long_or_too_deep_ends_the_file() {
+        let url = "<url><loc>/a</loc></url>";
+        let long = "x".repeat(PART_BYTES_MAX + PIECE_BYTES);
+        let deep = "<a>".repeat(ELEMENTS_MAX as usize);
+        for more in [format!("<!--{long}-->"), format!("<{long}/>"), format!("<b>{long}</b>"), deep]
+        {
+            let map = read_at(0, format!("<urlset>{url}{more}{url}</urlset>").as_bytes()).unwrap();
+            assert_eq!((map.pages.len(), map.is_cut), (1, true), "{}", &more[..8]);
+        }
+        let map = read_at(0, format!("/a\n{long}\n/b").as_bytes()).unwrap();
+        assert_eq!((map.pages.len(), map.is_cut), (1, true));
     }
 
     #[test]
@@ -324,8 +397,8 @@ mod tests {
         let bomb = bomb.concat();
         let address = "http://a.example/map.xml".parse().unwrap();
         for bytes in [packed(&bomb), bomb] {
-            let read = |limit| read_within(limit, &bytes, &address, 0, &Rules::default()).unwrap();
-            let (map, whole) = (read(100_000), read(BYTES_MAX));
+            let read = |room| read(&bytes, room, &address, 0, &Rules::default()).unwrap();
+            let (map, whole) = (read(100_000), read(ROOM));
             assert_eq!((addresses(&map.pages), map.is_cut), (vec!["http://a.example/a"], true));
             assert_eq!((whole.pages.len(), whole.is_cut), (2, false));
         }

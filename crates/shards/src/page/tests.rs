@@ -1,5 +1,7 @@
 //! Facts about pages, written by hand.
 
+use divvy_frontier::rules::brake;
+
 use super::*;
 
 fn extract_with(options: Options, html: &str, robots_tags: &[&str]) -> Page {
@@ -204,5 +206,67 @@ proptest::proptest! {
     fn nothing_that_is_read_panics(html in "([<>/a-z \"'=&;#é!-]|<a href=|<title>|</|<!--|-->){0,60}") {
         let rules = vec!["x=a".parse().unwrap()];
         extract_with(Options { rules, ..Options::default() }, &html, &[&html]);
+    }
+}
+
+/// A month of a calendar without an end, as programs make them: every month has the same frame and the same few words.
+fn month(number: u32) -> String {
+    const NAMES: [&str; 12] = [
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
+        "December",
+    ];
+    let (name, year) = (NAMES[number as usize % 12], 2_000 + number / 12);
+    let days: String = (1..=28 + number % 4)
+        .map(|day| format!("<td><a href=\"/day/{year}/{number}/{day}\">{day}</a> no events</td>"))
+        .collect();
+    template(&format!(
+        "<h1>{name} {year}</h1><table>{days}</table><a href=\"/{}\">next month</a>",
+        number + 1
+    ))
+}
+
+/// An article of a newspaper: the same frame, and a text of its own of so many words.
+fn article(number: u32, words: u32) -> String {
+    let mut chance = fastrand::Rng::with_seed(number.into());
+    let text: Vec<String> = (0..words).map(|_| format!("word{}", chance.u16(..3_000))).collect();
+    template(&format!("<h1>Article {number}</h1><p>{}</p>", text.join(" ")))
+}
+
+fn template(inner: &str) -> String {
+    let menu: String =
+        (0..40).map(|at| format!("<li><a href=\"/{at}\">Section {at}</a></li>")).collect();
+    format!(
+        "<title>A site</title><nav><ul>{menu}</ul></nav>{inner}<footer>All rights reserved, contact, imprint, privacy</footer>"
+    )
+}
+
+/// Whether a host with such pages is braked.
+fn is_braked(page: impl Fn(u32) -> String) -> bool {
+    let (extractor, address) =
+        (Extractor::new(Options::default()), "http://a.example/".parse().unwrap());
+    let (mut brake, rules) = (brake::Brake::default(), brake::Rules::default());
+    let mut verdicts = (0..u32::from(rules.window)).filter_map(|number| {
+        let html = page(number);
+        let page = extractor.extract(Source { address: &address, html: &html, robots_tags: &[] });
+        brake.page(page.simhash, &rules)
+    });
+    verdicts.next().expect("a window is full")
+}
+
+#[test]
+fn an_endless_calendar_is_braked_and_pages_of_one_template_are_not() {
+    assert!(is_braked(month));
+    for words in [30, 60, 200] {
+        assert!(!is_braked(|number| article(number, words)), "{words} words");
     }
 }

@@ -1,13 +1,15 @@
 //! Pages that are made by their scripts, rendered by Chromium.
 //!
-//! A browser reaches nothing but the crawler's own proxy on loopback, which decides by the same address rule as every
-//! other fetch. Each page has a browser context of its own, loads no images, fonts and media, and has [`BUDGET`].
+//! A browser is given the page that was fetched, and asks hosts only for what that page is made of, as far as `gate` lets
+//! it. It reaches nothing but the crawler's own proxy on loopback, which decides by the same address rule as every other
+//! fetch. Each page has a browser context of its own and has [`BUDGET`].
 //!
 //! Reading order: `need` (which pages), `renderer` (one page after the other, browsers replaced), `page` (what is asked of a
-//! browser for one page), `browser` (the process), `devtools` (how it is spoken to).
+//! browser for one page), `gate` (what the page may ask for), `browser` (the process), `devtools` (how it is spoken to).
 
 mod browser;
 mod devtools;
+mod gate;
 mod need;
 mod page;
 mod renderer;
@@ -20,6 +22,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use divvy_frontier::address::Address;
+use divvy_frontier::frontier::Permission;
+use http::HeaderMap;
 use thiserror::Error;
 
 pub use browser::find;
@@ -44,19 +48,32 @@ pub struct Options {
     pub agent: String,
 }
 
+/// A page as it was fetched.
+#[derive(Clone, Copy, Debug)]
+pub struct Document<'a> {
+    /// Where it came from.
+    pub address: &'a Address,
+    /// Its status.
+    pub status: u16,
+    /// Its headers, as they came.
+    pub headers: &'a HeaderMap,
+    /// Its body, decoded.
+    pub body: &'a [u8],
+    /// What the robots.txt of its host lets be fetched.
+    pub permission: &'a dyn Permission,
+}
+
 /// A page after its scripts.
 #[derive(Clone, Debug)]
 pub struct Rendered {
-    /// Where the browser ended.
+    /// What its scripts call its address.
     pub address: Address,
-    /// The status of the page there.
-    pub status: u16,
     /// The text of the document.
     pub html: String,
     /// Whether the document was longer than is kept.
     pub truncated: bool,
-    /// How long it took.
-    pub took: Duration,
+    /// Other pages to which its scripts wanted to lead on at once.
+    pub led_on: Vec<Address>,
 }
 
 /// Why a page was not rendered.

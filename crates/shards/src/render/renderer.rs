@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use divvy_frontier::address::Address;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tokio::time::timeout;
 
 use super::browser::Browser;
 use super::page::render;
-use super::{BUDGET, Options, PAGES_MAX, RenderError, Rendered};
+use super::{BUDGET, Document, Options, PAGES_MAX, RenderError, Rendered};
 
 /// Renders pages, one at a time, and replaces its browser when it must.
 #[derive(Debug)]
@@ -36,12 +35,12 @@ impl Renderer {
     /// Says why there is none; the renderer can be used again in any case. If the call is given up, the browser ends.
     pub fn render<'a>(
         &'a mut self,
-        address: &'a Address,
+        document: Document<'a>,
     ) -> BoxFuture<'a, Result<Rendered, RenderError>> {
-        self.rendered(address).boxed()
+        self.rendered(document).boxed()
     }
 
-    async fn rendered(&mut self, address: &Address) -> Result<Rendered, RenderError> {
+    async fn rendered(&mut self, document: Document<'_>) -> Result<Rendered, RenderError> {
         // Taken out: whatever happens in between, a browser in an unknown state is not used again.
         let mut browser = match self.browser.take() {
             Some(browser) => browser,
@@ -50,7 +49,7 @@ impl Renderer {
                 Browser::start(&self.options)?
             }
         };
-        let rendering = timeout(self.budget, render(&mut browser.pipe, address.as_str())).await;
+        let rendering = timeout(self.budget, render(&mut browser.pipe, document)).await;
         let rendered = rendering.unwrap_or(Err(RenderError::Slow(self.budget)));
         self.pages += 1;
         let is_sound = matches!(rendered, Ok(_) | Err(RenderError::Page(_)));

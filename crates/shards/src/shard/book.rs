@@ -7,6 +7,7 @@ use futures_util::StreamExt as _;
 use super::visit::Done;
 use super::{Owner, ShardError, link_of};
 use crate::folder::inbox::{self, Travelling};
+use crate::output::Unsynced;
 use crate::store::Batch;
 
 /// Links of one batch.
@@ -38,17 +39,16 @@ impl Owner {
         if is_empty {
             return Ok(());
         }
-        let lengths = self.writer.commit(false)?;
-        batch.outputs = lengths.iter().map(|(name, bytes)| (name.clone(), *bytes)).collect();
         for (name, count) in [("dead", self.dead), ("retries", self.retries)] {
             batch.notes.push((name.to_owned(), count.to_string().into_bytes()));
         }
         let totals = serde_json::to_vec(&self.totals)
             .map_err(|error| ShardError::system("write down counters", &error))?;
         batch.notes.push(("totals".to_owned(), totals));
-        let (batch, numbers, came) = self.write_down(batch).await?;
+        let outputs = self.writer.commit()?;
+        let (batch, numbers, came) = self.write_down(batch, outputs).await?;
         self.next_due = self.file().next_due()?;
-        self.outputs = lengths;
+        self.outputs = batch.outputs.iter().cloned().collect();
         for (from, number) in &batch.received {
             self.received.insert(*from, *number);
         }
@@ -63,13 +63,17 @@ impl Owner {
     /// is part of the next batch.
     async fn write_down(
         &mut self,
-        batch: Batch,
+        mut batch: Batch,
+        outputs: Unsynced,
     ) -> Result<(Batch, Vec<u64>, Vec<Done>), ShardError> {
         let Some(mut file) = self.file.take() else {
             return Err(ShardError::system("commit", &"the last commit did not end"));
         };
         let mut writing = tokio::task::spawn_blocking(move || {
-            let numbers = file.commit(&batch);
+            let numbers = outputs.sync().map_err(ShardError::from).and_then(|lengths| {
+                batch.outputs = lengths.into_iter().collect();
+                Ok(file.commit(&batch)?)
+            });
             (file, batch, numbers)
         });
         let mut came = Vec::new();

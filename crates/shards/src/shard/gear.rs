@@ -27,14 +27,15 @@ pub struct Gear {
     pub agent: UserAgent,
     pub(crate) formats: Vec<Format>,
     pub(crate) mode: render::Mode,
-    pub(crate) browser: Option<Mutex<Rendering>>,
+    pub(crate) browser: Option<Rendering>,
     pub(crate) delay_ms: u64,
 }
 
 /// The browser of a shard, one page at a time, behind the crawler's own way out.
 pub(crate) struct Rendering {
-    pub(crate) renderer: Renderer,
-    pub(crate) hosts: Hosts,
+    pub(crate) renderer: Mutex<Renderer>,
+    /// Apart, so that pages that need no browser do not wait for it.
+    pub(crate) hosts: std::sync::Mutex<Hosts>,
     _proxy: Proxy,
 }
 
@@ -73,8 +74,8 @@ impl Gear {
                     proxy: proxy.address(),
                     agent: agent.to_string(),
                 };
-                let renderer = Renderer::new(options);
-                Some(Mutex::new(Rendering { renderer, hosts: Hosts::default(), _proxy: proxy }))
+                let renderer = Mutex::new(Renderer::new(options));
+                Some(Rendering { renderer, hosts: std::sync::Mutex::default(), _proxy: proxy })
             }
         };
         Ok(Arc::new(Self {

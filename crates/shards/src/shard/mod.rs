@@ -387,7 +387,10 @@ impl Owner {
             self.not_before = Instant::now() + Duration::from_secs_f64(1.0 / share);
         }
         let session = self.sessions.remove(&order.host).unwrap_or_default();
-        let visit = PageVisit { order, known, session };
+        // Only a browser asks for more than the order names.
+        let permission =
+            self.gear.browser.as_ref().and_then(|_| self.frontier.permission(order.host));
+        let visit = PageVisit { order, known, session, permission };
         self.visits.push(Box::pin(visit::page(Arc::clone(&self.gear), visit)));
         Ok(())
     }
@@ -485,7 +488,7 @@ impl Owner {
             Ending::Sleep(..) => ShardState::Working,
         };
         if let Some(browser) = &self.gear.browser {
-            browser.lock().await.renderer.close().await;
+            browser.renderer.lock().await.close().await;
         }
         self.show(state)?;
         let summary = Summary { totals: self.totals.clone(), queued: self.frontier.queued() };

@@ -25,7 +25,7 @@ pub struct Asked {
     pub(crate) body: Vec<u8>,
     /// Why it could not be had.
     pub problem: Option<String>,
-    /// Other hosts that were asked on the way.
+    /// Other hosts that were asked, on the way or at its end.
     pub(crate) others: Vec<String>,
 }
 
@@ -75,23 +75,23 @@ enum Came {
 
 async fn follow(gear: &Gear, origin: &str, session: &mut Session, asked: &mut Asked) -> Came {
     let Ok(mut url) = Url::parse(&format!("{origin}/robots.txt")) else { return Came::Nothing };
-    let mut elsewhere = Session::new(false);
+    let mut elsewhere = Session::default();
     for hop in 0..=REDIRECTS_MAX {
         let is_home = url.origin().ascii_serialization() == origin;
         if hop > 0 {
             // Each hop is a request: the lease of the host is held meanwhile, so nobody else asks it.
             tokio::time::sleep(Duration::from_millis(gear.delay_ms)).await;
         }
-        let used = if is_home { &mut *session } else { &mut elsewhere };
+        let used = if is_home {
+            &mut *session
+        } else {
+            asked.others.push(url.origin().ascii_serialization());
+            &mut elsewhere
+        };
         let order = Order { url: &url, validators: None, purpose: Purpose::Robots };
         match gear.fetcher.fetch(order, used).await {
             Ok(fetched) => match fetched.redirect.clone() {
-                Some(next) => {
-                    if !is_home {
-                        asked.others.push(url.origin().ascii_serialization());
-                    }
-                    url = next;
-                }
+                Some(next) => url = next,
                 None if (300..400).contains(&fetched.status) => return Came::Lost,
                 None => return Came::Answer(Box::new(fetched)),
             },

@@ -79,7 +79,7 @@ impl Owner {
                     retry_after_ms: product.retry_after_ms,
                     is_changed: !is_same,
                     interval_ms: known.and_then(|known| known.interval_ms),
-                    bucket: product.bucket,
+                    simhash: product.simhash,
                 })
             }
         }
@@ -143,11 +143,11 @@ impl Owner {
             let hops = order.hops.saturating_add(1);
             self.found(&target, order.depth, hops, order.is_sitemap);
         }
-        for entry in product.listed.pages {
-            self.found(&entry.url, depth, 0, false);
+        for page in product.listed.pages {
+            self.found(&page, depth, 0, false);
         }
-        for entry in product.listed.sitemaps {
-            self.found(&entry.url, order.depth, order.hops.saturating_add(1), true);
+        for sitemap in product.listed.sitemaps {
+            self.found(&sitemap, order.depth, order.hops.saturating_add(1), true);
         }
         for link in product.links {
             self.totals.links += 1;

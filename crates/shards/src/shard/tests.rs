@@ -1,15 +1,29 @@
-//! Whole turns of a shard in this process, without a server and without anything to fetch.
+//! Whole turns of a shard in this process, without a server and without anything to fetch; in `robots` and `rendering`
+//! single visits of hosts on this machine.
+
+mod rendering;
+mod robots;
 
 use divvy_frontier::frontier::Changes;
 use divvy_workload::files::show_json;
 
 use super::task::on_this_thread;
 use super::*;
-use crate::settings::NewCrawl;
+use crate::settings::{NewCrawl, Rules};
 
 /// Fingerprints: one that no file has, and those that other processes found.
 const MARK: u64 = 0x0123_4567_89ab_cdef;
 const FOUND: [u64; 2] = [0x1111_2222_3333_4444, 0x5555_6666_7777_8888];
+
+/// What the visits of a shard share, for hosts of this machine whose names end with `.test`.
+async fn gear(rules: Rules) -> Arc<Gear> {
+    let resolve = [rules.resolve.as_slice(), &["*.test=127.77.0.0/26".to_owned()]].concat();
+    let rules = Rules { resolve, allow_private: vec!["127.0.0.0/8".into()], delay_ms: 1, ..rules };
+    let new = NewCrawl { seeds: vec!["http://a.test/".into()], rules, ..NewCrawl::default() };
+    let (spec, _) = new.check("crawl".into(), 1).unwrap();
+    let site = Site { allow_private: true, chromium: crate::render::find(), ..Site::default() };
+    Gear::new(&spec, &site, Clock::start()).await.unwrap()
+}
 
 /// A crawl that is paused, so that each turn ends at once.
 fn paused_crawl() -> (tempfile::TempDir, PathBuf) {

@@ -1,12 +1,13 @@
 //! One page: fetched, read, and made ready to be written. Everything that does not need the state of the shard.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use divvy_frontier::address::Address;
-use divvy_frontier::frontier;
+use divvy_frontier::frontier::{self, Permission};
 use divvy_frontier::rules::retry::Failure;
-use http::HeaderName;
+use http::{HeaderMap, HeaderName};
 use url::Url;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -16,6 +17,7 @@ use crate::fetch::{FetchError, Fetched, Order, Purpose, Session, Trouble, Valida
 use crate::output::{Exchange, Format, Prepared, Record, digest};
 use crate::page::sitemap;
 use crate::page::{Link, Page, Source};
+use crate::render::{Document, Rendered};
 use divvy_frontier::robots::Standing;
 
 /// Bodies above this are read on another thread, so that other hosts do not wait.
@@ -28,6 +30,8 @@ pub(crate) struct PageVisit {
     /// What the store knows of an earlier fetch.
     pub(crate) known: Option<Known>,
     pub(crate) session: Session,
+    /// What its host lets be fetched, for what a browser asks for besides.
+    pub(crate) permission: Option<Arc<dyn Permission>>,
 }
 
 /// What is known of an earlier fetch.
@@ -76,24 +80,30 @@ pub(crate) struct Product {
     pub(crate) validators: Validators,
     pub(crate) digest: u64,
     pub(crate) title: Option<String>,
-    pub(crate) bucket: Option<u16>,
+    /// Of a page that has a text.
+    pub(crate) simhash: Option<u64>,
     pub(crate) links: Vec<Link>,
     /// Links of a page that asks not to be followed.
     pub(crate) is_nofollow: bool,
     pub(crate) redirect: Option<Address>,
     pub(crate) listed: sitemap::Sitemap,
     pub(crate) render_ms: u64,
+    /// When the last request of the visit ended: the host's turn lasts until then.
+    pub(crate) ended_ms: u64,
 }
 
 /// Fetches and reads a page.
 pub(crate) async fn page(gear: Arc<Gear>, visit: PageVisit) -> Done {
-    let PageVisit { order, known, mut session } = visit;
+    let PageVisit { order, known, mut session, permission } = visit;
     let began_ms = gear.clock.now_ms();
     let fetched = fetch(&gear, &order, known.as_ref(), &mut session).await;
-    let ended_ms = gear.clock.end_ms();
+    let mut ended_ms = gear.clock.end_ms();
     let (outcome, prepared) = match fetched {
         Ok(fetched) => {
-            let (product, prepared) = read(&gear, &order, fetched, ended_ms).await;
+            let (product, prepared) =
+                read(&gear, &order, fetched, permission.as_deref(), Times { began_ms, ended_ms })
+                    .await;
+            ended_ms = product.ended_ms;
             (Ok(product), prepared)
         }
         Err(error) => {
@@ -122,6 +132,13 @@ pub(crate) async fn robots(
 ) -> Done {
     let asked = robots::ask(&gear, &order.origin, standing, &mut session).await;
     Done::Robots(Box::new(RobotsDone { order, session, asked }))
+}
+
+/// When a page was asked for, and when the last byte of it had come.
+#[derive(Clone, Copy)]
+struct Times {
+    began_ms: u64,
+    ended_ms: u64,
 }
 
 async fn fetch(
@@ -154,15 +171,17 @@ async fn read(
     gear: &Arc<Gear>,
     order: &frontier::Order,
     fetched: Fetched,
-    ended_ms: u64,
+    permission: Option<&dyn Permission>,
+    times: Times,
 ) -> (Product, Option<Prepared>) {
     let mut product = Product {
         status: fetched.status,
         wire_bytes: fetched.wire_bytes,
         body_bytes: fetched.body.len() as u64,
-        retry_after_ms: fetched.retry_after_ms(ended_ms),
+        retry_after_ms: fetched.retry_after_ms(times.ended_ms),
         validators: fetched.validators(),
         digest: xxh3_64(&fetched.body),
+        ended_ms: times.ended_ms,
         ..Product::default()
     };
     let Ok(address) = order.url.parse::<Address>() else { return (product, None) };
@@ -172,24 +191,47 @@ async fn read(
     let is_good = (200..300).contains(&fetched.status);
     if order.is_sitemap {
         if is_good {
-            let listed = sitemap::read(&fetched.body, &address, order.hops, &gear.addresses);
-            product.listed = listed.unwrap_or_default();
+            product.listed = read_sitemap(gear, address, fetched, order.hops).await;
         }
         return (product, None);
     }
     let (mut page, mut shown) = (Page::default(), None);
     if is_good && fetched.is_html() {
         page = extract(gear, &address, &fetched).await;
-        if let Some((html, text)) = render(gear, &address, &page, &mut product.render_ms).await {
-            (page, shown) = (html, Some(text));
+        if let Some(permission) = permission {
+            let document = Document {
+                address: &address,
+                status: fetched.status,
+                headers: &fetched.headers,
+                body: &fetched.body,
+                permission,
+            };
+            if let Some((after, place)) = render(gear, document, &page, &mut product).await {
+                (page, shown) = (after, Some(place));
+            }
         }
     }
-    let prepared = prepare(gear, order, &fetched, &page, &product, shown.as_deref(), ended_ms);
+    let prepared = prepare(gear, order, &fetched, &page, &product, shown.as_deref(), times);
     product.title = page.title.take();
-    product.bucket = (page.words > 0).then_some((page.simhash >> 48) as u16);
+    product.simhash = (page.words > 0).then_some(page.simhash);
     product.is_nofollow = page.directives.nofollow;
     product.links = page.links;
     (product, prepared)
+}
+
+/// What a sitemap lists; nothing if it is none. Read on another thread, since it may be large.
+async fn read_sitemap(
+    gear: &Arc<Gear>,
+    address: Address,
+    fetched: Fetched,
+    hops: u8,
+) -> sitemap::Sitemap {
+    let gear = Arc::clone(gear);
+    let reading = tokio::task::spawn_blocking(move || {
+        let room = gear.fetcher.limits().decoded_room(Purpose::Sitemap, fetched.body.len());
+        sitemap::read(&fetched.body, room, &address, hops, &gear.addresses).unwrap_or_default()
+    });
+    reading.await.unwrap_or_default()
 }
 
 async fn extract(gear: &Arc<Gear>, address: &Address, fetched: &Fetched) -> Page {
@@ -214,33 +256,50 @@ fn extract_here(gear: &Gear, address: &Address, fetched: &Fetched, tags: &[Strin
     gear.extractor.extract(Source { address, html: &html, robots_tags: &tags })
 }
 
-/// The page after its scripts, where the crawl wants that and the page gains by it.
+/// The page after its scripts and what they call its address, where the crawl wants that and the page gains by it.
 async fn render(
     gear: &Gear,
-    address: &Address,
+    document: Document<'_>,
     before: &Page,
-    spent_ms: &mut u64,
+    product: &mut Product,
 ) -> Option<(Page, String)> {
-    let mut browser = gear.browser.as_ref()?.lock().await;
-    if !browser.hosts.decide(gear.mode, address.host_key(), before) {
+    let browser = gear.browser.as_ref()?;
+    let hosts = || browser.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+    let host = document.address.host_key();
+    if !hosts().decide(gear.mode, host, before) {
         return None;
     }
-    match browser.renderer.render(address).await {
+    let mut renderer = browser.renderer.lock().await;
+    let began = Instant::now();
+    let rendered = renderer.render(document).await;
+    // Whatever came of it, the browser may have asked the host until now.
+    product.ended_ms = gear.clock.end_ms();
+    product.render_ms += u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    match rendered {
         Ok(rendered) => {
-            *spent_ms += u64::try_from(rendered.took.as_millis()).unwrap_or(u64::MAX);
-            let source =
-                Source { address: &rendered.address, html: &rendered.html, robots_tags: &[] };
-            let mut after = gear.extractor.extract(source);
-            after.directives.nofollow |= before.directives.nofollow;
-            after.directives.noindex |= before.directives.noindex;
-            browser.hosts.learn(address.host_key(), before, &after);
+            let after = read_rendered(gear, &rendered, before);
+            hosts().learn(host, before, &after);
             Some((after, rendered.address.as_str().to_owned()))
         }
         Err(error) => {
-            tracing::debug!(%error, url = address.as_str(), "a page was not rendered");
+            tracing::debug!(%error, url = document.address.as_str(), "a page was not rendered");
             None
         }
     }
+}
+
+/// What is in a page after its scripts; where they wanted to lead on to is a link like others.
+fn read_rendered(gear: &Gear, rendered: &Rendered, before: &Page) -> Page {
+    let Rendered { address, html, led_on, .. } = rendered;
+    let mut after = gear.extractor.extract(Source { address, html, robots_tags: &[] });
+    after.directives.nofollow |= before.directives.nofollow;
+    after.directives.noindex |= before.directives.noindex;
+    for place in led_on {
+        if let Ok(url) = Address::read(place.as_str(), &gear.addresses) {
+            after.links.push(Link { url, rel: String::new() });
+        }
+    }
+    after
 }
 
 fn prepare(
@@ -250,7 +309,7 @@ fn prepare(
     page: &Page,
     product: &Product,
     shown: Option<&str>,
-    ended_ms: u64,
+    times: Times,
 ) -> Option<Prepared> {
     let digest = digest(&fetched.body);
     let empty = BTreeMap::new();
@@ -259,7 +318,7 @@ fn prepare(
         url: &order.url,
         final_url: shown.unwrap_or(&order.url),
         status: Some(fetched.status),
-        fetched_at: ended_ms,
+        fetched_at: times.ended_ms,
         redirect: product.redirect.as_ref().map(Address::as_str),
         content_type: Some(fetched.media_type()).filter(|kind| !kind.is_empty()),
         bytes: fetched.body.len() as u64,
@@ -280,21 +339,24 @@ fn prepare(
     if !gear.formats.contains(&Format::Warc) {
         return Prepared::new(&gear.formats, &record, None).ok();
     }
-    let agent = gear.agent.to_string();
-    let headers: Vec<(&str, &[u8])> =
-        fetched.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let (request, response) = (listed(&fetched.request), listed(&fetched.headers));
     let exchange = Exchange {
-        at_ms: ended_ms,
+        at_ms: times.began_ms,
         ip: Some(fetched.address.ip()),
         method: "GET",
         target: &order.url[order.path_at..],
-        request: &[("user-agent", agent.as_bytes())],
+        request: &request,
+        version: fetched.version,
         status: fetched.status,
-        response: &headers,
+        response: &response,
         body: &fetched.body,
         truncated: fetched.truncated.is_some(),
     };
     let prepared = Prepared::new(&gear.formats, &record, Some(&exchange));
     // What cannot be archived is told in the other outputs all the same.
     prepared.or_else(|_| Prepared::new(&gear.formats, &record, None)).ok()
+}
+
+fn listed(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
+    headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect()
 }

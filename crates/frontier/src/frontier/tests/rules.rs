@@ -116,6 +116,23 @@ fn three_time_outs_open_the_breaker_ten_park_the_host_and_a_new_owner_knows() {
 }
 
 #[test]
+fn a_rest_holds_for_both_schemes_and_does_not_shorten_a_longer_one() {
+    let mut frontier = with_pages(Rules::default(), 2);
+    frontier.discover(0, &link("https://a.test", DOMAIN, "/"));
+    let mut now_ms = 0;
+    let order = fetch(&mut frontier, &mut now_ms);
+    frontier.fetched(now_ms, order.lease, status(503, Some(3_600_000)));
+    let over_ms = now_ms + 3_600_000;
+    for host in [HOST, "https://a.test"] {
+        assert!(frontier.rest(host, now_ms + 1_000));
+        assert_eq!(frontier.next(now_ms + 1_000), Next::Wait(over_ms), "{host}");
+    }
+    assert!(frontier.rest("https://a.test", over_ms + 5_000));
+    assert_eq!(frontier.next(over_ms), Next::Wait(over_ms + 5_000));
+    assert!(!frontier.rest("http://b.test", over_ms));
+}
+
+#[test]
 fn retry_after_blocks_the_host_and_the_page_comes_back_as_a_second_attempt() {
     let mut frontier = with_pages(Rules::default(), 2);
     let (mut disk, mut now_ms) = (Disk::default(), 0);
@@ -166,7 +183,7 @@ fn a_host_that_repeats_itself_goes_last_and_gets_less() {
     let mut now_ms = 0;
     for _ in 0..4 {
         let order = fetch(&mut frontier, &mut now_ms);
-        let answer = Answer { status: 200, bucket: Some(3), ..Answer::default() };
+        let answer = Answer { status: 200, simhash: Some(3), ..Answer::default() };
         frontier.fetched(now_ms, order.lease, Outcome::Answer(answer));
     }
     assert!(frontier.host(HOST).unwrap().is_braked);

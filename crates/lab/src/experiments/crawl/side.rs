@@ -168,8 +168,10 @@ impl Side for Real {
     fn ended(&mut self, now_ms: u64, ticket: Ticket, page: Page, is_well: bool) {
         let Ticket::Lease(lease) = ticket else { return };
         let alike = self.web.nature(page.host) == Nature::Trap;
-        let bucket = Some(if alike { 0 } else { page.number as u16 });
-        let answer = Answer { status: 200, is_changed: true, bucket, ..Answer::default() };
+        // Numbers that follow each other have hashes that are far apart.
+        let hash = page.number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let simhash = Some(if alike { 0 } else { hash });
+        let answer = Answer { status: 200, is_changed: true, simhash, ..Answer::default() };
         let outcome =
             if is_well { Outcome::Answer(answer) } else { Outcome::Failed(Failure::TimedOut) };
         self.frontier.fetched(now_ms, lease, outcome);

@@ -161,4 +161,24 @@ async fn a_bomb_of_a_gigabyte_costs_little() {
         assert!(cost < COST_MAX, "{encoding}: {} MiB", cost / MIB);
         println!("{encoding}: {} KiB", cost / 1024);
     }
+    unpack_sitemaps();
+}
+
+/// The same within a sitemap, whatever it would unpack to.
+fn unpack_sitemaps() {
+    let address = "http://a.test/sitemap.xml.gz".parse().unwrap();
+    let begin = b"<urlset><url><loc>/a</loc></url>";
+    for inner in [b"\0".as_slice(), b"\xff", b"<a>", b"<!-- < > "] {
+        let piece = inner.repeat(MIB / inner.len());
+        let bomb = [gzip(begin), gzip(&piece).repeat(1_024)].concat();
+        let room = Limits::default().decoded_room(crate::fetch::Purpose::Sitemap, bomb.len());
+        // The peak is counted anew.
+        std::fs::write("/proc/self/clear_refs", "5").unwrap();
+        let before = memory("VmRSS:");
+        let rules = divvy_frontier::address::Rules::default();
+        let map = crate::page::sitemap::read(&bomb, room, &address, 0, &rules).unwrap();
+        let cost = memory("VmHWM:").saturating_sub(before);
+        assert_eq!((map.pages.len(), map.is_cut), (1, true), "{inner:?}");
+        assert!(cost < COST_MAX / 4, "{inner:?}: {} MiB", cost / MIB);
+    }
 }
