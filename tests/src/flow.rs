@@ -49,9 +49,13 @@ impl Place {
         Process::start(command.stdout(Stdio::null()).stderr(Stdio::null()))
     }
 
-    /// Kills the server, which comes back.
+    /// Kills the server.
     pub fn kill_server(&mut self) -> Result<()> {
-        self.server.kill_nine()?;
+        self.server.kill_nine()
+    }
+
+    /// The server comes back, without workers of its own.
+    pub fn serve_again(&mut self) -> Result<()> {
         self.server = serve(&self.folder.path().join("data"), self.port)?;
         Ok(())
     }

@@ -128,7 +128,10 @@ pub(super) fn view(
     let (at, reason, ended_at_ms, summary) = match state.ended {
         Some(ended) => (ended.state, ended.reason, Some(ended.at_ms), ended.summary),
         None => {
-            let runs = live.as_ref().is_some_and(|live| live.stage.running > 0);
+            // A stream that has nothing to do gives its slot back for a moment.
+            let runs = live
+                .as_ref()
+                .is_some_and(|live| live.stage.running > 0 || live.stage.stream.is_some());
             let at = match (state.is_cancelled, is_stopping, runs || !stages.is_empty()) {
                 (true, _, _) => JobState::Cancelling,
                 (false, true, _) => JobState::Stopping,
@@ -238,6 +241,35 @@ fn idle_ms(done: &StageDone) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::NewJob;
+
+    #[test]
+    fn a_stream_that_rests_for_a_moment_runs_until_it_is_told_to_stop() {
+        let spec = || {
+            let new = NewJob::new("stream");
+            Spec {
+                id: "a".into(),
+                name: "a".into(),
+                kind: new.kind,
+                created_at_ms: 0,
+                inputs: Vec::new(),
+                on_error: new.on_error,
+                memory_bytes: 1,
+                split_bytes: 1,
+                partitions: None,
+                options: new.options,
+            }
+        };
+        let state = |stream: Option<StreamView>, is_stopping| {
+            let live = LiveStage { stage: StageView { stream, ..StageView::default() } };
+            view(spec(), JobFile::default(), Some(live), is_stopping).state
+        };
+        assert_eq!(state(None, false), JobState::Waiting);
+        assert_eq!(state(Some(StreamView::default()), false), JobState::Running);
+        assert_eq!(state(Some(StreamView::default()), true), JobState::Stopping);
+        let cancelled = JobFile { is_cancelled: true, ..JobFile::default() };
+        assert_eq!(view(spec(), cancelled, None, true).state, JobState::Cancelling);
+    }
 
     #[test]
     fn what_parts_did_not_use_is_the_engine_and_the_largest_partition_is_the_skew() {

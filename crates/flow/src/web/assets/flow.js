@@ -40,19 +40,20 @@ const isNews = (job, before) => !isOver(job) && current(job)?.stream && JSON.str
 
 function drawFigures(job) {
   const stage = current(job);
-  find("input").textContent = bytes(job.input_bytes);
-  find("input-note").textContent = `${number(job.inputs)} files`;
+  const stream = stage?.stream;
+  const isStream = job.kind === "stream";
+  find("input").textContent = isStream ? number(stream?.events ?? stage?.rows_in ?? 0) : bytes(job.input_bytes);
+  find("input-note").textContent = isStream ? "events" : `${number(job.inputs)} files`;
   find("stage").textContent = stage ? stage.name : "–";
   find("stage-note").textContent = stage ? `${number(stage.done)} of ${number(stage.parts)} parts, ${bytes(stage.bytes_done)} of ${bytes(stage.bytes_total)}` : "";
   find("time").textContent = span((job.ended_at_ms ?? Date.now()) - job.created_at_ms);
   const engine = job.stages.reduce((sum, each) => sum + each.engine_ms, 0);
   find("time-note").textContent = `${span(engine)} of it the task engine`;
-  const stream = stage?.stream;
   find("watermark-figure").hidden = !stream;
   if (stream) {
     find("watermark").textContent = stream.lag_ms == null ? "–" : `${span(stream.lag_ms)} behind`;
     const until = stream.watermark_ms == null ? "no event yet" : new Date(stream.watermark_ms).toISOString();
-    find("watermark-note").textContent = `${until}, ${number(stream.windows_open)} windows open, ${number(stream.events)} events, ${number(stream.late)} late`;
+    find("watermark-note").textContent = `${until}, ${number(stream.windows_open)} windows open, ${number(stream.late)} events late`;
   }
   find("skipped").textContent = number(job.skipped);
   find("skipped-note").textContent = job.on_error === "fail" ? "a wrong row ends the job" : "wrong rows are left out";
@@ -93,6 +94,7 @@ function drawFacts(job) {
   find("counters").replaceChildren(...counters.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, number(value))]));
   find("skips-card").hidden = job.first_skipped.length === 0;
   find("skips").replaceChildren(...job.first_skipped.map((skip) => element("li", {}, `${skip.file}:${skip.line}: ${skip.why}`)));
+  find("result-title").textContent = isOver(job) ? "Result" : "Result so far";
   find("result-card").hidden = !job.summary && !current(job)?.stream;
   find("summary").replaceChildren(...(job.summary?.lines ?? []).map((line) => element("li", {}, line)));
 }
