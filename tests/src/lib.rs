@@ -2,13 +2,14 @@
 //!
 //! [`process`] starts servers and workers and ends them with the test; [`api`] speaks the HTTP API as any client
 //! would; [`journal`] reads what the `recorder` worker wrote down while it ran tasks; [`video`] makes clips and adds them;
-//! [`duckdb`] makes Parquet; [`web`] is what is crawled;
+//! [`flow`] is a place for dataflow; [`duckdb`] makes Parquet; [`web`] is what is crawled;
 //! [`browser`] is a person at a screen; [`axe`] is one who sees or hears it otherwise; [`proxy`] breaks connections.
 
 pub mod api;
 pub mod axe;
 pub mod browser;
 pub mod duckdb;
+pub mod flow;
 pub mod journal;
 pub mod process;
 pub mod proxy;

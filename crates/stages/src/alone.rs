@@ -104,6 +104,14 @@ pub(crate) fn run_with_stops(
     Ok(Ended { files, summary, stages, stopped })
 }
 
+/// Chance of a test that can be repeated: seeded by `DIVVY_TEST_SEED`, or anew; says which.
+pub(crate) fn announced_chance() -> fastrand::Rng {
+    let given = std::env::var("DIVVY_TEST_SEED").ok().and_then(|text| text.parse().ok());
+    let seed = given.unwrap_or_else(|| fastrand::u64(..));
+    eprintln!("seed: DIVVY_TEST_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}
+
 /// Writes a file and gives it as an input.
 pub(crate) fn file(place: &Path, name: &str, content: &[u8]) -> InputFile {
     let path: PathBuf = place.join(name);

@@ -17,6 +17,8 @@ use crate::follow::until_final;
 
 /// Things of one list.
 const LIST_MAX: usize = 100;
+/// What becomes of work that is waited for if somebody presses Ctrl-C.
+pub const GOES_ON: &str = "; the work goes on without this command";
 /// Ids that are named when several fit.
 const NAMED_MAX: usize = 5;
 
@@ -150,10 +152,21 @@ pub fn tell_page<V: View>(api: &Api, id: &str, output: &Output) {
 /// # Errors
 /// If the server does not answer.
 pub async fn wait_for<V: View>(api: &Api, id: &str, context: &Context) -> Result<Code> {
-    context.on_interrupt(
-        "; the work goes on without this command",
-        Some(format!("come back with: {} status {id} --wait", V::COMMAND)),
-    );
+    wait_telling::<V>(api, id, GOES_ON, context).await
+}
+
+/// The same; `meanwhile` is what becomes of it if somebody presses Ctrl-C.
+///
+/// # Errors
+/// If the server does not answer.
+pub async fn wait_telling<V: View>(
+    api: &Api,
+    id: &str,
+    meanwhile: &'static str,
+    context: &Context,
+) -> Result<Code> {
+    let cure = format!("come back with: {} status {id} --wait", V::COMMAND);
+    context.on_interrupt(meanwhile, Some(cure));
     let view: V = until_final(api, &context.output, id).await?;
     context.on_interrupt("", None);
     if context.output.is_json() {

@@ -1,64 +1,13 @@
 //! `divvy flow` as a person uses it: a job is started and waited for, its result fetched and checked, others are watched,
 //! explained, cancelled and removed; wrong input, forbidden files and a full disk are told with their place and the cure.
 
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use divvy_e2e::api::Api;
-use divvy_e2e::process::{Process, binary, divvy, free_port, serve_with};
+use divvy_e2e::flow::Place;
+use divvy_e2e::process::{binary, divvy, free_port, serve_with};
 use serde_json::Value;
-
-struct Place {
-    _server: Process,
-    api: Api,
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    /// A server with a worker that stands in the folder of the inputs.
-    fn up() -> Result<Self> {
-        let folder = tempfile::tempdir()?;
-        let port = free_port()?;
-        let mut command = divvy()?;
-        command.args(["--config", "/dev/null", "up", "--json", "--workers", "1", "--no-video"]);
-        command.args(["--listen", &format!("127.0.0.1:{port}"), "--data"]);
-        command.arg(folder.path().join("data")).current_dir(folder.path());
-        let server = serve_with(command.stderr(Stdio::null()))?;
-        Ok(Self { _server: server, api: Api::on(port), folder })
-    }
-
-    fn path(&self) -> &Path {
-        self.folder.path()
-    }
-
-    fn write(&self, name: &str, text: &str) -> Result<()> {
-        Ok(std::fs::write(self.path().join(name), text)?)
-    }
-
-    fn run(&self, arguments: &[&str]) -> Result<Output> {
-        let mut command = divvy()?;
-        command.args(["--server", self.api.url()]).args(arguments).current_dir(self.path());
-        Ok(command.output()?)
-    }
-
-    /// What a command that works says.
-    fn good(&self, arguments: &[&str]) -> Result<String> {
-        let output = self.run(arguments)?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "{arguments:?}: {told}");
-        Ok(String::from_utf8(output.stdout)?)
-    }
-
-    /// What a command that does not work says, wherever.
-    fn bad(&self, arguments: &[&str]) -> Result<String> {
-        let output = self.run(arguments)?;
-        let told = [output.stdout, output.stderr].concat();
-        let told = String::from_utf8_lossy(&told).into_owned();
-        ensure!(!output.status.success(), "{arguments:?} worked: {told}");
-        Ok(told)
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_is_started_watched_explained_fetched_and_removed() -> Result<()> {
@@ -76,6 +25,7 @@ async fn a_job_is_started_watched_explained_fetched_and_removed() -> Result<()> 
     let name = manifest["files"][0]["name"].as_str().context("no file")?;
     let found = std::fs::read_to_string(place.path().join("sorted").join(name))?;
     ensure!(found.lines().eq(lines.iter().map(String::as_str)), "the lines are not in order");
+    ensure!(place.good(&["flow", "output"])? == found, "the latest result is printed");
     ensure!(std::fs::read_to_string(place.path().join("t.svg"))?.contains("<title>"));
     let list = place.good(&["flow", "list", "--json"])?;
     let job: Value = serde_json::from_str(list.lines().next().context("an empty list")?)?;
@@ -97,6 +47,80 @@ async fn a_job_is_started_watched_explained_fetched_and_removed() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_was_sorted_is_checked_by_its_manifest() -> Result<()> {
+    let place = Place::up()?;
+    place.write("a.txt", "3 c\n1 a\n")?;
+    place.write("b.txt", "5 b\n9 z\n")?;
+    for name in ["a", "b"] {
+        let (input, out) = (format!("{name}.txt"), format!("sorted-{name}"));
+        place.good(&["flow", "sort", "--input", &input, "--out", &out])?;
+    }
+    let check = ["flow", "sort", "--check", "--input", "sorted-a"];
+    let told = place.good(&check)?;
+    ensure!(told.contains("1 files are in order: 2 records, 8 bytes"), "{told}");
+    // As many rows and bytes, in order, but not those that were written.
+    place.write("sorted-a/part-00000", "1 a\n3 d\n")?;
+    let told = place.bad(&check)?;
+    ensure!(told.contains("in order, but their checksum is"), "{told}");
+    place.write("sorted-a/part-00000", "1 a\n")?;
+    let told = place.bad(&check)?;
+    ensure!(told.contains("their records are 1 instead of 2"), "{told}");
+    // Of several folders the sums are compared, and nothing is known of a file without a manifest.
+    place.write("sorted-a/part-00000", "1 a\n3 c\n")?;
+    place.write("sorted-b/part-00000", "5 c\n9 z\n")?;
+    let told = place.bad(&[&check[..], &["sorted-b"]].concat())?;
+    ensure!(told.contains("in order, but their checksum is"), "{told}");
+    place.write("later.txt", "4 d\n")?;
+    let told = place.good(&[&check[..], &["later.txt"]].concat())?;
+    ensure!(told.contains("2 files are in order: 3 records"), "{told}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_that_is_cancelled_while_it_runs_leaves_nothing() -> Result<()> {
+    let place = Place::without_workers()?;
+    let _workers = [place.worker("one")?, place.worker("two")?];
+    place.write("lines.txt", &"a line\n".repeat(500))?;
+    place.write("events.jsonl", "{\"at\":1}\n")?;
+    let sleeps = "if [ $DIVVY_FLOW_PART = 1 ]; then exec sleep 600; fi; cat";
+    let inputs = ["--input", "lines.txt", "--split", "1kB", "--partitions", "1"];
+    let map = ["--json", "flow", "mapreduce", "--map", sleeps, "--reduce", "cat"];
+    let stream = ["--json", "flow", "stream", "--source", "events.jsonl", "--follow"];
+    let begun = [
+        (place.good(&[&map[..], &inputs].concat())?, "shuffle"),
+        (place.good(&[&stream[..], &["--window", "10s"]].concat())?, "keep"),
+    ];
+    for (told, made) in begun {
+        let job: Value = serde_json::from_str(&told)?;
+        let id = job["id"].as_str().context("no id")?;
+        let folder = place.path().join("data/flows").join(id);
+        // The one has done a part and runs the other, the other has kept what it read.
+        let goes_on = |_: &Value| {
+            let entries = std::fs::read_dir(folder.join(made)).into_iter().flatten().flatten();
+            let in_them = entries.flat_map(|entry| std::fs::read_dir(entry.path()));
+            in_them.flatten().flatten().any(|file| !file.file_name().is_empty())
+        };
+        let path = format!("flows/{id}");
+        place.api.wait_until(&path, "something to sweep", goes_on).await?;
+        if made == "shuffle" {
+            let told = place.bad(&["flow", "stop", id])?;
+            ensure!(told.contains("is no stream"), "{told}");
+        }
+        place.good(&["flow", "cancel", id])?;
+        let job = place.api.wait_until(&path, "the end", |job| job["state"] == "cancelled").await?;
+        ensure!(job["summary"].is_null(), "{job}");
+        // An attempt that hears of it late may write once more, and is swept once more.
+        let is_swept = |_: &Value| {
+            ["shuffle", "keep", "scratch"].iter().all(|name| !folder.join(name).exists())
+        };
+        place.api.wait_until(&path, "a clean folder", is_swept).await?;
+        let told = place.bad(&["flow", "output", id])?;
+        ensure!(told.contains("has no result"), "{told}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_wrong_is_told_with_its_place_and_the_cure() -> Result<()> {
     let place = Place::up()?;
     place.write("edges.tsv", "1\t2\n2\t3\nthis is no edge\n")?;
@@ -111,6 +135,11 @@ async fn what_is_wrong_is_told_with_its_place_and_the_cure() -> Result<()> {
     ensure!(told.contains("/etc/passwd") && told.contains("--flow-read /etc"), "{told}");
     let told = place.bad(&["flow", "sort", "--input", "edges.tsv", "--partitions", "0"])?;
     ensure!(told.contains("partitions"), "{told}");
+    for flag in ["--window", "--lateness", "--idle-timeout"] {
+        let stream = ["flow", "stream", "--source", "edges.tsv", flag, "-10s"];
+        let told = place.bad(&stream)?;
+        ensure!(told.contains(flag) && told.contains("`-10s` is not a span of time"), "{told}");
+    }
     // A job that no worker may run waits, and says for what.
     let words =
         ["--json", "flow", "mapreduce", "--input", "edges.tsv", "--map", "cat", "--reduce", "cat"];

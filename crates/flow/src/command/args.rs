@@ -19,6 +19,8 @@ const EXAMPLES: &str = "\
 Examples:
   divvy flow list                             all jobs
   divvy flow status ID --wait                 watch one until it has ended
+  divvy flow output ID | head                 its result, or that of a stream so far
+  divvy flow stop ID                          end a stream, and keep its result
   divvy flow explain ID                       what each stage does, and how evenly";
 
 /// MapReduce, aggregation, sort, graphs and streams as durable work.
@@ -49,6 +51,10 @@ pub(crate) enum Verb {
     List,
     /// Show how far a job is: stages with rows, bytes and skew
     Status(Status),
+    /// Print the result of a job, or what a stream has said so far
+    Output(Fetch),
+    /// End a stream with what it has read; its result is kept
+    Stop(One),
     /// Cancel a job; what it has written so far is swept
     Cancel(One),
     /// Remove a job that has ended, with its result
@@ -80,6 +86,17 @@ pub(crate) struct Status {
     /// Write the timeline of its parts to this file
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) timeline: Option<PathBuf>,
+}
+
+/// Where the result of a job goes.
+#[derive(Args, Debug)]
+pub(crate) struct Fetch {
+    /// The job, or the beginning of its id [default: the latest]
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Fetch all files into this folder instead
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// What every kind of job understands.

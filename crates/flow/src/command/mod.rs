@@ -27,7 +27,7 @@ use serde_json::json;
 use crate::jobs::state::JobState;
 use crate::jobs::view::JobView;
 use crate::web::Explained;
-use args::{One, Status, Verb};
+use args::{Fetch, One, Status, Verb};
 
 /// Does what is asked.
 pub(crate) async fn run(verb: Verb, context: &Context) -> Result<Code> {
@@ -40,6 +40,8 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<Code> {
         Verb::Gen(args) => generate::run(&args, context),
         Verb::List => list::<JobView>(context).await,
         Verb::Status(args) => status(&args, context).await,
+        Verb::Output(args) => output(&args, context).await,
+        Verb::Stop(One { id }) => view::wish::<JobView>(&id, "stop", &json!({}), context).await,
         Verb::Cancel(One { id }) => view::wish::<JobView>(&id, "cancel", &json!({}), context).await,
         Verb::Remove(One { id }) => remove::<JobView>(&id, context).await,
         Verb::Explain(One { id }) => explain(&id, context).await,
@@ -66,6 +68,16 @@ async fn status(args: &Status, context: &Context) -> Result<Code> {
         results::timeline(&api, &id, file, output).await?;
     }
     Ok(code)
+}
+
+async fn output(args: &Fetch, context: &Context) -> Result<Code> {
+    let api = context.api()?;
+    let id = resolve_or_latest::<JobView>(&api, args.id.as_deref()).await?;
+    match &args.out {
+        Some(folder) => results::fetch(&api, &id, folder, &context.output).await?,
+        None => results::print(&api, &id).await?,
+    }
+    Ok(Code::Done)
 }
 
 async fn explain(id: &str, context: &Context) -> Result<Code> {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use divvy_kernels::order::{Layout, Order};
+use divvy_kernels::order::{Layout, Order, Tally};
 use divvy_workload::Context;
 use divvy_workload::console::exit::{Code, Failure};
 use serde_json::json;
@@ -43,7 +43,8 @@ pub(crate) struct SortArgs {
     /// [default: all of it]
     #[arg(long, requires = "record", value_name = "START:BYTES")]
     record_key: Option<String>,
-    /// Keys are numbers; what is none comes first
+    /// Keys are numbers: their longest beginning that is one, as `sort -g` has
+    /// it; what is none comes first
     #[arg(long)]
     numeric: bool,
     /// The largest first
@@ -93,29 +94,44 @@ impl SortArgs {
 }
 
 fn job(args: &SortArgs) -> Result<NewJob> {
-    let mut expected = Expected::default();
+    let mut expected = Some(Tally::default());
+    let mut has_checksums = true;
     let mut paths = Vec::new();
     for path in &args.input {
-        let manifest = Path::new(path).join("manifest.json");
-        if args.check && manifest.is_file() {
-            let text = std::fs::read(&manifest)
-                .with_context(|| format!("reading {}", manifest.display()))?;
-            let found: Manifest = serde_json::from_slice(&text)
-                .with_context(|| format!("{} is no manifest of a job", manifest.display()))?;
-            *expected.rows.get_or_insert(0) += found.rows;
-            *expected.bytes.get_or_insert(0) += found.bytes;
-            paths.extend(found.files.iter().map(|file| format!("{path}/{}", file.name)));
-        } else {
+        let Some(found) = manifest(path).filter(|_| args.check).transpose()? else {
+            // Nobody knows what other files must hold.
+            expected = None;
             paths.push(path.clone());
-        }
+            continue;
+        };
+        let checksum = found.checksum.as_ref().and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        has_checksums &= checksum.is_some();
+        let tally = Tally { rows: found.rows, bytes: found.bytes, checksum: checksum.unwrap_or(0) };
+        expected.iter_mut().for_each(|sum| sum.merge(&tally));
+        paths.extend(found.files.iter().map(|file| format!("{path}/{}", file.name)));
     }
-    expected.checksum = args.checksum.clone();
+    let known = expected.filter(|_| has_checksums).map(|sum| format!("{:016x}", sum.checksum));
+    let expected = Expected {
+        rows: expected.map(|sum| sum.rows),
+        bytes: expected.map(|sum| sum.bytes),
+        checksum: args.checksum.clone().or(known),
+    };
     let options =
         Options { order: args.order()?, single: args.single, check: args.check, expected };
     Ok(NewJob {
         inputs: input::expand(&paths)?,
         options: json!(options),
         ..args.common.job("sort")
+    })
+}
+
+/// What a job has written about its result, if this is the folder of one.
+fn manifest(folder: &str) -> Option<Result<Manifest>> {
+    let path = Path::new(folder).join("manifest.json");
+    path.is_file().then(|| {
+        let text = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        serde_json::from_slice(&text)
+            .with_context(|| format!("{} is no manifest of a job", path.display()))
     })
 }
 

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
@@ -19,7 +20,14 @@ use super::feed;
 use super::start;
 use crate::input;
 use crate::job::NewJob;
+use crate::jobs::state::JobState;
+use crate::jobs::view::JobView;
 use crate::stream::{Format, Options, Source, TimeUnit};
+
+/// Between two looks whether a job that is fed goes on.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// What Ctrl-C does to a job that is fed.
+const FEED_ENDS: &str = "; the feed has ended, and the job ends with what was fed";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -53,22 +61,23 @@ pub(crate) struct StreamArgs {
     #[arg(
         long,
         value_name = "SPAN",
+        allow_hyphen_values = true,
         required_unless_present = "session",
         conflicts_with = "session"
     )]
     window: Option<Span>,
     /// How long after one window the next begins [default: when it ends]
-    #[arg(long, value_name = "SPAN", requires = "window")]
+    #[arg(long, value_name = "SPAN", requires = "window", allow_hyphen_values = true)]
     slide: Option<Span>,
     /// Sessions instead: a window ends when a key is silent for this long
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
     session: Option<Span>,
     /// How much later than others an event may come
-    #[arg(long, default_value = "0s", value_name = "SPAN")]
+    #[arg(long, default_value = "0s", value_name = "SPAN", allow_hyphen_values = true)]
     lateness: Span,
     /// Also say what is known before a window is closed: every so many events
     /// of a key, or every span of event time
-    #[arg(long, value_name = "COUNT|SPAN")]
+    #[arg(long, value_name = "COUNT|SPAN", allow_hyphen_values = true)]
     every: Option<Every>,
     /// The fields by which events are grouped
     #[arg(long, value_delimiter = ',', value_name = "FIELD")]
@@ -83,10 +92,10 @@ pub(crate) struct StreamArgs {
     #[arg(long)]
     follow: bool,
     /// A source that is silent for this long does not hold the watermark
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", allow_hyphen_values = true)]
     idle_timeout: Option<Span>,
     /// With --follow: the stream is done when nothing came for this long
-    #[arg(long, value_name = "SPAN", requires = "follow")]
+    #[arg(long, value_name = "SPAN", requires = "follow", allow_hyphen_values = true)]
     end_after_idle: Option<Span>,
     /// Where segments of standard input or of changes go, a folder that workers
     /// can read [default: one in this folder]
@@ -122,22 +131,80 @@ pub(crate) async fn run(args: &StreamArgs, context: &Context) -> Result<Code> {
         }
         _ => None,
     };
-    let Some(from) = fed else {
-        let new = args.job(sources(&args.source)?, args.follow);
-        return start::run(&new, &args.common, context).await;
-    };
+    match fed {
+        Some(from) => run_fed(args, from, context).await,
+        None => {
+            let new = args.job(sources(&args.source)?, args.follow);
+            start::run(&new, &args.common, context).await
+        }
+    }
+}
+
+/// Starts the job and feeds it until its input has ended, or the job has for another reason.
+async fn run_fed(args: &StreamArgs, from: feed::From, context: &Context) -> Result<Code> {
     let spool = feed::Spool::create(args.spool.as_deref())?;
     let source = Source::Folder { path: spool.path().to_owned(), remove: true };
     let new = args.job(vec![source], true);
-    let feeding = spool.feed(from, context)?;
-    let code = start::run(&new, &args.common, context).await?;
-    let common = &args.common;
-    if common.wait || common.out.is_some() || common.timeline.is_some() {
-        feeding.remove();
-    } else {
-        feeding.wait(context).await?;
-    }
+    let id = match start::begin(&new, &args.common, context).await {
+        Ok(id) => id,
+        Err(error) => {
+            spool.remove();
+            return Err(error);
+        }
+    };
+    let mut feed = spool.feed(from, context)?;
+    context.output.note(format_args!(
+        "feeds {}; Ctrl-C ends the feed, and the job with what was fed",
+        spool.path().display()
+    ));
+    let ended = end_of(&id, args, context);
+    tokio::pin!(ended);
+    let code = tokio::select! {
+        fed = feed.run() => {
+            fed.map_err(|error| unfed(&id, &error))?;
+            if !start::waits(&args.common) {
+                // The job reads on from the spool.
+                return Ok(Code::Done);
+            }
+            ended.await?
+        }
+        code = &mut ended => {
+            feed.give_up();
+            code?
+        }
+    };
+    spool.remove();
     Ok(code)
+}
+
+/// Waits for the end of the job, with figures if they are wanted.
+async fn end_of(id: &str, args: &StreamArgs, context: &Context) -> Result<Code> {
+    if start::waits(&args.common) {
+        return start::wait(id, &args.common, FEED_ENDS, context).await;
+    }
+    context.on_interrupt(FEED_ENDS, Some(format!("watch it: divvy flow status {id} --wait")));
+    let api = context.api()?;
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        let looked = api.get(&["flows", id], &[]).await.and_then(|reply| reply.parse::<JobView>());
+        match looked {
+            Ok(job) if job.state.is_final() => {
+                let state = job.state.as_str();
+                context.output.note(format_args!("job {id} is {state}: the feed ends"));
+                return Ok(if job.state == JobState::Done { Code::Done } else { Code::Failed });
+            }
+            Err(error) if !error.is_temporary() => return Err(error.into()),
+            _ => {}
+        }
+    }
+}
+
+/// The feed has failed, and the job waits for more.
+fn unfed(id: &str, error: &anyhow::Error) -> Failure {
+    let cure = format!(
+        "divvy flow stop {id} ends the job with what was fed, divvy flow cancel {id} drops it"
+    );
+    Failure::new(Code::Failed, format!("the feed of job {id} has failed: {error:#}")).cure(cure)
 }
 
 impl StreamArgs {

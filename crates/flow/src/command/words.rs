@@ -55,7 +55,7 @@ pub(super) fn stage_line(stage: &StageView) -> String {
 
 fn color(state: JobState) -> &'static str {
     match state {
-        JobState::Running => "34",
+        JobState::Running | JobState::Stopping => "34",
         JobState::Done => "32",
         JobState::Failed => "31",
         JobState::Waiting | JobState::Cancelling | JobState::Cancelled => "33",

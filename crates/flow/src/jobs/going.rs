@@ -8,11 +8,12 @@ use divvy_workload::now_ms;
 
 use super::stagework::Planned;
 use super::state::JobFile;
-use super::view::{LiveStage, StageView};
+use super::view::{LiveStage, StageView, StreamView};
 use super::{Jobs, JobsError};
 use crate::job::drive::{Action, Drive, TaskName};
 use crate::job::tasks::STAGES;
-use crate::job::{Folder, JobError, Next, PartDone, Spec, StageDone, Summary, kinds};
+use crate::job::{Folder, JobError, Kind as _, Next, PartDone, Spec, StageDone, Summary, kinds};
+use crate::stream::{SoFar, Stream};
 
 /// What parts that run say, of a view.
 const NOTES_MAX: usize = 8;
@@ -186,6 +187,16 @@ impl Going {
             view.notes.extend(self.wait.clone());
         }
         view.bytes_total = view.bytes_total.max(view.bytes_done);
+        if self.spec.kind == Stream.name() {
+            // What cannot be read now is shown later.
+            view.stream = SoFar::read(&self.folder).ok().flatten().map(|so_far| StreamView {
+                events: so_far.events,
+                late: so_far.late,
+                windows_open: so_far.windows_open,
+                watermark_ms: so_far.watermark_ms,
+                lag_ms: so_far.lag_ms(),
+            });
+        }
         LiveStage { stage: view }
     }
 }

@@ -18,7 +18,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use super::going::{Begun, Going};
-use super::stagework::{self, QUEUE, tag, task_id};
+use super::stagework::{self, QUEUE, tag, task_id, twins_tag};
 use super::state::{Ended, JobState};
 use super::view::StageView;
 use super::{Jobs, JobsError, leftovers};
@@ -188,7 +188,7 @@ impl Keeper {
                 return;
             }
             Ok(Begun::Finished(summary)) => {
-                leftovers::publish(&spec, &folder, &done).map(|_| summary)
+                leftovers::publish(&spec, &folder, &done, &summary).map(|_| summary)
             }
             Err(error) => Err(error),
         };
@@ -410,21 +410,23 @@ impl Keeper {
                 self.show(id, Some(going));
             }
         }
-        let running = self.going.values().map(|going| u64::from(going.live().stage.running)).sum();
-        self.figures.set(self.going.len(), running);
+        let stages: Vec<StageView> = self.going.values().map(|going| going.live().stage).collect();
+        self.figures.set(&stages);
     }
 
     /// Looks at what runs, and at everything that is open if something may have been missed.
     async fn look(&mut self, id: &str) {
         let Some(going) = self.going.get_mut(id) else { return };
         if std::mem::take(&mut going.is_unsure) {
-            // Twins first: see the rules of the drive.
-            let parts = u32::try_from(going.planned.stage.parts.len()).unwrap_or(u32::MAX);
-            let twins = if going.planned.stage.speculate { parts } else { 0 };
-            let twins = (0..twins).map(|part| TaskName { part, twin: 1 });
             let open: Vec<TaskName> = going.drive.open().filter(|name| name.twin == 0).collect();
-            self.look_at(id, twins.collect()).await;
-            self.look_at(id, open).await;
+            // Twins first: see the rules of the drive.
+            match self.twins(id).await {
+                Ok(twins) => {
+                    self.look_at(id, twins).await;
+                    self.look_at(id, open).await;
+                }
+                Err(_) => self.doubt(),
+            }
         }
         let Some(tasks) = self.tasks(id, "leased", RUNNING_MAX).await else { return };
         let wait = match tasks.is_empty() {
@@ -443,6 +445,25 @@ impl Keeper {
             going.seen(name, progress.done, progress.total, &progress.message);
             going.drive.handle(name, Fate::Runs, now_ms());
         }
+    }
+
+    /// The twins of a job's stage that were submitted.
+    async fn twins(&self, id: &str) -> Result<Vec<TaskName>, divvy::Error> {
+        let Some(going) = self.going.get(id).filter(|going| going.planned.stage.speculate) else {
+            return Ok(Vec::new());
+        };
+        let mut found = HashSet::new();
+        let mut query = vec![("tag", twins_tag(id, going.index)), ("limit", BATCH.to_string())];
+        loop {
+            let page = self.jobs.client.api().get(&["tasks"], &query).await?.rows()?;
+            found.extend(parse_rows::<TaskSummary>(&page.items)?.iter().map(|task| task.id));
+            let Some(next) = page.next else { break };
+            query.truncate(2);
+            query.push(("after", next));
+        }
+        let parts = u32::try_from(going.planned.stage.parts.len()).unwrap_or(u32::MAX);
+        let names = (0..parts).map(|part| TaskName { part, twin: 1 });
+        Ok(names.filter(|name| found.contains(&task_id(id, going.index, *name))).collect())
     }
 
     /// Tasks of a job in this state; nothing if the server does not say.

@@ -7,7 +7,7 @@ use std::io;
 use divvy_workload::files::{FolderError, make, sync_folder, write_json};
 
 use super::state::Manifest;
-use crate::job::{Folder, JobError, OutputFile, Spec, StageDone};
+use crate::job::{Folder, JobError, OutputFile, Spec, StageDone, Summary};
 
 /// Gives the files of the result their own names and writes the manifest. Doing it twice is doing it once.
 ///
@@ -17,13 +17,15 @@ pub(super) fn publish(
     spec: &Spec,
     folder: &Folder,
     done: &[StageDone],
+    summary: &Summary,
 ) -> Result<Manifest, JobError> {
     let failed = |error: FolderError| JobError(error.to_string());
     let out = folder.out();
     make(&out).map_err(failed)?;
     let files = done.iter().flat_map(|stage| &stage.parts).flat_map(|part| &part.report.outputs);
+    let checksum = summary.data["tally"]["checksum"].as_str().map(str::to_owned);
     let mut manifest =
-        Manifest { job: spec.id.clone(), kind: spec.kind.clone(), ..Manifest::default() };
+        Manifest { job: spec.id.clone(), kind: spec.kind.clone(), checksum, ..Manifest::default() };
     let mut names = BTreeSet::new();
     for file in files {
         if !names.insert(&file.name) {
@@ -114,9 +116,12 @@ mod tests {
         let report = Report { outputs: vec![file], ..Report::default() };
         let part = PartDone { report, ..PartDone::default() };
         let mut done = [StageDone { parts: vec![part], ..StageDone::default() }];
+        let data = serde_json::json!({"tally": {"checksum": "00ff"}});
+        let summary = Summary { lines: Vec::new(), data };
         for _ in 0..2 {
-            let manifest = publish(&spec(), &folder, &done).unwrap();
+            let manifest = publish(&spec(), &folder, &done, &summary).unwrap();
             assert_eq!((manifest.rows, manifest.bytes), (1, 4));
+            assert_eq!(manifest.checksum.as_deref(), Some("00ff"));
         }
         sweep(&folder);
         sweep(&folder);
@@ -127,6 +132,6 @@ mod tests {
         assert_eq!(left, ["manifest.json", "part-00000"]);
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
         done[0].parts.push(done[0].parts[0].clone());
-        assert!(publish(&spec(), &folder, &done).unwrap_err().0.contains("two parts"));
+        assert!(publish(&spec(), &folder, &done, &summary).unwrap_err().0.contains("two parts"));
     }
 }

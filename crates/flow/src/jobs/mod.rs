@@ -24,8 +24,9 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::duckdb;
 use crate::job::folder::FLOWS;
-use crate::job::{Folder, NewJob, Next, Spec, SpecError, StageDone, kinds};
-use state::JobFile;
+use crate::job::{Folder, Kind as _, NewJob, Next, OutputFile, Spec, SpecError, StageDone, kinds};
+use crate::stream::{SoFar, Stream};
+use state::{JobFile, Manifest};
 use view::{JobView, LiveStage};
 
 /// Jobs of one server.
@@ -176,7 +177,8 @@ impl Jobs {
         let spec = self.spec(id)?;
         let state = self.state(id)?;
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned();
-        Ok(view::view(spec, state, live))
+        let is_stopping = self.folder(id).stop().exists();
+        Ok(view::view(spec, state, live, is_stopping))
     }
 
     /// Cancels a job.
@@ -195,6 +197,56 @@ impl Jobs {
         drop(writing);
         self.news.notify_one();
         self.view(id)
+    }
+
+    /// Ends a stream with what it has read: its windows are closed and its result is published.
+    ///
+    /// # Errors
+    /// If it has ended, or is no stream.
+    pub(crate) async fn stop(&self, id: &str) -> Result<JobView, JobsError> {
+        let writing = self.writing.lock().await;
+        let (spec, state) = (self.spec(id)?, self.state(id)?);
+        if state.ended.is_some() {
+            return Err(JobsError::Conflict(format!("job {id} has ended already")));
+        }
+        if spec.kind != Stream.name() || state.is_cancelled {
+            let problem =
+                format!("job {id} is no stream that goes on; end it with: divvy flow cancel {id}");
+            return Err(JobsError::Conflict(problem));
+        }
+        // Its part sees it in the folder, whichever worker has it.
+        write_json(&self.folder(id).stop(), &now_ms())?;
+        drop(writing);
+        self.view(id)
+    }
+
+    /// The files of the result and where they are: those of a job that is done, or what a stream that goes on has kept.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn result(&self, id: &str) -> Result<(Manifest, Vec<PathBuf>), JobsError> {
+        let (spec, folder) = (self.spec(id)?, self.folder(id));
+        if let Some(manifest) = read_json::<Manifest>(&folder.manifest())? {
+            let paths = manifest.files.iter().map(|file| folder.out().join(&file.name)).collect();
+            return Ok((manifest, paths));
+        }
+        let nothing = || JobsError::Conflict(format!("job {id} has no result yet"));
+        if spec.kind != Stream.name() {
+            return Err(nothing());
+        }
+        let so_far = SoFar::read(&folder)
+            .map_err(|error| FolderError::new(&folder.keeps(), error))?
+            .ok_or_else(nothing)?;
+        let (files, paths): (Vec<OutputFile>, Vec<PathBuf>) = so_far.files.into_iter().unzip();
+        let manifest = Manifest {
+            job: spec.id,
+            kind: spec.kind,
+            rows: files.iter().map(|file| file.rows).sum(),
+            bytes: files.iter().map(|file| file.bytes).sum(),
+            checksum: None,
+            files,
+        };
+        Ok((manifest, paths))
     }
 
     /// Removes a job that has ended, with all that it made.

@@ -38,6 +38,11 @@ pub(super) fn tag(job: &str) -> String {
     format!("flow:{job}")
 }
 
+/// The tag of the twins of a stage, by which they are found again.
+pub(super) fn twins_tag(job: &str, stage: u32) -> String {
+    format!("flow:{job}:{stage}:twins")
+}
+
 /// A part as a task.
 ///
 /// # Errors
@@ -90,6 +95,9 @@ pub(super) fn task(
         ..RetryPolicy::default()
     };
     task.tags = vec![tag(&spec.id).into()];
+    if name.twin > 0 {
+        task.tags.push(twins_tag(&spec.id, index).as_str().into());
+    }
     task.fair_key = Some(spec.id.as_str().into());
     task.cost_hint = Some(part.bytes.max(1));
     task.validate().map_err(|error| wrong(&error))?;

@@ -43,6 +43,8 @@ pub(crate) enum JobState {
     Waiting,
     /// Parts run.
     Running,
+    /// A stream that was told to stop closes its windows with what it has read.
+    Stopping,
     /// It was cancelled and ends what it has begun.
     Cancelling,
     /// The result is there.
@@ -64,6 +66,7 @@ impl JobState {
         match self {
             Self::Waiting => "waiting",
             Self::Running => "running",
+            Self::Stopping => "stopping",
             Self::Cancelling => "cancelling",
             Self::Done => "done",
             Self::Failed => "failed",
@@ -84,6 +87,9 @@ pub(crate) struct Manifest {
     pub(crate) rows: u64,
     /// Bytes of all files.
     pub(crate) bytes: u64,
+    /// Of a sort: the checksum of all rows, whatever their order, as 16 hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) checksum: Option<String>,
     /// The files, in the order in which they belong together.
     pub(crate) files: Vec<OutputFile>,
 }

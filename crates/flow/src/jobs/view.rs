@@ -83,9 +83,28 @@ pub(crate) struct StageView {
     pub(crate) engine_ms: u64,
     /// What parts say at the moment.
     pub(crate) notes: Vec<String>,
+    /// How far a stream is that goes on, once it has kept something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stream: Option<StreamView>,
     #[serde(skip_serializing_if = "Report::is_nothing")]
     #[schemars(skip)]
     pub(crate) totals: Report,
+}
+
+/// How far a stream is, as it has kept it last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "FlowStream")]
+pub(crate) struct StreamView {
+    /// Events that were read.
+    pub(crate) events: u64,
+    /// Events that came after their windows were closed.
+    pub(crate) late: u64,
+    /// Windows that are not closed.
+    pub(crate) windows_open: u64,
+    /// Up to when all events have come, in milliseconds since 1970; nothing before the first event.
+    pub(crate) watermark_ms: Option<i64>,
+    /// Milliseconds from there to the latest event.
+    pub(crate) lag_ms: Option<u64>,
 }
 
 /// A stage that is under way.
@@ -99,16 +118,25 @@ pub(crate) struct LiveStage {
 const SIZES_MAX: usize = 4_096;
 
 /// How a job stands.
-pub(super) fn view(spec: Spec, state: JobFile, live: Option<LiveStage>) -> JobView {
+pub(super) fn view(
+    spec: Spec,
+    state: JobFile,
+    live: Option<LiveStage>,
+    is_stopping: bool,
+) -> JobView {
     let mut stages = state.stages;
     let (at, reason, ended_at_ms, summary) = match state.ended {
         Some(ended) => (ended.state, ended.reason, Some(ended.at_ms), ended.summary),
         None => {
-            let runs = live.as_ref().is_some_and(|live| live.stage.running > 0);
-            let at = match (state.is_cancelled, runs || !stages.is_empty()) {
-                (true, _) => JobState::Cancelling,
-                (false, true) => JobState::Running,
-                (false, false) => JobState::Waiting,
+            // A stream that has nothing to do gives its slot back for a moment.
+            let runs = live
+                .as_ref()
+                .is_some_and(|live| live.stage.running > 0 || live.stage.stream.is_some());
+            let at = match (state.is_cancelled, is_stopping, runs || !stages.is_empty()) {
+                (true, _, _) => JobState::Cancelling,
+                (false, true, _) => JobState::Stopping,
+                (false, false, true) => JobState::Running,
+                (false, false, false) => JobState::Waiting,
             };
             (at, None, None, None)
         }
@@ -213,6 +241,35 @@ fn idle_ms(done: &StageDone) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::NewJob;
+
+    #[test]
+    fn a_stream_that_rests_for_a_moment_runs_until_it_is_told_to_stop() {
+        let spec = || {
+            let new = NewJob::new("stream");
+            Spec {
+                id: "a".into(),
+                name: "a".into(),
+                kind: new.kind,
+                created_at_ms: 0,
+                inputs: Vec::new(),
+                on_error: new.on_error,
+                memory_bytes: 1,
+                split_bytes: 1,
+                partitions: None,
+                options: new.options,
+            }
+        };
+        let state = |stream: Option<StreamView>, is_stopping| {
+            let live = LiveStage { stage: StageView { stream, ..StageView::default() } };
+            view(spec(), JobFile::default(), Some(live), is_stopping).state
+        };
+        assert_eq!(state(None, false), JobState::Waiting);
+        assert_eq!(state(Some(StreamView::default()), false), JobState::Running);
+        assert_eq!(state(Some(StreamView::default()), true), JobState::Stopping);
+        let cancelled = JobFile { is_cancelled: true, ..JobFile::default() };
+        assert_eq!(view(spec(), cancelled, None, true).state, JobState::Cancelling);
+    }
 
     #[test]
     fn what_parts_did_not_use_is_the_engine_and_the_largest_partition_is_the_skew() {

@@ -1,4 +1,4 @@
-//! `/api/v1/flows`: start jobs, look at them, cancel them.
+//! `/api/v1/flows`: start jobs, look at them, stop and cancel them.
 
 use axum::Json;
 use axum::extract::{Path, State};
@@ -95,6 +95,15 @@ pub(super) async fn cancel(
     JsonBody(NoFields {}): JsonBody<NoFields>,
 ) -> Result<Json<JobView>, ApiError> {
     Ok(Json(site.jobs.cancel(&id).await?))
+}
+
+/// Ends a stream with what it has read.
+pub(super) async fn stop(
+    State(site): State<Site>,
+    Id(id): Id,
+    JsonBody(NoFields {}): JsonBody<NoFields>,
+) -> Result<Json<JobView>, ApiError> {
+    Ok(Json(site.jobs.stop(&id).await?))
 }
 
 /// How a job is done.

@@ -19,6 +19,8 @@ pub(crate) struct Figures(Arc<Mutex<Sums>>);
 struct Sums {
     going: u64,
     running: u64,
+    windows_open: u64,
+    lag_ms: u64,
     ended: [u64; 3],
     stages: u64,
     parts: u64,
@@ -34,10 +36,14 @@ struct Sums {
 const ENDS: [JobState; 3] = [JobState::Done, JobState::Failed, JobState::Cancelled];
 
 impl Figures {
-    /// So many jobs are under way, with so many parts that run.
-    pub(crate) fn set(&self, going: usize, running: u64) {
+    /// These stages of jobs are under way.
+    pub(crate) fn set(&self, going: &[StageView]) {
         let mut sums = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        (sums.going, sums.running) = (going as u64, running);
+        sums.going = going.len() as u64;
+        sums.running = going.iter().map(|stage| u64::from(stage.running)).sum();
+        let streams = || going.iter().filter_map(|stage| stage.stream.as_ref());
+        sums.windows_open = streams().map(|stream| stream.windows_open).sum();
+        sums.lag_ms = streams().filter_map(|stream| stream.lag_ms).max().unwrap_or(0);
     }
 
     /// A stage is done.
@@ -74,6 +80,16 @@ impl Collector for Figures {
         let mut page = Page(encoder);
         page.gauge("jobs", "Dataflow jobs under way", sums.going as f64)?;
         page.gauge("parts_running", "Parts of them that run", sums.running as f64)?;
+        page.gauge(
+            "windows_open",
+            "Windows of streams that are not closed",
+            sums.windows_open as f64,
+        )?;
+        page.gauge(
+            "watermark_lag_seconds",
+            "How far the watermark is behind the latest event, of the stream where it is furthest",
+            sums.lag_ms as f64 / 1e3,
+        )?;
         let ended: Vec<(&str, f64)> =
             ENDS.iter().zip(sums.ended).map(|(end, count)| (end.as_str(), count as f64)).collect();
         page.counters("jobs_ended", "Dataflow jobs that have ended", "state", &ended)?;
@@ -128,6 +144,7 @@ impl Page<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::view::StreamView;
 
     #[test]
     fn stages_and_ends_add_up() {
@@ -136,13 +153,20 @@ mod tests {
         figures.stage(&stage);
         figures.stage(&stage);
         figures.ended(JobState::Failed);
-        figures.set(2, 5);
+        let stream = |windows_open, lag_ms| {
+            let stream = StreamView { windows_open, lag_ms, ..StreamView::default() };
+            StageView { running: 1, stream: Some(stream), ..StageView::default() }
+        };
+        figures.set(&[stream(3, Some(20_500)), stream(4, None)]);
         let mut registry = Registry::default();
         figures.register(&mut registry);
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
         for line in [
             "jobs 2",
+            "parts_running 2",
+            "windows_open 7",
+            "watermark_lag_seconds 20.5",
             "jobs_ended_total{state=\"failed\"} 1",
             "jobs_ended_total{state=\"done\"} 0",
             "parts_total 6",

@@ -70,6 +70,12 @@ fn table() -> Vec<Route<Site>> {
             .scope(Scope::Submit)
             .summary("Cancel a job; what it has written so far is swept")
             .refuses([404, 409]),
+        post("/api/v1/flows/{id}/stop", api::stop)
+            .scope(Scope::Submit)
+            .summary(
+                "End a stream with what it has read: its windows are closed, its result is kept",
+            )
+            .refuses([404, 409]),
         get("/api/v1/flows/{id}/explain", api::explain)
             .summary("How the job is done, stage by stage")
             .refuses([404, 409]),
@@ -93,7 +99,7 @@ fn table() -> Vec<Route<Site>> {
 fn for_results() -> Vec<Route<Site>> {
     vec![
         get("/api/v1/flows/{id}/output", files::list)
-            .summary("The files of the result, with rows, bytes and checksums")
+            .summary("The files of the result, with rows, bytes and checksums; of a stream that goes on, what it has kept so far")
             .refuses([404, 409]),
         get("/api/v1/flows/{id}/output/{file}", files::show)
             .summary("One file of the result")

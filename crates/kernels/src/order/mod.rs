@@ -5,12 +5,13 @@
 //!
 //! It does not know where runs lie; they are written to writers and read from readers.
 //!
-//! Reading order: `layout` (records and their keys), `run` (a piece in memory), `splitters` (where ranges are cut), `merge`
+//! Reading order: `layout` (records and their keys), `number` (keys that are numbers), `run` (a piece in memory), `splitters` (where ranges are cut), `merge`
 //! (runs to one stream), `check` (whether a stream is in order), `tally` (rows, bytes and a checksum of a stream).
 
 mod check;
 mod layout;
 mod merge;
+mod number;
 mod run;
 mod splitters;
 mod tally;
@@ -29,16 +30,22 @@ use thiserror::Error;
 /// Why something was not sorted.
 #[derive(Debug, Error)]
 pub enum OrderError {
-    /// A reader or writer failed.
+    /// A run cannot be read, or what was asked for not be written.
     #[error(transparent)]
     Io(#[from] std::io::Error),
+    /// The input cannot be read to its end.
+    #[error("the record at byte {offset} cannot be read: {error}")]
+    Read {
+        /// Where the first record begins that is not whole.
+        offset: u64,
+        /// Why.
+        error: std::io::Error,
+    },
     /// The last record is not whole.
     #[error(
-        "record {row} at byte {offset} has {found} bytes instead of {expected}: the input is cut, or the size of records is another"
+        "the record at byte {offset} has {found} bytes instead of {expected}: the input is cut, or the size of records is another"
     )]
     Cut {
-        /// Which record, counted from 1.
-        row: u64,
         /// Where it begins.
         offset: u64,
         /// What is there.
@@ -48,11 +55,9 @@ pub enum OrderError {
     },
     /// A record does not fit in the memory.
     #[error(
-        "line {row} at byte {offset} is longer than {limit} bytes, which is what the memory has room for; give more memory"
+        "the line at byte {offset} is longer than {limit} bytes, which is what the memory has room for; give more memory"
     )]
     Long {
-        /// Which one, counted from 1.
-        row: u64,
         /// Where it begins.
         offset: u64,
         /// What there is room for.

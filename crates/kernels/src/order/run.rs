@@ -55,23 +55,13 @@ pub struct Run {
     entries: Vec<Entry>,
     /// Where the data begins in the input.
     base: u64,
-    /// Records of the input before these.
-    before: u64,
 }
 
 impl Run {
     /// An empty run that takes about this many bytes, records and entries together.
     pub fn new(order: Order, memory: usize) -> Self {
         let memory = memory.clamp(4 * BLOCK_BYTES, RUN_BYTES_MAX);
-        Self {
-            order,
-            memory,
-            data: Vec::new(),
-            indexed: 0,
-            entries: Vec::new(),
-            base: 0,
-            before: 0,
-        }
+        Self { order, memory, data: Vec::new(), indexed: 0, entries: Vec::new(), base: 0 }
     }
 
     /// Says where the input begins in its file, before anything is read.
@@ -86,24 +76,33 @@ impl Run {
     }
 
     /// Forgets what was sorted, and reads until the memory is full or the input has ended. The input is the same each time.
+    ///
+    /// # Errors
+    /// If the input cannot be read to its end or ends in the middle of a record: the whole ones before that are in the run.
     pub fn fill(&mut self, input: &mut impl Read) -> Result<Filled, OrderError> {
         self.forget();
         loop {
             let room = self.memory.saturating_sub(self.used());
             if room < BLOCK_BYTES {
                 if self.entries.is_empty() {
-                    let (row, offset) = (self.before + 1, self.base);
-                    return Err(OrderError::Long { row, offset, limit: self.data.len() });
+                    return Err(OrderError::Long { offset: self.base, limit: self.data.len() });
                 }
                 return Ok(Filled::Full);
             }
             self.make_room(BLOCK_BYTES);
-            let read = input.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut self.data)?;
-            if read == 0 {
-                self.end()?;
-                return Ok(Filled::End);
-            }
+            let read = input.by_ref().take(BLOCK_BYTES as u64).read_to_end(&mut self.data);
             self.index();
+            match read {
+                Ok(0) => {
+                    self.end()?;
+                    return Ok(Filled::End);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    let offset = self.base + self.indexed as u64;
+                    return Err(OrderError::Read { offset, error });
+                }
+            }
         }
     }
 
@@ -111,9 +110,7 @@ impl Run {
     pub fn sort(&mut self) {
         let Self { order, data, entries, .. } = self;
         sort_by_prefix(entries);
-        if !order.numeric {
-            break_ties(*order, data, entries, 0);
-        }
+        break_ties(*order, data, entries, 0);
     }
 
     /// Where ranges begin and end in it, once it is sorted: one range more than there are splitters. `file` is the
@@ -175,7 +172,6 @@ impl Run {
     /// Keeps only the beginning of the next record.
     fn forget(&mut self) {
         self.base += self.indexed as u64;
-        self.before += self.entries.len() as u64;
         self.data.copy_within(self.indexed.., 0);
         self.data.truncate(self.data.len() - self.indexed);
         self.indexed = 0;
@@ -227,9 +223,8 @@ impl Run {
             return Ok(());
         }
         if let Layout::Records { bytes, .. } = self.order.layout {
-            let row = self.before + self.entries.len() as u64 + 1;
             let offset = self.base + self.indexed as u64;
-            return Err(OrderError::Cut { row, offset, found, expected: bytes as usize });
+            return Err(OrderError::Cut { offset, found, expected: bytes as usize });
         }
         self.data.push(b'\n');
         self.index_lines();
@@ -250,7 +245,7 @@ fn break_ties(order: Order, data: &[u8], entries: &mut [Entry], depth: usize) {
         }
         let key = |entry: &Entry| order.key(&data[entry.start as usize..][..entry.bytes as usize]);
         let next = depth + 8;
-        if group.len() <= GROUP_SMALL || next >= DEPTH_MAX {
+        if group.len() <= GROUP_SMALL || next >= DEPTH_MAX || order.numeric {
             group.sort_unstable_by(|a, b| {
                 order.compare_rest(key(a), key(b)).then(a.start.cmp(&b.start))
             });

@@ -4,7 +4,8 @@
 //! fit in its memory. The names follow the edges as a partition of their own.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
+use std::path::PathBuf;
 
 use divvy_kernels::aggregate::{Table, put_bytes};
 use divvy_kernels::graph::edges::{self, BadEdge, Line};
@@ -38,7 +39,9 @@ pub(super) fn run(
     let splits: Vec<Split> = part.work()?;
     let mut report = Report::default();
     let mut packer = Packer::new(options, io)?;
-    input::read(io, &splits, Text::Bytes, &mut report, |lines, faults| {
+    // Numbers are digits, whatever else is in their lines.
+    let text = if options.ids == Ids::Name { Text::Utf8 } else { Text::Bytes };
+    input::read(io, &splits, text, &mut report, |lines, faults| {
         let mut offset = lines.block.offset;
         for line in lines.block.bytes.split_inclusive(|byte| *byte == b'\n') {
             let edge = edges::parse(line).and_then(|parsed| match parsed {
@@ -71,7 +74,9 @@ struct Packer {
 /// Numbers of names, and the names in the order of their numbers.
 struct Names {
     table: Table,
-    file: BufWriter<File>,
+    path: PathBuf,
+    file: File,
+    /// Names that are not in the file yet.
     text: Vec<u8>,
 }
 
@@ -82,7 +87,7 @@ impl Packer {
             Ids::Name => {
                 let path = io.scratch()?.join("names");
                 let file = File::create_new(&path).map_err(|error| PartError::io(&path, &error))?;
-                Some(Names { table: Table::new(), file: BufWriter::new(file), text: Vec::new() })
+                Some(Names { table: Table::new(), path, file, text: Vec::new() })
             }
         };
         let writer = io.shuffle(if names.is_some() { 2 } else { 1 })?;
@@ -103,6 +108,11 @@ impl Packer {
         edges::pack(from, to, weight, &mut self.block);
         self.edges += 1;
         self.last = self.last.max(Some(from.max(to)));
+        if let Some(names) = &mut self.names
+            && names.text.len() >= STAGE_BYTES
+        {
+            names.write()?;
+        }
         if self.block.len() >= STAGE_BYTES { self.write() } else { Ok(()) }
     }
 
@@ -134,14 +144,14 @@ impl Packer {
         self.writer.add_rows(self.edges);
         let path = self.writer.path().to_owned();
         let failed = |error: io::Error| PartError::io(&path, &error);
-        if let Some(names) = self.names {
+        if let Some(mut names) = self.names {
+            names.write()?;
             self.writer.partition(NAMES).map_err(failed)?;
-            names.file.into_inner().map_err(|error| failed(error.into_error()))?;
-            let scratch = io.scratch()?.join("names");
-            let mut file = File::open(&scratch).map_err(failed)?;
+            let unread = |error: io::Error| PartError::io(&names.path, &error);
+            let mut file = File::open(&names.path).map_err(unread)?;
             let mut buffer = vec![0; STAGE_BYTES];
             loop {
-                let count = file.read(&mut buffer).map_err(failed)?;
+                let count = file.read(&mut buffer).map_err(unread)?;
                 if count == 0 {
                     break;
                 }
@@ -160,11 +170,30 @@ impl Names {
         let (number, is_new) = self.table.entry(name);
         if is_new {
             *number = next;
-            self.text.clear();
             put_bytes(name, &mut self.text);
-            // A full disk is met when the file is ended.
-            let _ = self.file.write_all(&self.text);
         }
         *number as u32
+    }
+
+    /// Appends what waits to the file. A name that is lost would give all behind it the wrong numbers.
+    fn write(&mut self) -> Result<(), PartError> {
+        let written = self.file.write_all(&self.text);
+        self.text.clear();
+        written.map_err(|error| PartError::io(&self.path, &error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_cannot_be_written_is_told() {
+        let path = PathBuf::from("/dev/full");
+        let file = File::options().write(true).open(&path).unwrap();
+        let mut names = Names { table: Table::new(), path, file, text: Vec::new() };
+        assert_eq!((names.number(b"a"), names.number(b"b"), names.number(b"a")), (0, 1, 0));
+        let error = names.write().unwrap_err();
+        assert!(error.to_string().contains("/dev/full: the disk is full"), "{error}");
     }
 }

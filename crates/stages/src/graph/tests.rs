@@ -246,6 +246,20 @@ fn bad_edges_are_named_or_left_out() {
     let done = run(skip, place.path()).unwrap();
     assert_eq!((rows(&done).len(), done.stages[0].parts[0].report.skipped), (3, 2));
 
+    let place = tempfile::tempdir().unwrap();
+    let not_text = vec![file(place.path(), "edges", b"a\tb\nb\t\xff\nb\tc\n")];
+    let names = Options { ids: Ids::Name, ..Options::new(Algorithm::Degrees) };
+    let of_names = |on_error| {
+        let place = tempfile::tempdir().unwrap();
+        let job = NewJob { inputs: not_text.clone(), on_error, ..NewJob::new("graph") };
+        run(NewJob { options: json!(names), ..job }, place.path())
+    };
+    let error = of_names(OnError::Fail).unwrap_err();
+    assert!(error.contains("edges:2: byte 3 of the line is not UTF-8"), "{error}");
+    let done = of_names(OnError::Skip).unwrap();
+    assert_eq!(done.joined(), b"a\t1\t0\nb\t1\t1\nc\t0\t1\n");
+    assert_eq!(done.stages[0].parts[0].report.skipped, 1);
+
     let weighted = |text: &str| {
         let source = Some("1".to_owned());
         ended(text, &Options { weighted: true, source, ..Options::new(Algorithm::Sssp) }, MEMORY)
@@ -256,7 +270,6 @@ fn bad_edges_are_named_or_left_out() {
     assert!(no_source.contains("source is missing"), "{no_source}");
     let far = Options { source: Some("77".to_owned()), ..Options::new(Algorithm::Sssp) };
     assert!(ended("1\t2\n", &far, MEMORY).unwrap_err().contains("`77` is no vertex"));
-    let names = Options { ids: Ids::Name, ..Options::new(Algorithm::Degrees) };
     let many: String = (0..60_000).map(|nth| format!("vertex {nth}\tother {nth}\n")).collect();
     assert!(ended(&many, &names, LITTLE).unwrap_err().contains("do not fit in 1 MB"));
     let damping = Options { damping: 1.5, ..Options::new(Algorithm::Pagerank) };

@@ -14,7 +14,7 @@ use crate::job::{InputFile, PartError, PartIo};
 const BUFFER_BYTES: usize = 256 << 10;
 /// Memory that a zstd file may ask for.
 const ZSTD_WINDOW_BYTES_MAX: u64 = 128 << 20;
-/// The beginning of every zstd frame.
+/// The beginning of every zstd frame with data.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// What a file is packed with, by its name.
@@ -66,35 +66,45 @@ fn unpack(file: File, packing: Packing) -> Box<dyn Read> {
     }
 }
 
-/// A zstd file: frames one after the other.
+/// A zstd file: frames one after the other, with data or to be passed over.
 struct Frames {
     frame: Frame,
 }
 
 enum Frame {
     Between(BufReader<File>),
-    Inside(Box<StreamingDecoder<BufReader<File>, ruzstd::decoding::FrameDecoder>>),
+    Inside(Box<StreamingDecoder<Begun, ruzstd::decoding::FrameDecoder>>),
     Lost,
 }
+
+/// A file behind the beginning of a frame, and that beginning.
+type Begun = io::Chain<&'static [u8], BufReader<File>>;
 
 impl Read for Frames {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
             match std::mem::replace(&mut self.frame, Frame::Lost) {
                 Frame::Between(mut file) => {
-                    if io::BufRead::fill_buf(&mut file)?.is_empty() {
-                        self.frame = Frame::Between(file);
-                        return Ok(0);
+                    let mut magic = Vec::new();
+                    file.by_ref().take(4).read_to_end(&mut magic)?;
+                    match magic.as_slice() {
+                        [] => {
+                            self.frame = Frame::Between(file);
+                            return Ok(0);
+                        }
+                        // Tables of pzstd and of seekable files are in such frames.
+                        [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
+                            pass_over(&mut file)?;
+                            self.frame = Frame::Between(file);
+                            continue;
+                        }
+                        magic if magic == ZSTD_MAGIC => {}
+                        _ => return Err(bad_data("no zstd data")),
                     }
-                    let start = io::BufRead::fill_buf(&mut file)?;
-                    if start.len() >= ZSTD_MAGIC.len() && !start.starts_with(&ZSTD_MAGIC) {
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, "no zstd data"));
-                    }
+                    let begun = Read::chain(&ZSTD_MAGIC[..], file);
                     let decoder =
-                        StreamingDecoder::new_with_max_window_size(file, ZSTD_WINDOW_BYTES_MAX);
-                    let decoder = decoder.map_err(|error| {
-                        io::Error::new(io::ErrorKind::InvalidData, error.to_string())
-                    })?;
+                        StreamingDecoder::new_with_max_window_size(begun, ZSTD_WINDOW_BYTES_MAX);
+                    let decoder = decoder.map_err(|error| bad_data(&error.to_string()))?;
                     self.frame = Frame::Inside(Box::new(decoder));
                 }
                 Frame::Inside(mut decoder) => {
@@ -103,7 +113,7 @@ impl Read for Frames {
                         self.frame = Frame::Inside(decoder);
                         return Ok(count);
                     }
-                    self.frame = Frame::Between(decoder.into_inner());
+                    self.frame = Frame::Between(decoder.into_inner().into_inner().1);
                 }
                 Frame::Lost => {
                     return Err(io::Error::other("the zstd data could not be read before"));
@@ -111,6 +121,21 @@ impl Read for Frames {
             }
         }
     }
+}
+
+/// Passes over the rest of a frame that has no data: its length, and so many bytes.
+fn pass_over(file: &mut BufReader<File>) -> io::Result<()> {
+    let mut length = [0; 4];
+    file.read_exact(&mut length)?;
+    let length = u64::from(u32::from_le_bytes(length));
+    if io::copy(&mut file.take(length), &mut io::sink())? < length {
+        return Err(bad_data("the last zstd frame is cut"));
+    }
+    Ok(())
+}
+
+fn bad_data(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 /// The number of the line, from 1, that holds this byte of the unpacked file; 0 if it cannot be told. Reads the file

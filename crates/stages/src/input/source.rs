@@ -191,8 +191,12 @@ impl One<'_> {
             let next = match blocks.next() {
                 Ok(next) => next,
                 Err(BlockError::Read(error)) => return Err(PartError::io(&input.path, &error)),
-                Err(error @ BlockError::LineTooLong { .. }) => {
-                    return Err(PartError::input(&input.path, 0, error));
+                Err(error @ BlockError::LineTooLong { offset }) => {
+                    let number = match first_row {
+                        None => line_at(&input.path, offset),
+                        Some(first) => first.map_or(0, |first| first + rows_before),
+                    };
+                    return Err(PartError::input(&input.path, number, error));
                 }
             };
             let Some(mut block) = next else { break };

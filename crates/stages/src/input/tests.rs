@@ -18,6 +18,14 @@ fn gzip(text: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// A zstd frame without data, of this kind and with so many bytes.
+fn skippable(kind: u8, bytes: usize) -> Vec<u8> {
+    let mut frame = vec![0x50 + kind, 0x2a, 0x4d, 0x18];
+    frame.extend(u32::try_from(bytes).unwrap().to_le_bytes());
+    frame.resize(frame.len() + bytes, b'a');
+    frame
+}
+
 #[test]
 fn packed_files_of_several_members_are_read_whole() {
     let place = tempfile::tempdir().unwrap();
@@ -27,6 +35,9 @@ fn packed_files_of_several_members_are_read_whole() {
     for (name, bytes) in [
         ("a.gz", [gzip(b"a1\na2\n"), gzip(b"a3\n")].concat()),
         ("a.zst", [zstd(b"a1\na2\n"), zstd(b"a3\n")].concat()),
+        // pzstd begins with a frame to pass over, a seekable file ends with one.
+        ("passed.zst", [skippable(0, 4), zstd(b"a1\na2\na3\n"), skippable(14, 300_000)].concat()),
+        ("empty.zst", [skippable(5, 0), zstd(b"a1\na2\na3\n")].concat()),
     ] {
         let input = file(place.path(), name, &bytes);
         let ended = run(grep(input, OnError::Fail), place.path()).unwrap();
@@ -51,7 +62,9 @@ fn a_truncated_file_is_named_and_what_was_whole_can_be_kept() {
     assert_eq!(ended.summary.data["skipped"], 1);
     let kept = ended.joined();
     assert!(!kept.is_empty() && text.as_bytes().starts_with(&kept), "only whole lines are kept");
-    for (name, bytes) in [("no.gz", &b"plain text"[..]), ("no.zst", b"plain text")] {
+    let cut = &skippable(0, 9)[..12];
+    let broken = [("no.gz", &b"plain text"[..]), ("no.zst", b"plain text"), ("cut.zst", cut)];
+    for (name, bytes) in broken {
         let error =
             run(grep(file(place.path(), name, bytes), OnError::Fail), place.path()).unwrap_err();
         assert!(error.contains("data is broken after 0 unpacked bytes"), "{error}");
@@ -69,6 +82,15 @@ fn a_line_that_is_not_utf8_is_named_by_its_number() {
     let report = &ended.stages[0].parts[0].report;
     assert_eq!(report.skipped, 2);
     assert_eq!(report.first_skipped.iter().map(|skip| skip.line).collect::<Vec<_>>(), [2, 4]);
+}
+
+#[test]
+fn a_line_without_an_end_is_named_by_its_number() {
+    let place = tempfile::tempdir().unwrap();
+    let text = [b"a1\na2\n".to_vec(), vec![b'a'; 70 << 20]].concat();
+    let error =
+        run(grep(file(place.path(), "a.txt", &text), OnError::Fail), place.path()).unwrap_err();
+    assert!(error.contains("a.txt:3: the line at byte 6 is longer than"), "{error}");
 }
 
 #[test]

@@ -90,3 +90,21 @@ impl PartError {
         Self::Input { file: file.display().to_string(), line, why: why.to_string() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_with_a_file_is_told_with_its_place_and_the_cure() {
+        let says = |kind: io::ErrorKind| {
+            PartError::io(Path::new("/logs/a.txt"), &io::Error::new(kind, "refused"))
+        };
+        let forbidden = "/logs/a.txt: may not be read or written by this worker: refused";
+        assert_eq!(says(io::ErrorKind::PermissionDenied), PartError::Broken(forbidden.to_owned()));
+        let full = "/logs/a.txt: the disk is full; free some space there and start the job again";
+        assert_eq!(says(io::ErrorKind::StorageFull), PartError::Trouble(full.to_owned()));
+        let gone = "/logs/a.txt: there is no such file";
+        assert_eq!(says(io::ErrorKind::NotFound), PartError::Broken(gone.to_owned()));
+    }
+}

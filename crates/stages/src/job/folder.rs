@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `job.json` | what was asked for; fixed | the server |
 //! | `state.json` | which stage it is at, and how it ended | the driver |
+//! | `stop` | that is there if a stream shall end with what it has read | the server |
 //! | `stages/N.plan.json` | the parts of stage N; fixed | the driver |
 //! | `stages/N.done.json` | what became of them | the driver |
 //! | `shuffle/STAGE/PART-TOKEN` | what an attempt wrote for the next stage; see [`super::shuffle`] | the attempt |
@@ -44,6 +45,11 @@ impl Folder {
     /// Which stage it is at.
     pub fn state(&self) -> PathBuf {
         self.root.join("state.json")
+    }
+
+    /// Is there if a stream shall end with what it has read.
+    pub fn stop(&self) -> PathBuf {
+        self.root.join("stop")
     }
 
     /// The parts of a stage.

@@ -137,6 +137,11 @@ impl<'a> PartIo<'a> {
         if self.around.is_cancelled() { Err(PartError::Cancelled) } else { Ok(()) }
     }
 
+    /// Whether somebody wants the job to end with what it has read.
+    pub fn is_stopping(&self) -> bool {
+        self.folder.stop().exists()
+    }
+
     /// So many of so many bytes are done; 0 of all if that is not known. May be called as often as one likes. Also
     /// looks whether the part shall stop.
     ///

@@ -26,7 +26,7 @@ pub struct OutputFile {
     pub rows: u64,
     /// Bytes.
     pub bytes: u64,
-    /// xxh3 of the bytes, as 16 hexadecimal digits.
+    /// xxh3 of the bytes, as 16 hexadecimal digits; empty of a stream that goes on.
     pub xxh3: String,
 }
 

@@ -38,8 +38,8 @@ const ERROR_LINE_BYTES: u64 = 1 << 10;
 const LOOK: Duration = Duration::from_millis(200);
 /// How often nothing may be heard of a command that has ended.
 const QUIET_MAX: u32 = 5;
-/// Counters that one command may make.
-const COUNTERS_MAX: usize = 1_000;
+/// Counters that one part may make.
+pub(super) const COUNTERS_MAX: usize = 1_000;
 const COUNTER: &str = "reporter:counter:";
 
 /// A command that runs.

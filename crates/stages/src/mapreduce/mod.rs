@@ -24,7 +24,7 @@ mod tests;
 
 pub use options::Options;
 pub use program::{Combining, Mapper, Program, Sink, Values, register};
-pub use typed::{Datum, Emit, Map, Merging, Reduce, add};
+pub use typed::{Counters, Datum, Emit, Map, Merging, Reduce, add};
 
 use divvy_kernels::aggregate::divide::Rule;
 use options::{Work, partitions};

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::builtin;
 use super::collect::Collector;
 use crate::input::{Faults, Lines};
-use crate::job::{OutputWriter, PartError, Spec};
+use crate::job::{OutputWriter, PartError, Report, Spec};
 
 /// A MapReduce program.
 pub trait Program: Send + Sync + 'static {
@@ -34,7 +34,7 @@ pub trait Program: Send + Sync + 'static {
         Err(Damaged)
     }
 
-    /// Appends the lines of the result that all values of a key make; how many.
+    /// Appends the lines of the result that all values of a key make; how many. Counters go into the report.
     ///
     /// # Errors
     /// If a value is not what was written, or cannot be read.
@@ -44,6 +44,7 @@ pub trait Program: Send + Sync + 'static {
         key: &[u8],
         values: &mut Values<'_>,
         out: &mut Vec<u8>,
+        report: &mut Report,
     ) -> Result<u64, PartError>;
 }
 

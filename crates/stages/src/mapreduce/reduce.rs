@@ -169,7 +169,7 @@ fn reduce(
         bytes += (current.len() + value.len()) as u64;
         key.extend_from_slice(current);
         let mut values = Values::new(records, &key);
-        output.add_rows(program.reduce(io.spec(), &key, &mut values, &mut out)?);
+        output.add_rows(program.reduce(io.spec(), &key, &mut values, &mut out, report)?);
         more = values.finish()?;
         keys += 1;
         if keys.is_multiple_of(LOOK_EVERY) {

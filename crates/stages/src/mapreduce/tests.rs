@@ -165,7 +165,12 @@ impl Reduce for Lengths {
         Some(|left, right| left + right)
     }
 
-    fn reduce(&self, _: &(String, u64), values: &mut dyn Iterator<Item = u64>) -> u64 {
+    fn reduce(
+        &self,
+        _: &(String, u64),
+        values: &mut dyn Iterator<Item = u64>,
+        _: &mut Counters<'_>,
+    ) -> u64 {
         values.sum()
     }
 }
@@ -178,6 +183,7 @@ impl Map for Gather {
     type Value = String;
 
     fn map(&self, line: &str, emit: &mut Emit<'_, i64, String>) -> Result<(), String> {
+        emit.count("lines met", 1);
         let (key, value) = line.split_once(' ').ok_or("the line has no blank")?;
         emit.pair(&key.parse().map_err(|_| format!("`{key}` is no number"))?, &value.to_owned());
         Ok(())
@@ -189,7 +195,13 @@ impl Reduce for Gather {
     type Value = String;
     type Output = Vec<String>;
 
-    fn reduce(&self, _: &i64, values: &mut dyn Iterator<Item = String>) -> Vec<String> {
+    fn reduce(
+        &self,
+        key: &i64,
+        values: &mut dyn Iterator<Item = String>,
+        counters: &mut Counters<'_>,
+    ) -> Vec<String> {
+        counters.count("keys below nothing", u64::from(*key < 0));
         values.collect()
     }
 }
@@ -213,6 +225,8 @@ fn programs_in_rust_have_types_and_say_what_is_wrong_with_a_line() {
         report.first_skipped.iter().map(|skip| (skip.line, skip.why.as_str())).collect();
     assert_eq!(skipped, [(3, "`bad` is no number"), (5, "the line has no blank")]);
     assert_eq!(ended.summary.data["skipped"], 2);
+    let counters = &ended.summary.data["counters"];
+    assert_eq!((&counters["lines met"], &counters["keys below nothing"]), (&json!(5), &json!(1)));
 }
 
 #[test]

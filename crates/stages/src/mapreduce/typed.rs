@@ -1,7 +1,7 @@
 //! MapReduce programs written in Rust: a [`Map`] and a [`Reduce`] with types of their own for keys and values.
 //!
 //! ```
-//! use divvy_stages::mapreduce::{self, Emit, Map, Reduce};
+//! use divvy_stages::mapreduce::{self, Counters, Emit, Map, Reduce};
 //!
 //! /// How often each status occurs in an access log.
 //! struct Statuses;
@@ -12,6 +12,7 @@
 //!
 //!     fn map(&self, line: &str, emit: &mut Emit<'_, String, u64>) -> Result<(), String> {
 //!         let status = line.split(' ').nth(8).ok_or("the line has no status")?;
+//!         emit.count("server errors", u64::from(status.starts_with('5')));
 //!         emit.pair(&status.to_owned(), &1);
 //!         Ok(())
 //!     }
@@ -26,7 +27,12 @@
 //!         Some(|left, right| left + right)
 //!     }
 //!
-//!     fn reduce(&self, _: &String, counts: &mut dyn Iterator<Item = u64>) -> u64 {
+//!     fn reduce(
+//!         &self,
+//!         _: &String,
+//!         counts: &mut dyn Iterator<Item = u64>,
+//!         _: &mut Counters<'_>,
+//!     ) -> u64 {
 //!         counts.sum()
 //!     }
 //! }
@@ -41,9 +47,10 @@ use std::marker::PhantomData;
 use divvy_kernels::aggregate::{Damaged, put_bytes, put_number, take_bytes, take_number};
 use serde_json::Value as Json;
 
+use super::command::COUNTERS_MAX;
 use super::program::{Combining, Mapper, Program, Sink, Values, damaged, register};
 use crate::input::{Faults, Lines};
-use crate::job::{PartError, Spec};
+use crate::job::{PartError, Report, Spec};
 
 /// Maps lines to pairs.
 pub trait Map: Send + Sync + 'static {
@@ -82,6 +89,7 @@ pub trait Reduce: Send + Sync + 'static {
         &self,
         key: &Self::Key,
         values: &mut dyn Iterator<Item = Self::Value>,
+        counters: &mut Counters<'_>,
     ) -> Self::Output;
 }
 
@@ -213,17 +221,31 @@ impl<T: Datum> Datum for Vec<T> {
     }
 }
 
-/// Where a [`Map`] puts its pairs.
+/// Counters of a job, which `divvy flow status` and the page show.
+pub struct Counters<'a>(&'a mut Report);
+
+impl Counters<'_> {
+    /// Adds to a counter; those of all parts are added up. A name that would be one too many is not counted.
+    pub fn count(&mut self, name: &str, by: u64) {
+        let counters = &self.0.counters;
+        if counters.len() < COUNTERS_MAX || counters.contains_key(name) {
+            self.0.count(name, by);
+        }
+    }
+}
+
+/// Where a [`Map`] puts its pairs, and what it counts.
 pub struct Emit<'a, K, V> {
     take: &'a mut dyn FnMut(&[u8], &[u8]),
+    counters: Counters<'a>,
     key: Vec<u8>,
     value: Vec<u8>,
     types: PhantomData<(K, V)>,
 }
 
 impl<'a, K: Datum, V: Datum> Emit<'a, K, V> {
-    fn new(take: &'a mut dyn FnMut(&[u8], &[u8])) -> Self {
-        Self { take, key: Vec::new(), value: Vec::new(), types: PhantomData }
+    fn new(take: &'a mut dyn FnMut(&[u8], &[u8]), counters: Counters<'a>) -> Self {
+        Self { take, counters, key: Vec::new(), value: Vec::new(), types: PhantomData }
     }
 
     /// Takes a pair.
@@ -233,6 +255,11 @@ impl<'a, K: Datum, V: Datum> Emit<'a, K, V> {
         key.write(&mut self.key);
         value.write(&mut self.value);
         (self.take)(&self.key, &self.value);
+    }
+
+    /// Adds to a counter, as [`Counters::count`] does.
+    pub fn count(&mut self, name: &str, by: u64) {
+        self.counters.count(name, by);
     }
 }
 
@@ -271,6 +298,7 @@ where
         key: &[u8],
         values: &mut Values<'_>,
         out: &mut Vec<u8>,
+        report: &mut Report,
     ) -> Result<u64, PartError> {
         let key = R::Key::read(&mut &*key).map_err(damaged)?;
         let mut trouble = None;
@@ -288,7 +316,7 @@ where
                 None
             }
         });
-        let output = self.reduce.reduce(&key, &mut read);
+        let output = self.reduce.reduce(&key, &mut read, &mut Counters(report));
         if let Some(error) = trouble {
             return Err(error);
         }
@@ -319,7 +347,8 @@ impl<M: Map> Mapper for TypedMapper<M> {
                     written = out.emit(key, value);
                 }
             };
-            let mapped = self.0.map(line, &mut Emit::new(&mut take));
+            let counters = Counters(faults.report());
+            let mapped = self.0.map(line, &mut Emit::new(&mut take, counters));
             written?;
             if let Err(why) = mapped {
                 faults.line(offset, why)?;

@@ -1,6 +1,6 @@
 //! Whether files are in order, one after the other, and hold what they must.
 
-use divvy_kernels::order::{Checked, Disorder, OrderError, Tally, check};
+use divvy_kernels::order::{Checked, Disorder, Tally, check};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -45,9 +45,7 @@ pub(super) fn run(
     let checked = check(&options.order, &mut reader, memory, &mut step);
     let mut checked = checked.map_err(|stop| match stop {
         Stop::Part(error) => error,
-        Stop::Order(
-            error @ (OrderError::Io(_) | OrderError::Cut { .. } | OrderError::Long { .. }),
-        ) => bad_input(path, &error),
+        Stop::Order(error) => bad_input(path, &options.order, &error),
     })?;
     // What travels is small: keys are compared by their beginning only where they are very long.
     for key in [&mut checked.first, &mut checked.last].into_iter().flatten() {

@@ -24,10 +24,13 @@ mod sample;
 #[cfg(test)]
 mod tests;
 
+use std::path::Path;
+
 use divvy_kernels::order::{Layout, Order, OrderError, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::input::line_at;
 use crate::job::{
     JobError, Kind, Next, OnError, Part, PartError, PartIo, PartSpec, Report, Spec, SpecError,
     Stage, StageDone, Summary,
@@ -201,10 +204,24 @@ fn finish(done: &[StageDone]) -> Result<Next, JobError> {
     Ok(Next::Finished(Summary { lines, data: json!({ "tally": written }) }))
 }
 
-/// What a failed read of the input means. The row is counted from where the part began to read.
-fn bad_input(path: &std::path::Path, error: &OrderError) -> PartError {
-    match error {
-        OrderError::Io(error) => piece::unreadable(path, error),
-        OrderError::Cut { .. } | OrderError::Long { .. } => PartError::input(path, 0, error),
-    }
+/// What a failed read of the input means.
+fn bad_input(path: &Path, order: &Order, error: &OrderError) -> PartError {
+    let (offset, why) = match error {
+        OrderError::Io(error) => return PartError::io(path, error),
+        OrderError::Read { error, .. } if !piece::is_damage(path, error) => {
+            return PartError::io(path, error);
+        }
+        OrderError::Read { offset, error } => {
+            let why = "the packed data is cut or damaged";
+            (*offset, format!("{why} ({error}); is the file whole? fetch it again"))
+        }
+        OrderError::Cut { offset, .. } | OrderError::Long { offset, .. } => {
+            (*offset, error.to_string())
+        }
+    };
+    let number = match order.layout {
+        Layout::Records { bytes, .. } => offset / u64::from(bytes) + 1,
+        Layout::Lines | Layout::Fields { .. } => line_at(path, offset),
+    };
+    PartError::input(path, number, why)
 }

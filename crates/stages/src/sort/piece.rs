@@ -56,20 +56,17 @@ fn skip_line(reader: &mut BufReader<Box<dyn Read>>, from: u64) -> io::Result<u64
     }
 }
 
-/// What it means that the input cannot be read.
-pub(super) fn unreadable(path: &Path, error: &io::Error) -> PartError {
-    let is_damage = matches!(
-        error.kind(),
-        io::ErrorKind::UnexpectedEof
-            | io::ErrorKind::InvalidData
-            | io::ErrorKind::InvalidInput
-            | io::ErrorKind::Other
-    );
-    if is_damage && plan::is_packed(path) {
-        let why = format_args!("the packed data is cut or damaged ({error}); fetch the file again");
-        return PartError::input(path, 0, why);
-    }
-    PartError::io(path, error)
+/// Whether what is wrong is in the file, and not with the disk.
+pub(super) fn is_damage(path: &Path, error: &io::Error) -> bool {
+    let kind = error.kind();
+    plan::is_packed(path)
+        && matches!(
+            kind,
+            io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::InvalidData
+                | io::ErrorKind::InvalidInput
+                | io::ErrorKind::Other
+        )
 }
 
 /// The lines that begin before `end`.

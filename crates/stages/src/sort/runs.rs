@@ -15,7 +15,7 @@ use serde_json::json;
 use super::plan::{self, BUFFERS_BYTES, Piece};
 use super::{Options, bad_input, piece, sample};
 use crate::job::{
-    JobError, Next, Part, PartError, PartIo, PartSpec, Report, Spec, Stage, StageDone,
+    JobError, Next, OnError, Part, PartError, PartIo, PartSpec, Report, Spec, Stage, StageDone,
 };
 
 /// Runs of one piece, at most: each is an open file while they are merged.
@@ -58,7 +58,7 @@ pub(super) fn run(
         io,
         done: 0,
     };
-    let filled = sorter.fill(&mut reader)?;
+    let filled = sorter.fill(&mut reader, &mut report)?;
     let tally = if filled == Filled::End {
         sorter.write_only_run(&mut report)?
     } else {
@@ -80,16 +80,31 @@ struct Sorter<'a, 'io> {
 }
 
 impl Sorter<'_, '_> {
-    fn fill(&mut self, reader: &mut dyn Read) -> Result<Filled, PartError> {
-        let path = &self.io.spec().inputs[self.piece.file as usize].path;
+    /// Reads and sorts a memory full.
+    fn fill(&mut self, reader: &mut dyn Read, report: &mut Report) -> Result<Filled, PartError> {
         let mut watched = Watched { reader, io: self.io, done: self.done, piece: self.piece };
         let filled = self.run.fill(&mut watched);
         self.done = watched.done;
         self.io.check()?;
-        let filled = filled.map_err(|error| bad_input(path, &error))?;
+        let filled = filled.or_else(|error| self.end_early(&error, report))?;
         self.run.sort();
         self.io.check()?;
         Ok(filled)
+    }
+
+    /// The file is not whole: that ends the job, or what is whole of it is sorted, as the job says.
+    fn end_early(&self, error: &OrderError, report: &mut Report) -> Result<Filled, PartError> {
+        let path = &self.io.spec().inputs[self.piece.file as usize].path;
+        let is_end = matches!(error, OrderError::Read { .. } | OrderError::Cut { .. });
+        match bad_input(path, &self.options.order, error) {
+            PartError::Input { file, line, why }
+                if is_end && self.io.spec().on_error == OnError::Skip =>
+            {
+                report.skip(&file, line, &why);
+                Ok(Filled::End)
+            }
+            error => Err(error),
+        }
     }
 
     fn ranges(&self) -> u32 {
@@ -121,7 +136,7 @@ impl Sorter<'_, '_> {
     ) -> Result<Tally, PartError> {
         let mut runs = vec![self.spill(0)?];
         loop {
-            let filled = self.fill(reader)?;
+            let filled = self.fill(reader, report)?;
             if runs.len() == RUNS_MAX {
                 return Err(PartError::Broken(format!(
                     "{} is more than {RUNS_MAX} times the memory of a part; give more with --memory",

@@ -5,7 +5,7 @@
 
 use std::io::{self, Read};
 
-use divvy_kernels::order::{Layout, Order, Run, Sample, Splitter, choose};
+use divvy_kernels::order::{Layout, Order, OrderError, Run, Sample, Splitter, choose};
 use serde::{Deserialize, Serialize};
 
 use super::plan::{self, Piece};
@@ -173,8 +173,10 @@ fn look_into_packed(
         _ => PACKED_BYTES,
     };
     let mut run = Run::new(order, 2 * PACKED_BYTES as usize);
-    let filled = run.fill(&mut Quiet(reader.take(bytes)));
-    filled.map_err(|error| bad_input(&input.path, &error))?;
+    match run.fill(&mut Quiet(reader.take(bytes))) {
+        Ok(_) | Err(OrderError::Cut { .. }) => {}
+        Err(error) => return Err(bad_input(&input.path, &order, &error)),
+    }
     let every = (run.rows() as u64 / places).max(1);
     for (nth, (offset, record)) in (0u64..).zip(run.records()) {
         found.add(order, file, offset, record, nth % every == 0);

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{Expected, Options};
-use crate::alone::{Ended, file, run, run_with_stops};
+use crate::alone::{Ended, announced_chance, file, run, run_with_stops};
 use crate::job::{InputFile, NewJob, OnError};
 
 fn options(order: Order) -> Options {
@@ -41,11 +41,36 @@ fn lines(seed: u64, count: usize) -> Vec<u8> {
     (0..count).map(line).collect::<String>().into_bytes()
 }
 
+/// Lines whose second field begins with a number in some way, or does not.
+fn numbers(seed: u64, count: usize) -> Vec<u8> {
+    let mut chance = fastrand::Rng::with_seed(seed);
+    let line = |nth| {
+        let (small, large) = (chance.i32(-99..99), chance.i64(..));
+        let number = match chance.u8(0..12) {
+            0 => format!("{}", 9_007_199_254_740_990_u64 + chance.u64(0..8)),
+            1 => format!("{large}"),
+            2 => format!("{small}eggs"),
+            3 => format!("20{:02}-{:02}-02", chance.u8(0..30), chance.u8(1..13)),
+            4 => format!("{}.{}.{}", chance.u8(..), chance.u8(..), chance.u8(..)),
+            5 => format!("{small}.{:03}", chance.u16(0..1_000)),
+            6 => format!("  {small}e{}", chance.i8(-9..9)),
+            7 => format!("+{:05} ", chance.u16(..)),
+            8 => format!(".{}", chance.u16(..)),
+            9 => ["", "-", "eggs", ".", "--5", "e7", "-0", "0.000"][chance.usize(0..8)].to_owned(),
+            _ => format!("{small}"),
+        };
+        format!("{nth},{number}\n")
+    };
+    (0..count).map(line).collect::<String>().into_bytes()
+}
+
 /// What GNU sort makes of these files.
-fn gnu(flags: &[&str], inputs: &[InputFile]) -> Option<Vec<u8>> {
+fn gnu(flags: &[&str], inputs: &[InputFile]) -> Vec<u8> {
     let paths = inputs.iter().map(|input| &input.path);
     let done = Command::new("sort").env("LC_ALL", "C").arg("-s").args(flags).args(paths).output();
-    done.ok().filter(|done| done.status.success()).map(|done| done.stdout)
+    let done = done.expect("GNU sort is the judge; install coreutils");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    done.stdout
 }
 
 /// Pieces of a sort depend on the memory; the least makes the most of them.
@@ -60,29 +85,28 @@ fn sorted(new: NewJob) -> Result<Ended, String> {
 
 #[test]
 fn lines_are_sorted_as_gnu_sort_does() {
+    let mut chance = announced_chance();
     let place = tempfile::tempdir().unwrap();
     let inputs = vec![
-        file(place.path(), "a", &lines(1, 120_000)),
+        file(place.path(), "a", &lines(chance.u64(..), 120_000)),
         file(place.path(), "b", b"last line without its end"),
         file(place.path(), "c", b""),
-        file(place.path(), "d", &lines(2, 30_000)),
+        file(place.path(), "d", &lines(chance.u64(..), 30_000)),
+        file(place.path(), "e", &numbers(chance.u64(..), 60_000)),
     ];
+    let numeric = Order { numeric: true, ..fields(2, b',') };
     for (flags, order) in [
         (&[][..], Order::LINES),
         (&["-r"][..], Order { reverse: true, ..Order::LINES }),
         (&["-t,", "-k2,2"][..], fields(2, b',')),
-        (
-            &["-t,", "-k2,2", "-n", "-r"][..],
-            Order { numeric: true, reverse: true, ..fields(2, b',') },
-        ),
+        (&["-t,", "-k2,2", "-g"][..], numeric),
+        (&["-t,", "-k2,2", "-g", "-r"][..], Order { reverse: true, ..numeric }),
     ] {
         let ended = sorted(small(job(inputs.clone(), &options(order)))).unwrap();
         assert_eq!(ended.files.len(), 5, "one file for each range");
-        if let Some(wanted) = gnu(flags, &inputs).filter(|_| !order.numeric) {
-            assert!(ended.joined() == wanted, "differs from sort {flags:?}");
-        }
+        assert!(ended.joined() == gnu(flags, &inputs), "differs from sort {flags:?}");
         let runs = &ended.stages[1];
-        assert!(runs.parts.len() > 3, "{} pieces", runs.parts.len());
+        assert!(runs.parts.len() > 5, "{} pieces", runs.parts.len());
     }
 }
 
@@ -169,13 +193,6 @@ fn bad_input_is_named() {
     let ended = says(file(place.path(), "cut", &[7; 25]), RECORDS, OnError::Skip).unwrap();
     assert_eq!((ended.joined().len(), ended.stages[1].parts[0].report.skipped), (20, 1));
 
-    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packer.write_all(&lines(1, 5_000)).unwrap();
-    let packed = packer.finish().unwrap();
-    let short = file(place.path(), "short.gz", &packed[..packed.len() / 2]);
-    let short = says(short, Order::LINES, OnError::Fail).unwrap_err();
-    assert!(short.contains("short.gz") && short.contains("cut or damaged"), "{short}");
-
     let changed = file(place.path(), "changed", b"a\n");
     std::fs::write(place.path().join("changed"), b"a\nb\n").unwrap();
     let changed = says(changed, Order::LINES, OnError::Fail).unwrap_err();
@@ -184,6 +201,56 @@ fn bad_input_is_named() {
     assert!(says(gone, Order::LINES, OnError::Fail).unwrap_err().contains("no such file"));
     let none = sorted(job(Vec::new(), &options(Order::LINES))).unwrap_err();
     assert!(none.contains("inputs is empty"), "{none}");
+}
+
+#[test]
+fn a_packed_file_that_is_cut_is_named_with_its_line_and_what_was_whole_can_be_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let text = lines(1, 500_000);
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(&text).unwrap();
+    let packed = packer.finish().unwrap();
+    let cut = file(place.path(), "cut.gz", &packed[..packed.len() / 2]);
+    let ends = |options: &Options, on_error: OnError| {
+        sorted(small(NewJob { on_error, ..job(vec![cut.clone()], options) }))
+    };
+    let ended = ends(&options(Order::LINES), OnError::Skip).unwrap();
+    let kept = ended.joined();
+    let rows = kept.iter().filter(|byte| **byte == b'\n').count();
+    let mut wanted: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').take(rows).collect();
+    wanted.sort_unstable();
+    assert!(rows > 50_000 && kept == wanted.concat(), "{rows} whole lines are kept");
+    let report = &ended.stages[1].parts[0].report;
+    assert!(
+        report.counters["runs that were spilled"] > 1,
+        "the cut is behind the first memory full"
+    );
+    assert_eq!((report.skipped, report.first_skipped[0].line), (1, rows as u64 + 1));
+
+    let place_of_cut = format!("cut.gz:{}: the packed data is cut or damaged", rows + 1);
+    let checks = Options { check: true, ..options(Order { reverse: true, ..Order::LINES }) };
+    for options in [options(Order::LINES), checks] {
+        let error = ends(&options, OnError::Fail).unwrap_err();
+        assert!(error.contains(&place_of_cut) && error.contains("fetch it again"), "{error}");
+    }
+    // A packed file may also be whole, and its last record not.
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(&[7; 25]).unwrap();
+    let odd = file(place.path(), "odd.gz", &packer.finish().unwrap());
+    let ends = |on_error| sorted(NewJob { on_error, ..job(vec![odd.clone()], &options(RECORDS)) });
+    let error = ends(OnError::Fail).unwrap_err();
+    assert!(error.contains("odd.gz:3: the record at byte 20 has 5 bytes"), "{error}");
+    let ended = ends(OnError::Skip).unwrap();
+    assert_eq!((ended.joined().len(), ended.stages[1].parts[0].report.skipped), (20, 1));
+}
+
+#[test]
+fn a_line_that_is_longer_than_the_memory_is_named_by_its_number() {
+    let place = tempfile::tempdir().unwrap();
+    let text = ["short\n".repeat(20_000), "long".repeat(4 << 20)].concat();
+    let input = file(place.path(), "a", text.as_bytes());
+    let error = sorted(small(job(vec![input], &options(Order::LINES)))).unwrap_err();
+    assert!(error.contains("a:20001: the line at byte 120000 is longer than"), "{error}");
 }
 
 proptest! {

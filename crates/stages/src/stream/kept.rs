@@ -4,7 +4,7 @@
 //! behind those lengths was written by an attempt that died, and is cut.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use divvy_kernels::aggregate::{put_bytes, take_bytes};
@@ -15,7 +15,16 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::source::Position;
 use super::windows::Results;
-use crate::job::{Keep, PartError, Skip};
+use crate::job::{Folder, Keep, OutputFile, PartError, Skip};
+
+/// Everything that lasts besides the outputs.
+const CHECKPOINT: &str = "checkpoint";
+/// Lines of results.
+const OUT: &str = "out.jsonl";
+/// Events that came too late; also their name in the result.
+pub(super) const LATE: &str = "late.jsonl";
+/// Bytes before the windows in the checkpoint, at most: a position for each source.
+const HEAD_BYTES_MAX: u64 = 4 << 20;
 
 /// What is known of a stream besides its windows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,6 +47,74 @@ pub(super) struct Known {
     pub(super) kept_at_ms: u64,
     /// How often something was kept.
     pub(super) commits: u64,
+    /// Up to when all events have come, where that is known.
+    #[serde(default)]
+    pub(super) watermark_ms: Option<i64>,
+    /// Windows that are not closed.
+    #[serde(default)]
+    pub(super) windows_open: u64,
+}
+
+/// How far a stream is that goes on: what it has kept last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SoFar {
+    /// Events that were read.
+    pub events: u64,
+    /// Events that came after their windows were closed.
+    pub late: u64,
+    /// Windows that are not closed.
+    pub windows_open: u64,
+    /// The time of the latest event, in milliseconds since 1970.
+    pub latest_ms: Option<i64>,
+    /// Up to when all events have come, in milliseconds since 1970.
+    pub watermark_ms: Option<i64>,
+    /// The files of the result as far as they will not change, and where each is.
+    pub files: Vec<(OutputFile, PathBuf)>,
+}
+
+impl SoFar {
+    /// What a stream has kept in this folder of a job; nothing before the first time.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn read(folder: &Folder) -> io::Result<Option<Self>> {
+        // A stream has one stage with one part.
+        let keep = folder.keep(0, 0);
+        let mut head = Vec::new();
+        match File::open(keep.join(CHECKPOINT)) {
+            Ok(file) => file.take(HEAD_BYTES_MAX).read_to_end(&mut head)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let known: Option<Known> = take_bytes(&mut head.as_slice())
+            .ok()
+            .and_then(|text| serde_json::from_slice(text).ok());
+        let Some(known) = known else { return Err(io::ErrorKind::InvalidData.into()) };
+        let file = |name: &str, rows, bytes| OutputFile {
+            name: name.to_owned(),
+            rows,
+            bytes,
+            ..OutputFile::default()
+        };
+        let mut files = vec![(file("part-00000", known.rows, known.out_bytes), keep.join(OUT))];
+        if known.late > 0 {
+            files.push((file(LATE, known.late, known.late_bytes), keep.join(LATE)));
+        }
+        Ok(Some(Self {
+            events: known.events,
+            late: known.late,
+            windows_open: known.windows_open,
+            latest_ms: known.latest_ms,
+            watermark_ms: known.watermark_ms,
+            files,
+        }))
+    }
+
+    /// How far the watermark is behind the latest event.
+    pub fn lag_ms(&self) -> Option<u64> {
+        let lag = self.latest_ms?.saturating_sub(self.watermark_ms?);
+        Some(u64::try_from(lag).unwrap_or(0))
+    }
 }
 
 /// The files of a stream.
@@ -58,7 +135,7 @@ impl Files {
         keep: &Keep,
         results: &mut Results,
     ) -> Result<(Self, Option<Known>), PartError> {
-        let checkpoint = keep.path().join("checkpoint");
+        let checkpoint = keep.path().join(CHECKPOINT);
         let known = match std::fs::read(&checkpoint) {
             Ok(bytes) => Some(load(&bytes, results).ok_or_else(|| {
                 PartError::Broken(format!(
@@ -70,8 +147,8 @@ impl Files {
             Err(error) => return Err(PartError::io(&checkpoint, &error)),
         };
         let length = |of: fn(&Known) -> u64| known.as_ref().map_or(0, of);
-        let out = Output::open(keep.path().join("out.jsonl"), length(|known| known.out_bytes))?;
-        let late = Output::open(keep.path().join("late.jsonl"), length(|known| known.late_bytes))?;
+        let out = Output::open(keep.path().join(OUT), length(|known| known.out_bytes))?;
+        let late = Output::open(keep.path().join(LATE), length(|known| known.late_bytes))?;
         Ok((Self { checkpoint, out, late }, known))
     }
 

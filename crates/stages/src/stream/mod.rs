@@ -29,6 +29,7 @@ use crate::job::{
     StageDone, Summary,
 };
 
+pub use kept::SoFar;
 pub use options::{Format, Options, Source, TimeUnit};
 pub use source::END;
 

@@ -181,7 +181,7 @@ impl Options {
             None => "A source that is silent holds the watermark of all.".to_owned(),
         });
         if self.follow {
-            lines.push("It goes on at the end of its sources; so far, results are in keep/0-0/out.jsonl of the job's folder.".to_owned());
+            lines.push("It goes on at the end of its sources. `divvy flow output` gives the results so far, `divvy flow stop` ends it with what it has read.".to_owned());
         }
         lines
     }

@@ -45,6 +45,7 @@ impl Rows {
         let Some(header) = header else {
             return Err(PartError::input(path, 1, "the header is longer than 65,536 bytes"));
         };
+        check_text(&header).map_err(|why| PartError::input(path, 1, why))?;
         let columns =
             csv::header(&header, b',').map_err(|error| PartError::input(path, 1, error))?;
         let place = |name: &String| {
@@ -79,11 +80,20 @@ impl Rows {
                 members.read(line, with_time).map_err(|error| error.to_string())?
             }
             Shape::Csv(Some((_, rows))) => {
+                check_text(line)?;
                 rows.read(line, with_time).map_err(|error| error.to_string())?
             }
             Shape::Csv(None) => Err("the header was not read".to_owned()),
         }
     }
+}
+
+/// An error if a line is not text. JSON that is not is no JSON.
+#[inline]
+fn check_text(line: &[u8]) -> Result<(), String> {
+    std::str::from_utf8(line)
+        .map(drop)
+        .map_err(|error| format!("byte {} of the line is not UTF-8", error.valid_up_to() + 1))
 }
 
 /// The time of an event in milliseconds since 1970: a number, or a text such as `2026-11-17T10:00:00Z`.

@@ -9,13 +9,13 @@ use memchr::{memchr, memrchr};
 use serde::{Deserialize, Serialize};
 
 use super::options::{Options, Source};
-use crate::input::Packing;
+use crate::input::{Packing, line_at};
 use crate::job::{PartError, PartIo};
 
 /// Bytes that are read of a source in one round. Few in tests, so that there are many places to stop at.
 const ROUND_BYTES: usize = if cfg!(test) { 32 << 10 } else { 1 << 20 };
 /// Bytes of a line at most.
-const LINE_BYTES_MAX: usize = 64 << 20;
+const LINE_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 /// A folder with a file of this name gets no further segments.
 pub const END: &str = "end";
 
@@ -227,11 +227,10 @@ impl Reader {
                 return Ok(if is_whole { length } else { 0 });
             }
             if wanted >= LINE_BYTES_MAX {
-                let why = format!(
-                    "the line at byte {} is longer than {LINE_BYTES_MAX} bytes",
-                    self.position.offset
-                );
-                return Err(PartError::input(path, 0, why));
+                let offset = self.position.offset;
+                let why =
+                    format!("the line at byte {offset} is longer than {LINE_BYTES_MAX} bytes");
+                return Err(PartError::input(path, line_at(path, offset), why));
             }
             wanted *= 8;
         }

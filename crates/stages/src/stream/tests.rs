@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use divvy_kernels::window::{Spec, Trigger};
 use serde_json::{Value, json};
 
-use super::{END, Format, Options, Source, TimeUnit};
+use super::{END, Format, Options, SoFar, Source, TimeUnit};
 use crate::alone::{Ended, run, run_with_stops};
-use crate::job::{NewJob, OnError};
+use crate::job::{Folder, NewJob, OnError};
 
 fn options(paths: &[PathBuf]) -> Options {
     Options {
@@ -198,6 +198,41 @@ fn a_file_that_grows_is_followed_line_by_line_until_it_is_silent() {
 }
 
 #[test]
+fn a_stream_that_is_told_to_end_closes_its_windows_with_what_it_has_read() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, all) = (place.path().join("events"), events(8, 4_000));
+    write(&path, &all[..2_000]);
+    let wanted = run(job(&options(std::slice::from_ref(&path))), place.path()).unwrap();
+    let options = Options { follow: true, ..options(std::slice::from_ref(&path)) };
+    let elsewhere = tempfile::tempdir().unwrap();
+    let folder = Folder::new(elsewhere.path().join("job"));
+    assert_eq!(SoFar::read(&folder).unwrap(), None);
+    let mut turns = 0;
+    let ended = run_with_stops(job(&options), elsewhere.path(), &mut |_| {
+        turns += 1;
+        if turns == 2 {
+            // The first turn has read all that was there, and the windows behind the watermark are open.
+            let so_far = SoFar::read(&folder).unwrap().unwrap();
+            assert_eq!((so_far.events, so_far.lag_ms()), (2_000, Some(5_000)));
+            assert!(so_far.windows_open > 0 && so_far.late > 0, "{so_far:?}");
+            for (file, path) in &so_far.files {
+                let kept = std::fs::read(path).unwrap();
+                assert_eq!(kept.len() as u64, file.bytes);
+                assert_eq!(kept.iter().filter(|byte| **byte == b'\n').count() as u64, file.rows);
+                assert!(wanted.files[&file.name].starts_with(&kept), "{}", file.name);
+            }
+            assert!(so_far.files[0].0.bytes < wanted.files["part-00000"].len() as u64);
+            write(&path, &all);
+            std::fs::write(folder.stop(), b"").unwrap();
+        }
+        None
+    })
+    .unwrap();
+    assert_eq!((turns, ended.files == wanted.files), (2, true));
+    assert_eq!(ended.summary.data["events"], 2_000);
+}
+
+#[test]
 fn a_source_that_stalls_holds_the_others_only_for_the_idle_time() {
     let place = tempfile::tempdir().unwrap();
     let (busy, silent) = (place.path().join("busy"), place.path().join("silent"));
@@ -301,9 +336,35 @@ fn bad_events_windows_and_sources_are_named() {
     let packed =
         refused(&|options| options.sources = vec![Source::File { path: "/tmp/events.gz".into() }]);
     assert!(packed.contains("unpack it first"), "{packed}");
+    for (format, text) in [
+        (Format::Jsonl, &b"{\"at\":1,\"k\":1,\"x\":2}\n{\"at\":1,\"k\":\"\xff\",\"x\":2}\n"[..]),
+        (Format::Csv, b"at,k,x\n1,\xff,2\n1,k,2\n"),
+    ] {
+        let ends = |on_error| {
+            std::fs::write(&path, text).unwrap();
+            let options = Options { format, ..options(std::slice::from_ref(&path)) };
+            let place = tempfile::tempdir().unwrap();
+            run(NewJob { on_error, ..job(&options) }, place.path())
+        };
+        let error = ends(OnError::Fail).unwrap_err();
+        assert!(error.contains("events:2: "), "{error}");
+        let ended = ends(OnError::Skip).unwrap();
+        let report = &ended.stages[0].parts[0].report;
+        assert_eq!((report.rows_in, report.skipped, report.first_skipped[0].line), (1, 1, 2));
+    }
     let csv =
         says("a,b\n1,2\n", &|options| options.format = Format::Csv, OnError::Fail).unwrap_err();
     assert!(csv.contains("events:1: the header has no column `k`"), "{csv}");
+}
+
+#[test]
+fn a_line_without_an_end_is_named_by_its_number() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("events");
+    let good = "{\"at\":1,\"k\":1,\"x\":2}\n";
+    std::fs::write(&path, [&good.repeat(3), "x".repeat(3 << 20).as_str()].concat()).unwrap();
+    let error = run(job(&options(&[path])), place.path()).unwrap_err();
+    assert!(error.contains("events:4: the line at byte 63 is longer than"), "{error}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use divvy_workload::now_ms;
 use memchr::memchr;
 use serde_json::json;
 
-use super::kept::{Files, Known};
+use super::kept::{Files, Known, LATE};
 use super::options::Options;
 use super::rows::Rows;
 use super::source::{Position, Reader, open_all};
@@ -33,6 +33,10 @@ pub(super) fn run(options: &Options, io: &PartIo<'_>) -> Result<Report, PartErro
     let keep = io.keep()?;
     let mut turn = Turn::open(options, io, &keep)?;
     loop {
+        if io.is_stopping() {
+            turn.end_sources();
+            return turn.finish(io);
+        }
         let has_read = turn.round(io)?;
         if turn.has_ended() {
             return turn.finish(io);
@@ -111,11 +115,7 @@ impl<'a> Turn<'a> {
             && !has_read
             && now_ms().saturating_sub(self.known.heard_at_ms) >= after
         {
-            for (partition, position) in self.known.positions.iter_mut().enumerate() {
-                position.has_ended = true;
-                self.known.marks.end(partition);
-            }
-            self.advance(now_ms());
+            self.end_sources();
         }
         if self.results.waiting() + self.late.len() >= WAITING_BYTES_MAX {
             self.write()?;
@@ -172,6 +172,15 @@ impl<'a> Turn<'a> {
         self.has_changed |= self.results.windows.watermark() != before;
     }
 
+    /// Nothing more is read: all windows are closed with what is in them.
+    fn end_sources(&mut self) {
+        for (partition, position) in self.known.positions.iter_mut().enumerate() {
+            position.has_ended = true;
+            self.known.marks.end(partition);
+        }
+        self.advance(now_ms());
+    }
+
     fn has_ended(&self) -> bool {
         self.known.positions.iter().all(|position| position.has_ended)
     }
@@ -194,6 +203,8 @@ impl<'a> Turn<'a> {
         self.write()?;
         self.known.commits += 1;
         self.known.kept_at_ms = now_ms();
+        self.known.watermark_ms = self.watermark();
+        self.known.windows_open = self.results.windows.open() as u64;
         let bytes = self.files.keep(&self.known, &self.results)?;
         self.readers.iter_mut().for_each(Reader::was_kept);
         self.has_changed = false;
@@ -208,12 +219,17 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    fn words(&self) -> String {
+    /// Up to when all events have come; nothing before the first event, and after the last.
+    fn watermark(&self) -> Option<i64> {
         let watermark = self.results.windows.watermark();
+        (watermark > i64::MIN && watermark < i64::MAX).then_some(watermark)
+    }
+
+    fn words(&self) -> String {
         let open = self.results.windows.open();
         let idle = self.known.marks.idle(now_ms());
-        let lag = match self.known.latest_ms {
-            Some(latest) if watermark > i64::MIN && watermark < i64::MAX => {
+        let lag = match (self.known.latest_ms, self.watermark()) {
+            (Some(latest), Some(watermark)) => {
                 format!(
                     "watermark {}, {} ms behind the latest event",
                     moment(watermark),
@@ -256,7 +272,7 @@ impl<'a> Turn<'a> {
         let (out, late) = self.files.paths();
         copy(out, io.output(0)?, known.rows, io, &mut report)?;
         if known.late > 0 {
-            copy(late, io.named_output("late.jsonl")?, known.late, io, &mut report)?;
+            copy(late, io.named_output(LATE)?, known.late, io, &mut report)?;
         }
         let mut lines = vec![format!(
             "{} events, {} lines of results, {} late events",
@@ -295,6 +311,8 @@ fn begin(options: &Options, now: u64) -> Known {
         heard_at_ms: now,
         kept_at_ms: now,
         commits: 0,
+        watermark_ms: None,
+        windows_open: 0,
     }
 }
 

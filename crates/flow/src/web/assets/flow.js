@@ -9,10 +9,12 @@ const base = `/api/v1/flows/${encodeURIComponent(id)}`;
 let last = null;
 
 function draw(job) {
+  const before = last;
   const wasOver = last && isOver(last);
   const stagesBefore = last ? last.stages.filter((stage) => stage.ended_at_ms).length : -1;
   last = job;
   find("cancel").hidden = isOver(job) || job.state === "cancelling";
+  find("stop").hidden = job.kind !== "stream" || isOver(job) || ["cancelling", "stopping"].includes(job.state);
   drawState(job, [job.kind, `started ${ago(job.created_at_ms)}`]);
   drawFigures(job);
   find("stage-rows").replaceChildren(...job.stages.map(stageRow));
@@ -26,18 +28,33 @@ function draw(job) {
     find("timeline").src = `${base}/timeline?stages=${stagesDone}`;
   }
   if (isOver(job) && !wasOver && job.state === "done") drawFiles();
+  else if (isNews(job, before)) drawFiles();
   return isOver(job);
 }
 
+/** The stage that a job is at. */
+const current = (job) => job?.stages[job.stages.length - 1];
+
+/** Whether a stream that goes on has kept something since. */
+const isNews = (job, before) => !isOver(job) && current(job)?.stream && JSON.stringify(current(job).stream) !== JSON.stringify(current(before)?.stream);
+
 function drawFigures(job) {
-  const stage = job.stages[job.stages.length - 1];
-  find("input").textContent = bytes(job.input_bytes);
-  find("input-note").textContent = `${number(job.inputs)} files`;
+  const stage = current(job);
+  const stream = stage?.stream;
+  const isStream = job.kind === "stream";
+  find("input").textContent = isStream ? number(stream?.events ?? stage?.rows_in ?? 0) : bytes(job.input_bytes);
+  find("input-note").textContent = isStream ? "events" : `${number(job.inputs)} files`;
   find("stage").textContent = stage ? stage.name : "–";
   find("stage-note").textContent = stage ? `${number(stage.done)} of ${number(stage.parts)} parts, ${bytes(stage.bytes_done)} of ${bytes(stage.bytes_total)}` : "";
   find("time").textContent = span((job.ended_at_ms ?? Date.now()) - job.created_at_ms);
   const engine = job.stages.reduce((sum, each) => sum + each.engine_ms, 0);
   find("time-note").textContent = `${span(engine)} of it the task engine`;
+  find("watermark-figure").hidden = !stream;
+  if (stream) {
+    find("watermark").textContent = stream.lag_ms == null ? "–" : `${span(stream.lag_ms)} behind`;
+    const until = stream.watermark_ms == null ? "no event yet" : new Date(stream.watermark_ms).toISOString();
+    find("watermark-note").textContent = `${until}, ${number(stream.windows_open)} windows open, ${number(stream.late)} events late`;
+  }
   find("skipped").textContent = number(job.skipped);
   find("skipped-note").textContent = job.on_error === "fail" ? "a wrong row ends the job" : "wrong rows are left out";
 }
@@ -77,7 +94,8 @@ function drawFacts(job) {
   find("counters").replaceChildren(...counters.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, number(value))]));
   find("skips-card").hidden = job.first_skipped.length === 0;
   find("skips").replaceChildren(...job.first_skipped.map((skip) => element("li", {}, `${skip.file}:${skip.line}: ${skip.why}`)));
-  find("result-card").hidden = !job.summary;
+  find("result-title").textContent = isOver(job) ? "Result" : "Result so far";
+  find("result-card").hidden = !job.summary && !current(job)?.stream;
   find("summary").replaceChildren(...(job.summary?.lines ?? []).map((line) => element("li", {}, line)));
 }
 
@@ -91,12 +109,14 @@ async function drawFiles() {
   }
 }
 
-find("cancel").onclick = async () => {
-  try {
-    draw(await post(`${base}/cancel`, {}));
-  } catch (problem) {
-    say(problem.message, true);
-  }
-};
+for (const wish of ["stop", "cancel"]) {
+  find(wish).onclick = async () => {
+    try {
+      draw(await post(`${base}/${wish}`, {}));
+    } catch (problem) {
+      say(problem.message, true);
+    }
+  };
+}
 
 watch(base, "flow", draw);

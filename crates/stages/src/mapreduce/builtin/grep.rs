@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::input::{Faults, Lines};
-use crate::job::{PartError, Spec};
+use crate::job::{PartError, Report, Spec};
 use crate::mapreduce::program::{Combining, Mapper, Program, Sink, Values};
 
 /// The program.
@@ -53,6 +53,7 @@ impl Program for Grep {
         _: &[u8],
         _: &mut Values<'_>,
         _: &mut Vec<u8>,
+        _: &mut Report,
     ) -> Result<u64, PartError> {
         Err(PartError::Broken("grep reduces nothing".to_owned()))
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::input::{Faults, Lines};
-use crate::job::{PartError, Spec};
+use crate::job::{PartError, Report, Spec};
 use crate::mapreduce::program::{Combining, Mapper, Program, Sink, Values, damaged};
 
 /// The program.
@@ -44,6 +44,7 @@ impl Program for WordCount {
         key: &[u8],
         values: &mut Values<'_>,
         out: &mut Vec<u8>,
+        _: &mut Report,
     ) -> Result<u64, PartError> {
         let mut count = 0;
         while let Some(mut value) = values.next()? {
