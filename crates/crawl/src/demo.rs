@@ -7,6 +7,7 @@ use clap::Args;
 use divvy_shards::web::{ENDING, NETWORK, Served, Site};
 use divvy_workload::Context;
 use divvy_workload::console::exit::Code;
+use divvy_workload::console::values::Span;
 use serde_json::json;
 
 /// The demo web.
@@ -24,6 +25,9 @@ pub(crate) struct Demo {
     /// Leave out redirects, traps and errors
     #[arg(long)]
     pub(crate) plain: bool,
+    /// How long one page in eight takes
+    #[arg(long, value_name = "SPAN", default_value = "0s")]
+    pub(crate) slow: Span,
     /// The port; 0 means any that is free
     #[arg(long, default_value_t = 8470)]
     pub(crate) port: u16,
@@ -40,6 +44,7 @@ pub(crate) async fn run(args: &Demo, context: &Context) -> Result<Code> {
         pages: args.pages,
         page_bytes: args.page_bytes as usize,
         traps: !args.plain,
+        slow: args.slow.0,
         port: args.port,
     };
     let served = Served::bind(site, args.log.as_deref()).await?;

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use anyhow::{Context as _, Result, ensure};
 use divvy_e2e::api::Api;
 use divvy_e2e::process::{divvy, free_port, serve, serve_with};
+use divvy_e2e::web::{Web, worker};
 use serde_json::Value;
 
 fn run(api: &Api, arguments: &[&str]) -> Result<Output> {
@@ -21,41 +22,20 @@ fn json(api: &Api, arguments: &[&str]) -> Result<Value> {
     Ok(serde_json::from_str(line)?)
 }
 
-fn web(folder: &Path) -> Result<(divvy_e2e::process::Process, Value)> {
-    let told = folder.join("told");
-    let mut command = divvy()?;
-    command.args(["--json", "crawl", "demo", "--port", "0", "--hosts", "60", "--pages", "8"]);
-    command.stdout(std::fs::File::create(&told)?);
-    let process = divvy_e2e::process::Process::start(&mut command)?;
-    for _ in 0..200 {
-        if let Ok(value) = serde_json::from_str(&std::fs::read_to_string(&told)?) {
-            return Ok((process, value));
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    anyhow::bail!("the demo web did not start")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_server() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let (_web, told) = web(folder.path())?;
-    let text = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+    let web = Web::start(&["--hosts", "60", "--pages", "8"])?;
     let (data, port) = (folder.path().join("data"), free_port()?);
     let api = Api::on(port);
     let mut server = serve(&data, port)?;
-    let mut work = divvy()?;
-    work.args(["work", "--server", api.url(), "--name", "w", "--no-video", "--allow-private"]);
-    work.arg("--crawls").arg(data.join("crawls"));
-    let _worker = divvy_e2e::process::Process::start(
-        work.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()),
-    )?;
-    let (url, resolve, network) = (text("url"), text("resolve"), text("allow_private"));
+    let _worker = worker(&api, &data, "w")?;
+    let (url, resolve, network) = (web.text("url"), web.text("resolve"), web.text("allow_private"));
     let crawl = json(
         &api,
         &[
             "start",
-            &url,
+            url,
             "--scope",
             "any",
             "--delay",
@@ -67,9 +47,9 @@ async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_serve
             "--format",
             "jsonl,warc,graph",
             "--resolve",
-            &resolve,
+            resolve,
             "--allow-private",
-            &network,
+            network,
             "--shards",
             "3",
         ],
@@ -88,9 +68,9 @@ async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_serve
     .await?;
     let told = json(&api, &["explain", &id, &format!("{url}private/secret")])?;
     ensure!(told["fetched"] == false && told["rule"] == "robots", "{told}");
-    let told = json(&api, &["explain", &id, &url])?;
+    let told = json(&api, &["explain", &id, url])?;
     ensure!(told["rule"] == "done", "{told}");
-    check_blocking(&api, &id, &url).await?;
+    check_blocking(&api, &id, url).await?;
     server.kill_nine()?;
     let mut command = divvy()?;
     command.arg("serve").arg("--data").arg(&data);
@@ -153,8 +133,41 @@ fn check_archive(path: &Path) -> Result<usize> {
     let listed = Command::new(&warcio).args(["index", "-f", "warc-type"]).arg(path).output()?;
     ensure!(listed.status.success(), "{}: {listed:?}", path.display());
     let text = String::from_utf8(listed.stdout)?;
-    Ok(text.lines().filter(|line| line.contains("\"response\"")).count())
+    let responses = text.lines().filter(|line| line.contains("\"response\"")).count();
+    let indexed = Command::new(tool("python3")?).args(["-c", READ_BY_INDEX]).arg(path).output()?;
+    ensure!(indexed.status.success(), "{}: {indexed:?}", path.display());
+    let indexed = String::from_utf8(indexed.stdout)?;
+    ensure!(indexed.trim() == responses.to_string(), "{indexed} of {responses} are in the index");
+    Ok(responses)
 }
+
+/// Reads each answer from where the index says that it is, by the same library, and the request after it; says how many.
+const READ_BY_INDEX: &str = r#"
+import io, sys
+from warcio.archiveiterator import ArchiveIterator
+archive = open(sys.argv[1], 'rb').read()
+lines = open(sys.argv[1].replace('.warc.gz', '.cdx')).read().splitlines()
+assert lines[0] == ' CDX N b a m s k r M S V g', lines[0]
+for line in lines[1:]:
+    _, date, url, _, status, digest, _, _, length, offset, name = line.split(' ')
+    start, end = int(offset), int(offset) + int(length)
+    assert sys.argv[1].endswith('/' + name), line
+    records = ArchiveIterator(io.BytesIO(archive[start:end]), check_digests='raise')
+    record = next(records)
+    record.content_stream().read()
+    said = record.rec_headers.get_header
+    assert record.rec_type == 'response' and said('WARC-Target-URI') == url, line
+    assert said('WARC-Payload-Digest') == 'sha1:' + digest, line
+    assert ''.join(c for c in said('WARC-Date')[:19] if c.isdigit()) == date, line
+    assert record.http_headers.get_statuscode() == status, line
+    assert said('WARC-Protocol') == 'http/1.1', line
+    assert next(records, None) is None, 'more than one record: ' + line
+    request = next(ArchiveIterator(io.BytesIO(archive[end:])))
+    assert request.rec_type == 'request', line
+    asked = request.http_headers.get_header
+    assert asked('host') in url and asked('user-agent') and 'gzip' in asked('accept-encoding'), line
+print(len(lines) - 1)
+"#;
 
 /// A program of the test tools.
 fn tool(name: &str) -> Result<PathBuf> {

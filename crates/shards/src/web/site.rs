@@ -13,6 +13,8 @@ use xxhash_rust::xxh3::xxh3_64;
 pub const ENDING: &str = ".test";
 /// The first host, where a crawl begins.
 const PORTAL: &str = "portal.test";
+/// One page in so many is slow.
+const SLOW_EVERY: u32 = 8;
 
 /// A page that its script makes. It also goes to places that robots.txt forbids, in all ways that a script has.
 const APP: &str = "<!doctype html>\n<title>An empty page</title>\n<div id=\"root\"></div>\n\
@@ -58,6 +60,8 @@ pub struct Site {
     pub page_bytes: usize,
     /// Whether there is anything to stumble over.
     pub traps: bool,
+    /// How long one page in eight takes.
+    pub slow: Duration,
     /// The port in links.
     pub port: u16,
 }
@@ -127,7 +131,9 @@ impl Site {
         }
         if let Some(page) = page_number(path) {
             return if page < self.pages {
-                Answer::html(self.page(number, page))
+                let is_slow = (number + page).is_multiple_of(SLOW_EVERY);
+                let after = if is_slow { self.slow } else { Duration::ZERO };
+                Answer { after, ..Answer::html(self.page(number, page)) }
             } else {
                 Answer::plain(404, "no such page\n")
             };
@@ -323,7 +329,8 @@ mod tests {
     use super::*;
 
     fn site(traps: bool) -> Site {
-        Site { hosts: if traps { 200 } else { 40 }, pages: 12, page_bytes: 2_000, traps, port: 80 }
+        let (hosts, slow) = (if traps { 200 } else { 40 }, Duration::from_secs(1));
+        Site { hosts, pages: 12, page_bytes: 2_000, traps, slow, port: 80 }
     }
 
     fn links(site: Site, host: &str, path: &str) -> Vec<(String, String)> {
@@ -354,6 +361,13 @@ mod tests {
             }
         }
         assert_eq!(seen.len(), 40 * 12);
+    }
+
+    #[test]
+    fn one_page_in_eight_is_slow() {
+        let site = site(false);
+        let is_slow = |page: &u32| !site.answer("site0001.test", &path_of(*page)).after.is_zero();
+        assert_eq!((0..12).filter(is_slow).collect::<Vec<_>>(), [7]);
     }
 
     #[test]

@@ -57,7 +57,8 @@ async fn order(gear: &Gear, frontier: &mut Frontier, origin: &str, path: &str) -
 async fn a_rendered_page_is_asked_for_once_and_nothing_that_is_forbidden() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
-    let web = Web { hosts: 4, pages: 8, page_bytes: 1_000, traps: true, port: 0 };
+    let web =
+        Web { hosts: 4, pages: 8, page_bytes: 1_000, traps: true, slow: Duration::ZERO, port: 0 };
     let served = Served::bind(web, Some(&log)).await.unwrap();
     let origin = format!("http://{}:{}", Web::host(1), served.site.port);
     tokio::spawn(served.run());
