@@ -7,6 +7,9 @@ use serde_json::Value;
 
 use crate::browser::Browser;
 
+/// On a desk and on a phone.
+const SIZES: [(u32, u32); 2] = [(1280, 900), (390, 844)];
+
 /// The script of axe-core, among the packages that `scripts/dash` installs.
 pub fn script() -> Result<String> {
     let home = std::env::var_os("HOME").context("HOME is not set")?;
@@ -15,6 +18,24 @@ pub fn script() -> Result<String> {
     let path = folder.join("node_modules/axe-core/axe.min.js");
     std::fs::read_to_string(&path)
         .with_context(|| format!("{} is missing; install it: scripts/dash", path.display()))
+}
+
+/// Looks at the page in every way in which people do: light and dark, on a desk and on a phone.
+pub async fn looked_at(page: &mut Browser, script: &str, place: &str) -> Result<()> {
+    for scheme in ["light", "dark"] {
+        page.prefer(scheme).await?;
+        page.reload().await?;
+        page.until("document.querySelector('h1') && !document.querySelector('.loading')").await?;
+        for (width, height) in SIZES {
+            page.resize(width, height).await?;
+            let place = format!("{place}, {scheme}, {width} pixels");
+            let over = page.value("document.documentElement.scrollWidth - innerWidth").await?;
+            ensure!(over.as_i64() <= Some(0), "{place}: {over} pixels are beyond the edge");
+            agrees(page, script, &place).await?;
+        }
+    }
+    ensure!(page.complaints().is_empty(), "{place}: {:#?}", page.complaints());
+    Ok(())
 }
 
 /// Nothing that the rules of axe-core forbid is on the page as it is now. `place` says which page that is.

@@ -16,6 +16,7 @@ mod people_crawl_from_the_command_line;
 mod people_find_their_way;
 mod people_run_dataflow_from_the_command_line;
 mod people_use_the_pages;
+mod people_watch_a_crawl;
 mod people_watch_the_dashboard;
 mod scenarios_of_load;
 mod ten_thousand_idle_workers_and_one_task;

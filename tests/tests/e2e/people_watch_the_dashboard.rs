@@ -27,9 +27,6 @@ const PAGES: [(&str, &str, &str); 12] = [
     ("/plan", "Plan", "How many workers a load needs"),
 ];
 
-/// On a desk and on a phone.
-const SIZES: [(u32, u32); 2] = [(1280, 900), (390, 844)];
-
 /// A server without workers, and the address that it keeps.
 struct Watched {
     api: Api,
@@ -93,24 +90,6 @@ fn says(text: &str) -> String {
     format!("document.querySelector('main').innerText.includes({})", json!(text))
 }
 
-/// Looks at the page in every way in which people do: light and dark, on a desk and on a phone.
-async fn looked_at(page: &mut Browser, script: &str, place: &str) -> Result<()> {
-    for scheme in ["light", "dark"] {
-        page.prefer(scheme).await?;
-        page.reload().await?;
-        page.until("document.querySelector('h1') && !document.querySelector('.loading')").await?;
-        for (width, height) in SIZES {
-            page.resize(width, height).await?;
-            let place = format!("{place}, {scheme}, {width} pixels");
-            let over = page.value("document.documentElement.scrollWidth - innerWidth").await?;
-            ensure!(over.as_i64() <= Some(0), "{place}: {over} pixels are beyond the edge");
-            axe::agrees(page, script, &place).await?;
-        }
-    }
-    ensure!(page.complaints().is_empty(), "{place}: {:#?}", page.complaints());
-    Ok(())
-}
-
 #[tokio::test]
 async fn every_page_can_be_read_while_there_is_nothing() -> Result<()> {
     let watched = Watched::start()?;
@@ -119,7 +98,7 @@ async fn every_page_can_be_read_while_there_is_nothing() -> Result<()> {
         page.open(&watched.url(path)).await?;
         page.until(&shown(title)).await?;
         page.until(&says(empty)).await?;
-        looked_at(&mut page, &script, path).await?;
+        axe::looked_at(&mut page, &script, path).await?;
     }
     page.close().await?;
     watched.server.terminate()
@@ -165,7 +144,7 @@ async fn every_page_can_be_read_under_load() -> Result<()> {
         page.open(&watched.url(path)).await?;
         page.until(&shown(title)).await?;
         page.until(&says(full(path))).await?;
-        looked_at(&mut page, &script, path).await?;
+        axe::looked_at(&mut page, &script, path).await?;
     }
     for (path, words) in [
         (format!("/tasks/{task}"), "Attempt 1 began on"),
@@ -175,7 +154,7 @@ async fn every_page_can_be_read_under_load() -> Result<()> {
         page.open(&watched.url(&path)).await?;
         page.until("document.querySelector('h1') && !document.querySelector('.loading')").await?;
         page.until(&says(words)).await?;
-        looked_at(&mut page, &script, &path).await?;
+        axe::looked_at(&mut page, &script, &path).await?;
     }
     page.open(&watched.url("/alerts")).await?;
     page.until(
