@@ -147,6 +147,13 @@ async fn lines_of_a_pipe_do_not_wait_and_ctrl_c_ends_the_feed() -> Result<()> {
         let result = place.good(&["flow", "output", &id])?;
         ensure!(counts(&result)? == [10, 2], "{result}");
     }
+    // One that is ended from elsewhere needs no feed any more.
+    let stream = ["flow", "stream", "--source", "-", "--window", "10s"];
+    let mut feeder = Feeder::start(&mut place.command(&stream)?)?;
+    let id = feeder.flow()?;
+    place.good(&["flow", "cancel", &id])?;
+    let (status, told) = feeder.end()?;
+    ensure!(!status.success() && told.contains("is cancelled: the feed ends"), "{told}");
     // A pipe that ends is the end of the stream, and of the command that waits for it.
     let stream = ["flow", "stream", "--source", "-", "--window", "10s", "--out", "windows"];
     let mut feeder = Feeder::start(&mut place.command(&stream)?)?;
