@@ -39,7 +39,7 @@ impl Place {
         Ok(Self { server, port, api: Api::on(port), folder })
     }
 
-    /// A worker with one slot that runs commands of jobs.
+    /// A worker with one slot that runs commands.
     pub fn worker(&self, name: &str) -> Result<Process> {
         let mut command = divvy()?;
         command.args(["work", "--server", self.api.url(), "--name", name]);

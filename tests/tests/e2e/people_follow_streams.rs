@@ -21,8 +21,8 @@ impl Feeder {
         Ok(Self(piped.spawn()?))
     }
 
-    /// The id of its job, which it prints first.
-    fn job(&mut self) -> Result<String> {
+    /// The id of its flow, which it prints first.
+    fn flow(&mut self) -> Result<String> {
         let stdout = self.0.stdout.as_mut().context("no output")?;
         let mut id = [0; 13];
         stdout.read_exact(&mut id)?;
@@ -70,15 +70,15 @@ fn counts(result: &str) -> Result<Vec<u64>> {
     result.lines().map(count).collect()
 }
 
-/// Waits until a job has read so many events, or more.
+/// Waits until a stream has read so many events, or more.
 async fn read(place: &Place, id: &str, events: u64) -> Result<Value> {
-    let has_read = |job: &Value| job["stages"][0]["stream"]["events"].as_u64() >= Some(events);
+    let has_read = |flow: &Value| flow["stages"][0]["stream"]["events"].as_u64() >= Some(events);
     place.api.wait_until(&format!("flows/{id}"), "events that were read", has_read).await
 }
 
 async fn done(place: &Place, id: &str) -> Result<Value> {
     let path = format!("flows/{id}");
-    place.api.wait_until(&path, "the end", |job| job["state"] == "done").await
+    place.api.wait_until(&path, "the end", |flow| flow["state"] == "done").await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,12 +88,12 @@ async fn a_stream_that_goes_on_shows_its_results_and_is_stopped_with_them() -> R
     let stream =
         ["-q", "flow", "stream", "--source", "events.jsonl", "--follow", "--window", "10s"];
     let id = place.good(&stream)?.trim().to_owned();
-    let job = read(&place, &id, 97).await?;
-    let figures = &job["stages"][0]["stream"];
+    let flow = read(&place, &id, 97).await?;
+    let figures = &flow["stages"][0]["stream"];
     ensure!(
         *figures
             == json!({"events": 97, "late": 0, "windows_open": 1, "watermark_ms": 96_000, "lag_ms": 0}),
-        "{job}"
+        "{flow}"
     );
     let so_far = place.good(&["flow", "output", &id[..6]])?;
     ensure!(counts(&so_far)? == [10; 9], "{so_far}");
@@ -132,7 +132,7 @@ async fn lines_of_a_pipe_do_not_wait_and_ctrl_c_ends_the_feed() -> Result<()> {
     for more in [&[][..], &["--wait"]] {
         let stream = ["-q", "flow", "stream", "--source", "-", "--window", "10s"];
         let mut feeder = Feeder::start(&mut place.command(&[&stream[..], more].concat())?)?;
-        let id = feeder.job()?;
+        let id = feeder.flow()?;
         feeder.say(&events(0, 3))?;
         read(&place, &id, 3).await?;
         // These come soon after a segment, and nothing comes after them but half of a line.
@@ -147,6 +147,13 @@ async fn lines_of_a_pipe_do_not_wait_and_ctrl_c_ends_the_feed() -> Result<()> {
         let result = place.good(&["flow", "output", &id])?;
         ensure!(counts(&result)? == [10, 2], "{result}");
     }
+    // One that is ended from elsewhere needs no feed any more.
+    let stream = ["flow", "stream", "--source", "-", "--window", "10s"];
+    let mut feeder = Feeder::start(&mut place.command(&stream)?)?;
+    let id = feeder.flow()?;
+    place.good(&["flow", "cancel", &id])?;
+    let (status, told) = feeder.end()?;
+    ensure!(!status.success() && told.contains("is cancelled: the feed ends"), "{told}");
     // A pipe that ends is the end of the stream, and of the command that waits for it.
     let stream = ["flow", "stream", "--source", "-", "--window", "10s", "--out", "windows"];
     let mut feeder = Feeder::start(&mut place.command(&stream)?)?;
@@ -165,7 +172,7 @@ async fn changes_of_tasks_are_a_stream_until_ctrl_c() -> Result<()> {
     let stream = ["-q", "flow", "stream", "--source", "events", "--window", "1h"];
     let stream = [&stream[..], &["--group-by", "kind", "--agg", "count"]].concat();
     let mut feeder = Feeder::start(&mut place.command(&stream)?)?;
-    let id = feeder.job()?;
+    let id = feeder.flow()?;
     // Changes are told from when the feed listens on, so there are some until one is told.
     let spool = || -> Result<bool> {
         let entries = std::fs::read_dir(place.path())?.flatten();
@@ -198,7 +205,7 @@ async fn a_pipe_waits_for_a_stream_that_has_enough_to_do() -> Result<()> {
     let place = Place::without_workers()?;
     let stream = ["-q", "flow", "stream", "--source", "-", "--spool", "spool", "--window", "1h"];
     let mut feeder = Feeder::start(&mut place.command(&stream)?)?;
-    let id = feeder.job()?;
+    let id = feeder.flow()?;
     let mut pipe = feeder.0.stdin.take().context("no input")?;
     // More than so many segments of four megabytes, and what is on the way to them.
     let writer = std::thread::spawn(move || -> std::io::Result<()> {
@@ -209,7 +216,11 @@ async fn a_pipe_waits_for_a_stream_that_has_enough_to_do() -> Result<()> {
     let segments = || std::fs::read_dir(&spool).map_or(0, Iterator::count);
     let is_full = |_: &Value| segments() >= SEGMENTS_MAX;
     place.api.wait_until(&format!("flows/{id}"), "a full spool", is_full).await?;
-    ensure!(!writer.is_finished() && segments() <= SEGMENTS_MAX + 1);
+    // Nothing tells that somebody waits, so it is looked at for a while.
+    let looks = std::cell::Cell::new(0);
+    let is_over = |_: &Value| looks.replace(looks.get() + 1) > 50 || segments() > SEGMENTS_MAX;
+    place.api.wait_until(&format!("flows/{id}"), "some looks", is_over).await?;
+    ensure!(!writer.is_finished() && segments() <= SEGMENTS_MAX);
     let _worker = place.worker("one")?;
     writer.join().map_err(|_| anyhow::anyhow!("the writer panicked"))??;
     let (status, told) = feeder.end()?;

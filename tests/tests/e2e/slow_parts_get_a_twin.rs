@@ -19,10 +19,10 @@ async fn the_twin_of_a_part_that_hangs_brings_the_same_result() -> Result<()> {
     );
     let start = ["--json", "flow", "mapreduce", "--input", "lines.txt", "--split", "10kB"];
     let told = place.good(&[&start[..], &["--map", &map]].concat())?;
-    let job: Value = serde_json::from_str(&told)?;
-    let id = job["id"].as_str().context("no id")?;
+    let flow: Value = serde_json::from_str(&told)?;
+    let id = flow["id"].as_str().context("no id")?;
     let path = format!("flows/{id}");
-    let has_twin = |job: &Value| job["stages"][0]["twins"] == 1;
+    let has_twin = |flow: &Value| flow["stages"][0]["twins"] == 1;
     let seen = place.api.wait_until(&path, "a twin", has_twin).await?;
     ensure!(seen["state"] == "running", "{seen}");
     let runs = |_: &Value| place.path().join("second").exists();
@@ -31,7 +31,7 @@ async fn the_twin_of_a_part_that_hangs_brings_the_same_result() -> Result<()> {
     place.kill_server()?;
     place.write("go", "")?;
     place.serve_again()?;
-    let done = place.api.wait_until(&path, "the end", |job| job["state"] == "done").await?;
+    let done = place.api.wait_until(&path, "the end", |flow| flow["state"] == "done").await?;
     ensure!(done["stages"][0]["twins"] == 1, "{done}");
     ensure!(place.good(&["flow", "output", id])? == lines, "the lines are not the same");
     let cancelled = format!("tasks?tag=flow:{id}&state=cancelled");
