@@ -53,6 +53,9 @@ pub(super) struct Host {
     rare: Option<Box<Rare>>,
 }
 
+// There are millions of them in memory.
+const _: () = assert!(size_of::<Host>() <= 80);
+
 /// What few hosts have at a time.
 #[derive(Debug)]
 pub(super) struct Rare {

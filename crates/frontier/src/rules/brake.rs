@@ -4,7 +4,8 @@
 //! Manku and others, *Detecting near-duplicates for web crawling*, 2007). Over windows of [`Rules::window`] pages it finds the
 //! page that the majority is like, with one counter (R. Boyer and J. Moore, *MJRTY*, 1991): of `n` pages of which `c` are alike,
 //! more than half, the counter ends at `2c - n` or above only for one of those, so the share is known from it. A page
-//! that stands at the edge of those that are alike makes the share seem smaller, never larger. Ten bytes for a host.
+//! that stands at the edge of those that are alike makes the share seem smaller, never larger. Of a SimHash 48 bits are
+//! enough for that, so that a host needs eight bytes.
 
 /// When it brakes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,7 +14,7 @@ pub struct Rules {
     pub window: u8,
     /// The share of alike pages above which the host is braked; at least one half.
     pub share: f64,
-    /// Bits of 64 in which two pages may differ and still be alike.
+    /// Bits of 48 in which two pages may differ and still be alike.
     pub bits: u8,
     /// What is left of the budget of a braked host: one part in so many.
     pub budget_divisor: u32,
@@ -21,15 +22,15 @@ pub struct Rules {
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { window: 200, share: 0.9, bits: 6, budget_divisor: 10 }
+        Self { window: 200, share: 0.9, bits: 5, budget_divisor: 10 }
     }
 }
 
 /// The count of one host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Brake {
-    /// The page that others are compared with. As bytes, which need no room before them.
-    like: [u8; 8],
+    /// The beginning of the SimHash that others are compared with.
+    like: [u8; 6],
     weight: u8,
     pages: u8,
 }
@@ -37,11 +38,13 @@ pub struct Brake {
 impl Brake {
     /// A page with this SimHash came. Answers at the end of a window only: whether the host repeats itself.
     pub fn page(&mut self, simhash: u64, rules: &Rules) -> Option<bool> {
+        let [a, b, c, d, e, f, ..] = simhash.to_be_bytes();
+        let page = [a, b, c, d, e, f];
         if self.weight == 0 {
-            self.like = simhash.to_ne_bytes();
+            self.like = page;
         }
-        let bits = (u64::from_ne_bytes(self.like) ^ simhash).count_ones();
-        if bits <= u32::from(rules.bits) {
+        let differ = self.like.iter().zip(page).map(|(one, other)| (one ^ other).count_ones());
+        if differ.sum::<u32>() <= u32::from(rules.bits) {
             self.weight += 1;
         } else {
             self.weight -= 1;
@@ -69,8 +72,8 @@ mod tests {
             for seed in 0..5 {
                 let mut random = fastrand::Rng::with_seed(seed);
                 let mut page = |page: u32| match page < alike {
-                    // All within three bits of one, and so within six of each other.
-                    true => (0..3)
+                    // All within two bits of one, and so within four of each other.
+                    true => (0..2)
                         .fold(0x0123_4567_89ab_cdef, |near: u64, _| near ^ 1 << random.u8(..64)),
                     false => random.u64(..),
                 };
