@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use divvy_e2e::axe;
 use divvy_e2e::browser::Browser;
 use divvy_e2e::flow::Place;
 use divvy_e2e::process::binary;
@@ -111,6 +112,7 @@ async fn a_stream_that_goes_on_shows_its_results_and_is_stopped_with_them() -> R
     page.until(&format!("{}.includes('9 rows')", text("files"))).await?;
     page.until(&format!("{} === '97'", text("input"))).await?;
     ensure!(page.value(&text("state")).await? == "Running");
+    axe::agrees(&mut page, &axe::script()?, "the page of a stream").await?;
     page.click("#stop").await?;
     page.until(&format!("{} === 'Done'", text("state"))).await?;
     page.until(&format!("{}.includes('10 rows')", text("files"))).await?;
