@@ -88,7 +88,7 @@ fn the_sample_counts_primes_on_a_terminal_and_all_logs_stand_above_its_bars() {
     let up =
         format!("stty rows 40 cols 100; {divvy} up --sample primes --once --listen 127.0.0.1:0");
     let mut command = folder.program("script", &["-qec", &up, "/dev/null"]);
-    command.env("DIVVY_LOG", "divvy_server=debug,divvy_cli=info").env("TERM", "xterm");
+    command.env("DIVVY_LOG", "divvy_wire=debug,divvy_cli=info").env("TERM", "xterm");
     let seen = end(command, "").expect(0).stdout;
     for words in ["216816 primes below 3000000, as expected", "= 16/16", "draining"] {
         assert!(seen.contains(words), "{words}: {seen}");
