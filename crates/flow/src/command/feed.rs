@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use divvy::api::{Api, Frames};
+use divvy::api::{Api, Frames, Patience};
 use divvy_workload::Context;
 use divvy_workload::console::exit::Failure;
 use tokio::task::JoinHandle;
@@ -24,8 +24,6 @@ const SEGMENT_AGE: Duration = Duration::from_millis(500);
 const SEGMENTS_MAX: usize = 16;
 /// Between two looks whether the stream has caught up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Between two tries to reach the server.
-const ASK_AGAIN_EVERY: Duration = Duration::from_secs(1);
 
 /// Where lines come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,9 +175,11 @@ fn pump(input: &mut impl BufRead, segments: &mut Segments) -> Result<()> {
 
 /// Changes of tasks to segments, for ever. Changes while the server is away are not told.
 async fn changes(api: Api, mut segments: Segments) -> Result<()> {
+    let mut patience = Patience::endless();
     loop {
         match Frames::open(&api, &["events"], &[]).await {
             Ok(mut frames) => {
+                patience.renew();
                 while let Some(frame) = next_change(&mut frames, &mut segments).await? {
                     if segments.push(frame.as_bytes()) {
                         while segments.is_full() {
@@ -188,11 +188,10 @@ async fn changes(api: Api, mut segments: Segments) -> Result<()> {
                         segments.write()?;
                     }
                 }
+                patience.rest().await;
             }
-            Err(error) if error.is_temporary() => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => patience.bear(error).await?,
         }
-        tokio::time::sleep(ASK_AGAIN_EVERY).await;
     }
 }
 
