@@ -3,14 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::stack::{Folder, Guarded, Server, until};
+use crate::stack::{Folder, Guarded, Server, get, until};
 
 /// What each label may be, and how many different values of it there can be.
 const LABELS: &[(&str, &str, &str)] = &[
@@ -128,16 +127,6 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(repository().join(path)).unwrap()
 }
 
-/// The body of a page.
-fn get(address: &str, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.lines().next()?.contains(" 200 ").then(|| body.to_owned())
-}
-
 /// A server with a worker that did something, so that every label has a value.
 fn busy() -> (Server, String) {
     let server = Server::start(Folder::new(), &["up", "--workers", "auto"]);
@@ -146,7 +135,7 @@ fn busy() -> (Server, String) {
         .run(&["submit", "sleep", "--payload", r#"{"ms": 600000}"#, "--limit", "api/acme"])
         .expect(0);
     server.run(&["submit", "noop", "--wait"]).expect(0);
-    let address = server.url.trim_start_matches("http://").to_owned();
+    let address = server.address().to_owned();
     (server, address)
 }
 
