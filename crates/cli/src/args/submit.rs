@@ -3,7 +3,7 @@
 use clap::Args;
 use divvy_types::{OnConflict, Timestamp};
 
-use super::terms::TermsArgs;
+use super::terms::{self, TermsArgs};
 use crate::values::{Moment, Span, UniqueKey, one_of};
 
 pub(crate) const SUBMIT_EXAMPLES: &str = "\
@@ -75,8 +75,7 @@ pub(crate) struct Submit {
     pub(crate) from: Option<String>,
     /// Each line is a whole task: {"kind": …, "payload": …, …}
     #[arg(long, requires = "from")]
-    #[arg(conflicts_with_all = ["queue", "priority", "timeout", "retries", "needs", "matching", "fair_key",
-        "limits", "affinity", "cost_hint", "tags", "at", "in_", "deadline", "unique"])]
+    #[arg(conflicts_with_all = terms::flags(), conflicts_with_all = ["at", "in_", "deadline", "unique"])]
     pub(crate) whole: bool,
     /// The payload's field that makes the key of each line
     #[arg(long, value_name = "FIELD", requires = "from")]
@@ -98,4 +97,22 @@ pub(crate) struct Run {
     /// Idempotency key: the same key is the same workflow
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    use super::*;
+
+    #[test]
+    fn beside_lines_that_are_whole_tasks_no_term_can_be_given() {
+        let mut command = Submit::augment_args(Command::new("submit"));
+        command.build();
+        let whole = command.get_arguments().find(|flag| flag.get_id() == "whole").unwrap();
+        let refused = command.get_arg_conflicts_with(whole);
+        for flag in terms::flags() {
+            assert!(refused.iter().any(|other| *other.get_id() == flag), "{flag}");
+        }
+    }
 }
