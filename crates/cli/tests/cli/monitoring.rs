@@ -20,14 +20,15 @@ const LABELS: &[(&str, &str, &str)] = &[
     ("pool", "a pool of workers", "1,000"),
     ("queue", "a queue; those beyond the first 1,000 are only in the totals", "1,000"),
     ("rule", "a rule that keeps links out of a crawl", "as many as there are rules"),
-    ("state", "where a task, a host or a job is", "7"),
+    ("state", "where a task, a host, a job or a video is", "7"),
     ("status", "the class of an HTTP status", "6"),
     ("version", "the version of the server", "1"),
     ("worker", "the name of a worker", "1,000"),
 ];
 
-/// Labels of figures that a server without crawls has no samples of.
-const UNSEEN: &[(&str, &str)] = &[("crawl_pages", "status"), ("crawl_links_refused", "rule")];
+/// Labels of figures that a server without crawls, or one that has just started, has no samples of.
+const UNSEEN: &[(&str, &str)] =
+    &[("crawl_pages", "status"), ("crawl_links_refused", "rule"), ("video_videos", "state")];
 
 /// A figure as a server tells it.
 #[derive(Debug, Default)]
@@ -101,9 +102,10 @@ Ids, payloads and errors of tasks are never labels. So the number of series that
     let part = |name: &str| match name {
         name if name.starts_with("crawl_") => "Crawls",
         name if name.starts_with("flow_") => "Dataflow",
+        name if name.starts_with("video_") => "Videos",
         _ => "The server",
     };
-    for title in ["The server", "Crawls", "Dataflow"] {
+    for title in ["The server", "Crawls", "Dataflow", "Videos"] {
         write!(
             text,
             "\n## {title}\n\n| figure | type | labels | what it is |\n|---|---|---|---|\n"

@@ -7,6 +7,7 @@ mod events;
 mod feeds;
 mod files;
 mod manifests;
+pub(crate) mod metrics;
 mod pages;
 mod request;
 mod videos;
