@@ -1,7 +1,7 @@
 //! `submit` and `run`: the ways in for work.
 
 use clap::Args;
-use divvy_types::{OnConflict, Timestamp};
+use divvy_types::{Name, OnConflict, Timestamp};
 
 use super::terms::{self, TermsArgs};
 use crate::values::{Moment, Span, UniqueKey, one_of};
@@ -44,6 +44,15 @@ pub(crate) struct Submit {
     /// Run after this task even if it fails; may be repeated
     #[arg(long, value_name = "ID")]
     pub(crate) optional_after: Vec<String>,
+    /// Make it a task of this workflow, by its id or the end of it
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: Option<String>,
+    /// The group of that workflow that it belongs to
+    #[arg(long, value_name = "NAME", requires = "workflow")]
+    pub(crate) group: Option<Name>,
+    /// Run after every task of this group of that workflow; may be repeated
+    #[arg(long = "after-group", value_name = "NAME", requires = "workflow")]
+    pub(crate) after_groups: Vec<Name>,
     /// Not before this time, in RFC 3339
     #[arg(long, value_name = "TIME", conflicts_with = "in_")]
     pub(crate) at: Option<Timestamp>,
@@ -71,7 +80,7 @@ pub(crate) struct Submit {
     pub(crate) count: u32,
     /// A task for each line of this file (- for stdin): JSON payloads
     #[arg(long, value_name = "FILE|-")]
-    #[arg(conflicts_with_all = ["args", "payload", "count", "wait", "strict", "after", "optional_after"])]
+    #[arg(conflicts_with_all = ["args", "payload", "count", "wait", "strict", "after", "optional_after", "workflow"])]
     pub(crate) from: Option<String>,
     /// Each line is a whole task: {"kind": …, "payload": …, …}
     #[arg(long, requires = "from")]
