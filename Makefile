@@ -15,7 +15,7 @@ ALL = --workspace --all-features --locked
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check fmt bench install tools sql test-sql clean
-.PHONY: step-tidy step-dashboard step-providers step-api step-doc-tests step-docs step-duckdb
+.PHONY: step-tidy step-dashboard step-providers step-slim step-api step-doc-tests step-docs step-duckdb
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,7 +32,7 @@ test: ## Run every check that a change must pass (NEXTEST=0: plain cargo test; N
 	@scripts/prepare test
 	$(STEP) format cargo fmt --all --check
 	$(STEP) build scripts/build test
-	@$(BESIDE) step-tidy step-dashboard step-providers
+	@$(BESIDE) step-tidy step-dashboard step-providers step-slim
 	$(STEP) tests scripts/with-lints scripts/tests
 	@$(BESIDE) step-api step-doc-tests step-docs step-duckdb
 	@echo; echo "Every check passed."
@@ -45,6 +45,10 @@ step-dashboard:
 
 step-providers:
 	$(STEP) providers scripts/providers $(DEBUG)/divvy all
+
+# What is left of the SDK without its features: the tests above have all of them.
+step-slim:
+	$(STEP) slim scripts/with-lints cargo check --package divvy --no-default-features --locked
 
 step-api:
 	$(STEP) api scripts/schemathesis

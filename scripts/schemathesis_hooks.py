@@ -1,4 +1,4 @@
-"""What scripts/schemathesis.toml cannot say: a body of the tus protocol is plain bytes, and addresses have an end."""
+"""What scripts/schemathesis.toml cannot say: a body of the tus protocol is plain bytes, addresses have an end, and streams of events have none."""
 
 from urllib.parse import urlencode
 
@@ -8,6 +8,20 @@ import schemathesis
 QUERY_BYTES_MAX = 32_000
 
 schemathesis.serializer.alias("application/offset+octet-stream", "application/octet-stream")
+
+# An answer of this type goes on for as long as somebody listens.
+ENDLESS = "text/event-stream"
+
+
+@schemathesis.hook
+def before_load_schema(context, raw_schema):
+    for path in raw_schema["paths"].values():
+        for method in [method for method, operation in path.items() if is_endless(operation)]:
+            del path[method]
+
+
+def is_endless(operation):
+    return any(ENDLESS in answer.get("content", {}) for answer in operation["responses"].values())
 
 
 @schemathesis.hook

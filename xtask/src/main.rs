@@ -12,7 +12,7 @@ use anyhow::bail;
 
 const USAGE: &str = "usage: cargo xtask tidy [--verbose]
 
-  tidy        check layers, purity, sizes, docs, words, lint exceptions, texts and links
+  tidy        check layers, purity, weight, sizes, docs, words, lint exceptions, texts and links
   --verbose   also note files that are getting long";
 
 fn main() -> ExitCode {

@@ -1,7 +1,8 @@
 //! How a server is reached, decided once for the command line, programs and workers.
 //!
 //! Reading order: [`Target`] (where a server is, and what proves it), [`Api`] (JSON requests, over sockets or in
-//! process), [`Reply`] (an answer, kept as it came), [`Frames`] (server-sent events), [`Channel`] (gRPC), [`Error`].
+//! process), [`Reply`] (an answer, kept as it came), [`Frames`] (server-sent events), [`Channel`] (gRPC), [`Error`],
+//! [`Patience`] (how long a server that is away is waited for).
 //!
 //! - `https://` trusts the authorities of this machine, or only the one that [`Target::ca`] names.
 //! - A proxy of the environment is used for `https://` alone, as a tunnel: it never sees a token. Loopback is reached
@@ -18,6 +19,7 @@ mod body;
 mod error;
 mod frames;
 mod grpc;
+mod patience;
 mod reply;
 mod target;
 mod tls;
@@ -29,6 +31,7 @@ pub use api::{Api, Asked, Query, is_own};
 pub use error::{Error, cause};
 pub use frames::{Frame, Frames};
 pub use grpc::Channel;
+pub use patience::Patience;
 pub use reply::{Reply, parse_rows};
 pub use reqwest;
 pub use target::{DEFAULT_SERVER, Target};

@@ -53,3 +53,57 @@ async fn check(State(told): State<Told>, request: Request, next: Next) -> Respon
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::response::IntoResponse as _;
+    use http::StatusCode;
+    use tower::ServiceExt as _;
+
+    use super::*;
+    use crate::routes::{Routes, get};
+
+    async fn teapot() -> Response {
+        StatusCode::IM_A_TEAPOT.into_response()
+    }
+
+    async fn refuse() -> Response {
+        (StatusCode::CONFLICT, [(REFUSAL_MARK, "too_hot")]).into_response()
+    }
+
+    /// What the check says about the answer to a request for this path.
+    async fn complaint(routes: Routes<()>, method: Method, path: &str) -> Option<String> {
+        let router = routes.with_state(()).router();
+        let request = Request::builder().method(method).uri(path).body(Body::empty()).unwrap();
+        let ended = tokio::spawn(router.oneshot(request)).await;
+        let panic = ended.err()?.into_panic();
+        Some(*panic.downcast::<String>().expect("the check says what is wrong"))
+    }
+
+    #[tokio::test]
+    async fn an_answer_whose_status_is_not_told_is_found() {
+        for method in [Method::GET, Method::HEAD] {
+            let routes = Routes::new([get("/pot/{id}", teapot).summary("Tea")]);
+            let said = complaint(routes, method, "/pot/7").await.expect("418 is not told");
+            assert!(said.contains("/pot/{id} answered 418"), "{said}");
+        }
+        let told = Routes::new([get("/pot/{id}", teapot).answers([418])]);
+        assert_eq!(complaint(told, Method::GET, "/pot/7").await, None);
+    }
+
+    #[tokio::test]
+    async fn a_refusal_whose_code_is_not_told_is_found() {
+        let routes = || Routes::new([get("/pot", refuse).refuses([409])]);
+        let said = complaint(routes(), Method::GET, "/pot").await.expect("the code is not told");
+        assert!(said.contains("`too_hot` is not told"), "{said}");
+        assert_eq!(complaint(routes().with_codes(&["too_hot"]), Method::GET, "/pot").await, None);
+    }
+
+    #[tokio::test]
+    async fn what_no_route_answers_is_not_checked() {
+        let routes = || Routes::new([get("/pot", teapot)]);
+        assert_eq!(complaint(routes(), Method::GET, "/cup").await, None);
+        assert_eq!(complaint(routes(), Method::POST, "/pot").await, None);
+    }
+}

@@ -21,8 +21,8 @@ use crate::routes::Mounted;
 const SCHEMAS: &str = "/components/schemas";
 /// What the schema of a type is called where a request has it and an answer looks different.
 const INPUT: &str = "Input";
-/// What the guard of the server may answer to any request.
-const GUARDED: [u16; 2] = [401, 403];
+/// What the guard of the server may answer to any request: no token or a wrong one, not this one, too many wrong ones.
+const GUARDED: [u16; 3] = [401, 403, 429];
 
 /// The document of a server; a clone is cheap.
 #[derive(Clone, Debug)]

@@ -124,7 +124,7 @@ impl Counted for v1::FromWorker {
     const FIELDS: Option<&'static [Field]> = Some(&[
         one(1, HELLO),
         one(2, &[list(1, List::Reports, REPORT)]),
-        one(3, &[list(1, List::Progress, LEAF)]),
+        one(3, &[list(1, List::Progress, LEAF), one(2, LEAF)]),
         one(4, LEAF),
         one(5, &[list(1, List::Checkpoints, LEAF)]),
     ]);
@@ -284,6 +284,37 @@ mod tests {
         let reports = v1::Reports { reports: vec![report; 100] };
         let message = Some(v1::from_worker::Message::Reports(reports));
         assert_eq!(count(&v1::FromWorker { message }.encode_to_vec(), WORKER), Ok(()));
+    }
+
+    #[test]
+    fn every_list_and_every_message_of_the_protocol_is_counted() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("proto");
+        let protocol = protox::compile(["divvy/v1/divvy.proto"], [folder]).unwrap();
+        let messages = &protocol.file.last().unwrap().message_type;
+        let mut todo = vec![("SubmitRequest", REQUEST), ("FromWorker", WORKER)];
+        let mut lists = 0;
+        while let Some((name, fields)) = todo.pop() {
+            let message = messages.iter().find(|message| message.name() == name).unwrap();
+            for field in &message.field {
+                let is_list = field.label().as_str_name() == "LABEL_REPEATED";
+                let is_message = field.r#type().as_str_name() == "TYPE_MESSAGE";
+                let told = fields.iter().find(|told| told.number.cast_signed() == field.number());
+                let (number, name) = (field.number(), format!("{name}.{}", field.name()));
+                assert_eq!(told.is_some(), is_list || is_message, "{name} = {number}");
+                let Some(told) = told else { continue };
+                assert_eq!(told.list.is_some(), is_list, "{name} = {number}");
+                assert_eq!(told.inner.is_some(), is_message, "{name} = {number}");
+                lists += usize::from(is_list);
+                if let Some(inner) = told.inner {
+                    todo.push((field.type_name().rsplit('.').next().unwrap(), inner));
+                }
+            }
+            let is_known = |told: &Field| {
+                message.field.iter().any(|field| told.number.cast_signed() == field.number())
+            };
+            assert!(fields.iter().all(is_known), "{name} has not all of {fields:?}");
+        }
+        assert!(lists >= 20, "{lists}");
     }
 
     #[test]

@@ -1,16 +1,19 @@
 //! Which address does what.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use ::http::HeaderValue;
 use axum::response::Response;
 use axum::{Extension, Router, middleware};
+use divvy_autoscale::status::PoolEvent;
 use divvy_http::{BodyRoom, Mounted, Route, Routes, delete, get, head, options, patch, post, put};
 use divvy_objects::{BlobId, RecordName};
 use divvy_types::limits::{LIMIT_LEN_MAX, QUEUE_LEN_MAX, SCHEDULE_NAME_LEN_MAX};
 use divvy_types::pulse::PulseEvent;
 use divvy_types::schedule::Schedule;
 use divvy_types::schema::Label;
+use divvy_types::view::TaskChange;
 use divvy_types::{REFUSAL_MARK as MARK, Scope, Settings, SpecError};
 use serde_json::Value;
 
@@ -233,7 +236,7 @@ fn task_routes() -> Vec<Route<App>> {
             .refuses([404, 409]),
         get("/api/v1/events", events::stream)
             .summary("Changes of tasks as server-sent events, from now on or from the last one that was seen")
-            .gives_media("text/event-stream")
+            .gives_events::<TaskChange>()
             .refuses([404, 409]),
     ]
 }
@@ -338,7 +341,7 @@ fn pool_routes() -> Vec<Route<App>> {
             .refuses([404, 409]),
         get("/api/v1/pool-events", pools::stream)
             .summary("Changes of what pools want as server-sent events, from now on or from the last one that was seen")
-            .gives_media("text/event-stream"),
+            .gives_events::<PoolEvent>(),
     ]
 }
 
@@ -383,7 +386,7 @@ fn server_routes() -> Vec<Route<App>> {
             .path::<Label<QUEUE_LEN_MAX>>()
             .summary("Tell others of an alert again")
             .refuses([404]),
-        get("/api/v1/openapi.json", openapi::show).summary("This document").gives::<Value>(),
+        get("/api/v1/openapi.json", openapi::show).summary("This document").gives::<BTreeMap<String, Value>>(),
     ]
 }
 
@@ -488,7 +491,7 @@ fn object_routes() -> Vec<Route<App>> {
             .scope(READ_OR_WORK)
             .path::<RecordName>()
             .summary("Read a record")
-            .gives::<Value>()
+            .gives::<records::Data>()
             .refuses([404]),
         put("/api/v1/records/{*name}", records::write)
             .scope(Scope::Work)
@@ -497,6 +500,7 @@ fn object_routes() -> Vec<Route<App>> {
             .detail("Without a condition, whatever was there is replaced.")
             .header_of::<records::Anything>("If-None-Match", "`*`: only if there is none.")
             .header("If-Match", "Only if this version, in quotes, is there.")
+            .takes::<records::Data>()
             .answers([200, 201])
             .gives::<records::Written>()
             .refuses([404, 412, 507]),

@@ -6,7 +6,6 @@ pub(crate) mod add;
 pub(crate) mod args;
 mod bars;
 mod export;
-mod follow;
 mod list;
 pub(crate) mod local;
 pub(crate) mod objects;
@@ -88,7 +87,7 @@ pub(crate) async fn wait_for(ids: &[VideoId], api: &Api, context: &Context) -> R
     let mut code = Code::Done;
     for (number, id) in ids.iter().enumerate() {
         name_open(&ids[number..], context);
-        let view = follow::until_final(api, &context.output, id).await?;
+        let view = bars::until_final(api, &context.output, id).await?;
         name_open(&ids[number + 1..], context);
         if matches!(view.video.state, VideoState::Failed | VideoState::Cancelled) {
             code = Code::Failed;

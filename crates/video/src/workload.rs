@@ -25,6 +25,7 @@ use crate::command::args::{PROVIDER_EXAMPLES, VideoCommand};
 use crate::command::{self, showcase};
 use crate::library::{FIRST_AFTER, Library};
 use crate::web::Site;
+use crate::web::metrics::Figures;
 use choice::{SCRATCH, VideoChoice, VideoFlags, offer};
 use settings::{NAME, TEMPLATE, VideoSettings};
 
@@ -147,12 +148,14 @@ impl Workload for VideoWorkload {
         Box::pin(async {
             let library = Library::new(context.client.clone(), context.objects.clone());
             let site = Site::new(library.clone(), context.shutdown.clone());
+            let figures = Figures::default();
+            let counting = figures.clone().count_always(library.clone(), context.shutdown.clone());
             let collecting = library.collect_always(FIRST_AFTER, context.shutdown.clone());
             Ok(ServerPart {
                 routes: site.with_frame(context.frame.clone()).routes(),
                 pages: Site::PAGES.to_vec(),
-                background: vec![Box::pin(collecting)],
-                metrics: None,
+                background: vec![Box::pin(collecting), Box::pin(counting)],
+                metrics: Some(Box::new(|registry| figures.register(registry))),
             })
         })
     }

@@ -13,7 +13,7 @@
 //! Reading order: [`Workload`] (everything that one can bring; each part has a default, so a small workload is short),
 //! [`settings`] (where values come from), [`Context`] (what a command works with), [`WorkerContext`] and
 //! [`ServerContext`] (what a worker and a server give), [`UpContext`] (how `divvy up` starts), [`Finding`] (what a check
-//! says). What commands of workloads do alike is in [`View`] (things that people start, watch and end), what they share
+//! says). What commands of workloads do alike is in [`View`] (things that people start, watch and end) and [`follow`], what they share
 //! on disk in [`files`], how their workers run programs of others in [`confine`] and [`provider`].
 //!
 //! **Invariant:** nothing here decides. A workload depends on this crate and the SDK, never on the server or the engine.
@@ -23,7 +23,7 @@ pub mod confine;
 mod context;
 pub mod files;
 mod finding;
-mod follow;
+pub mod follow;
 mod listing;
 pub mod private;
 pub mod provider;

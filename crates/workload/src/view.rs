@@ -7,6 +7,7 @@ use anyhow::Result;
 use divvy::api::{Api, Reply, parse_rows};
 use divvy_console::exit::{Code, Failure};
 use divvy_console::output::Output;
+use divvy_console::output::line::Line;
 use divvy_console::output::table::Table;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -167,7 +168,19 @@ pub async fn wait_telling<V: View>(
 ) -> Result<Code> {
     let cure = format!("come back with: {} status {id} --wait", V::COMMAND);
     context.on_interrupt(meanwhile, Some(cure));
-    let view: V = until_final(api, &context.output, id).await?;
+    let (mut line, mut told) = (Line::new(&context.output), 0);
+    let show = |view: &V| {
+        for step in view.steps().iter().skip(told) {
+            told += 1;
+            line.note(step);
+        }
+        if !view.is_final() {
+            line.update(&view.line());
+        }
+        view.is_final()
+    };
+    let view: V = until_final::<V, V::Event>(api, V::PLACE, id, show).await?;
+    drop(line);
     context.on_interrupt("", None);
     if context.output.is_json() {
         context.output.object(&view)?;

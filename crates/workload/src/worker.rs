@@ -1,16 +1,13 @@
 //! What a worker gives to a workload, and what it gets: the kinds that it can serve on this machine.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::ArgMatches;
+use divvy::api::Patience;
 use divvy::{Client, Registry, Shutdown, Target};
 
 use crate::settings::Sources;
-
-/// Between two tries to reach a server that is not there yet.
-const CONNECT_AGAIN: Duration = Duration::from_millis(500);
 
 /// What a worker that starts knows.
 #[derive(Debug)]
@@ -35,20 +32,24 @@ impl WorkerContext<'_> {
     /// # Errors
     /// If trying again would not help, such as for a wrong address.
     pub async fn connect(&self) -> Result<Option<Client>> {
-        let mut told = false;
-        while !self.shutdown.is_asked() {
-            match Client::connect(self.target.clone()).await {
-                Ok(client) => return Ok(Some(client)),
-                Err(error) if error.is_temporary() => {
-                    if !std::mem::replace(&mut told, true) {
-                        tracing::warn!("waits for the server: {error}");
+        let connecting = async {
+            let mut patience = Patience::endless();
+            loop {
+                match Client::connect(self.target.clone()).await {
+                    Ok(client) => return Ok(Some(client)),
+                    Err(error) => {
+                        if error.is_temporary() && !patience.is_used() {
+                            tracing::warn!("waits for the server: {error}");
+                        }
+                        patience.bear(error).await?;
                     }
-                    tokio::time::sleep(CONNECT_AGAIN).await;
                 }
-                Err(error) => return Err(error.into()),
             }
+        };
+        tokio::select! {
+            client = connecting => client,
+            () = self.shutdown.asked() => Ok(None),
         }
-        Ok(None)
     }
 
     /// A folder of the server's data that this worker can reach: the one that it was told, or else the one of this name

@@ -1,9 +1,9 @@
-//! What is done with one picture: it is scaled, stored, and recorded under the name of its content.
+//! What is done with one picture: it is scaled, stored, and recorded under what it was made of: its content and the width.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use divvy::objects::{BlobId, Objects};
 use divvy::prelude::*;
 use tokio::io::AsyncWriteExt as _;
@@ -30,7 +30,15 @@ impl Task for Scale {
 pub(crate) struct Thumbnail {
     pub(crate) name: String,
     pub(crate) picture: BlobId,
+    pub(crate) width: u32,
     pub(crate) thumbnail: BlobId,
+}
+
+impl Thumbnail {
+    /// All that it was made of: another width is another thumbnail.
+    pub(crate) fn key(&self) -> String {
+        format!("{}-{}", self.picture, self.width)
+    }
 }
 
 /// What the handlers of a worker share.
@@ -40,21 +48,18 @@ pub(crate) struct Darkroom {
     pub(crate) ffmpeg: PathBuf,
 }
 
-/// Scales a picture. It may run more than once: the same picture gives the same blob and the same record.
+/// Scales a picture. It may run more than once: the same picture and width give the same blob and the same record.
 pub(crate) async fn scale(task: Scale, State(room): State<Darkroom>) -> Outcome<Thumbnail> {
     let picture = room.objects.get(task.picture).await?;
-    let small = scaled(&room.ffmpeg, picture, task.width).await.map_err(|error| {
-        // Trying again would not make it a picture.
-        Failure::dead(format_args!("{}: {error:#}", task.name))
-    })?;
-    let blob = room.objects.put(small).await?;
-    let made = Thumbnail { name: task.name, picture: task.picture, thumbnail: blob.id };
-    room.objects.put_record(&format!("{RECORDS}{}", made.picture), &made).await?;
+    let thumbnail = room.objects.put(scaled(&room.ffmpeg, picture, task.width).await?).await?.id;
+    let Scale { name, picture, width } = task;
+    let made = Thumbnail { name, picture, width, thumbnail };
+    room.objects.put_record(&format!("{RECORDS}{}", made.key()), &made).await?;
     Ok(made)
 }
 
 /// The bytes of a picture as those of a smaller one, a PNG.
-async fn scaled(ffmpeg: &Path, picture: Vec<u8>, width: u32) -> Result<Vec<u8>> {
+async fn scaled(ffmpeg: &Path, picture: Vec<u8>, width: u32) -> Outcome<Vec<u8>> {
     let filter = format!("scale={width}:-2");
     let mut child = Command::new(ffmpeg)
         .args(["-v", "error", "-i", "pipe:0", "-frames:v", "1", "-vf", &filter])
@@ -64,6 +69,7 @@ async fn scaled(ffmpeg: &Path, picture: Vec<u8>, width: u32) -> Result<Vec<u8>> 
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
+        // What is wrong is this machine: another attempt may find a better one, or find it mended.
         .with_context(|| format!("cannot run {}", ffmpeg.display()))?;
     let mut stdin = child.stdin.take().context("ffmpeg has no input")?;
     // One that refuses the picture closes its input early, and says why.
@@ -74,8 +80,11 @@ async fn scaled(ffmpeg: &Path, picture: Vec<u8>, width: u32) -> Result<Vec<u8>> 
         child.wait_with_output()
     );
     let output = output?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success() && !output.stdout.is_empty(), "no picture: {}", said.trim());
+    if !output.status.success() || output.stdout.is_empty() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        // What is wrong is the picture: trying again would not make it one.
+        return Err(Failure::dead(format_args!("no picture: {}", said.trim())));
+    }
     Ok(output.stdout)
 }
 
@@ -85,4 +94,19 @@ pub(crate) async fn version(ffmpeg: &Path) -> Result<String> {
     let output = output.with_context(|| format!("cannot run {}", ffmpeg.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
     Ok(said.split(" Copyright").next().unwrap_or_default().trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use divvy::types::FailureVerdict;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_machine_without_ffmpeg_does_not_kill_the_task_but_what_is_no_picture_does() {
+        let gone = scaled(Path::new("/nowhere/ffmpeg"), b"?".to_vec(), 16).await.unwrap_err();
+        assert_eq!(gone.verdict(), FailureVerdict::Retry, "{}", gone.message());
+        let text = scaled(Path::new("ffmpeg"), b"no picture".to_vec(), 16).await.unwrap_err();
+        assert_eq!(text.verdict(), FailureVerdict::Dead, "{}", text.message());
+    }
 }

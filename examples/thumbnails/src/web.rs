@@ -93,7 +93,7 @@ impl Gallery {
                 .scope(Scope::Submit)
                 .summary("Make a thumbnail of a picture"),
             get("/thumbnails", page).summary("The thumbnails, for people").gives_media("text/html"),
-            get("/thumbnails/{picture}", image)
+            get("/thumbnails/{key}", image)
                 .summary("One thumbnail")
                 .gives_media("image/png")
                 .refuses([404]),
@@ -154,9 +154,9 @@ async fn page(State(gallery): State<Gallery>) -> Result<Response, ApiError> {
 
 async fn image(
     State(gallery): State<Gallery>,
-    PathText(picture): PathText,
+    PathText(key): PathText,
 ) -> Result<Response, ApiError> {
-    let name = format!("{RECORDS}{picture}");
+    let name = format!("{RECORDS}{key}");
     let made = gallery.objects.record::<Thumbnail>(&name).await.map_err(broken)?;
     let Some(made) = made else {
         let message = "there is no such thumbnail; it was never added, or is being made";
@@ -167,7 +167,7 @@ async fn image(
 }
 
 fn path(made: &Thumbnail) -> String {
-    format!("/thumbnails/{}", made.picture)
+    format!("/thumbnails/{}", made.key())
 }
 
 fn broken(error: impl std::fmt::Display) -> ApiError {

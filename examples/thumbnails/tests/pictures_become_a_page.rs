@@ -114,6 +114,13 @@ fn a_folder_of_pictures_becomes_a_page_of_thumbnails() {
         let height = u32::from_be_bytes(image[20..24].try_into().unwrap());
         assert_eq!((width, height), (32, 24), "{path}");
     }
+    // A picture in another width is another thumbnail.
+    drop(server);
+    std::fs::write(at.join("divvy.yaml"), "thumbnails:\n  width: 16\n").unwrap();
+    let server = Server::up(at);
+    good(at, &["thumbnails", "add", "pictures", "--wait", "--server", &server.1]);
+    let listed = good(at, &["thumbnails", "list", "--json", "--server", &server.1]);
+    assert_eq!(listed.lines().count(), 6, "{listed}");
     let home = String::from_utf8(server.get("/")).unwrap();
     assert!(home.contains("href=\"/thumbnails\""), "{home}");
     let figures = String::from_utf8(server.get("/metrics")).unwrap();
@@ -166,12 +173,25 @@ fn the_guide_shows_the_code_as_it_is() {
             continue;
         }
         blocks += 1;
-        // Parts of one block stand apart by a line with dots.
-        for part in block.split("\n…\n") {
-            let part = part.trim_matches('\n');
-            let found = code.iter().any(|file| file.contains(part));
-            assert!(found, "block {number} is not in the code:\n{part}");
+        for item in items(block) {
+            let found = code.iter().any(|file| file.contains(&item));
+            assert!(found, "block {number} is not in the code:\n{item}");
         }
     }
-    assert!(blocks >= 6, "the guide has only {blocks} blocks");
+    assert!(blocks >= 12, "the guide has only {blocks} blocks");
+}
+
+/// What stands by itself in a block of code: what comes after an empty line and is indented belongs to what is before.
+fn items(block: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    for paragraph in block.trim_matches('\n').split("\n\n") {
+        match items.last_mut() {
+            Some(item) if paragraph.starts_with(' ') => {
+                item.push_str("\n\n");
+                item.push_str(paragraph);
+            }
+            _ => items.push(paragraph.to_owned()),
+        }
+    }
+    items
 }

@@ -126,7 +126,7 @@ mod tests {
 
     fn findings(packages: Vec<Package>) -> Vec<String> {
         let mut report = Report::default();
-        check(&Workspace { packages }, &mut report);
+        check(&Workspace { packages, ..Default::default() }, &mut report);
         report.findings.iter().map(|finding| finding.message.clone()).collect()
     }
 
@@ -198,7 +198,7 @@ mod tests {
             Package::of("divvy-engine", 3, &["serde", "divvy-cli"]),
             Package::of("divvy-cli", 6, &[]),
         ];
-        check(&Workspace { packages }, &mut report);
+        check(&Workspace { packages, ..Default::default() }, &mut report);
         assert_eq!(report.places(), ["7 layers"]);
     }
 }

@@ -18,6 +18,7 @@ mod source;
 mod stubs;
 mod text;
 mod tree;
+mod weight;
 mod words;
 mod workspace;
 
@@ -47,6 +48,7 @@ pub(crate) fn run(verbose: bool) -> anyhow::Result<bool> {
 fn check(tree: &Tree, workspace: &Workspace) -> Report {
     let mut report = Report::default();
     layers::check(workspace, &mut report);
+    weight::check(workspace, &mut report);
     purity::check_manifests(workspace, tree, &mut report);
     for file in &tree.files {
         text::check(file, &mut report);
@@ -118,8 +120,9 @@ mod tests {
             ("crates/types/src/limits.rs", "//! The limits of all.\npub const A_MAX: u8 = 1;\n"),
             ("docs/lost.md", "[gone](gone.md)\n"),
         ]);
-        let workspace =
-            Workspace { packages: vec![Package::of("divvy-types", 0, &["divvy-types"])] };
+        let packages =
+            vec![Package::of("divvy-types", 0, &["divvy-types"]), Package::of("divvy", 4, &[])];
+        let workspace = Workspace { packages, test_bench: vec!["rusqlite".to_owned()] };
         let found: BTreeSet<&str> =
             check(&tree, &workspace).findings.iter().map(|finding| finding.rule).collect();
         let rules = [
@@ -134,6 +137,7 @@ mod tests {
             "stubs",
             "syntax",
             "text",
+            "weight",
             "words",
         ];
         assert_eq!(found, BTreeSet::from(rules));

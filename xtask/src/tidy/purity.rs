@@ -146,7 +146,7 @@ mod tests {
         let path = format!("{}/clippy.toml", package.folder);
         let mut report = Report::default();
         check_manifests(
-            &Workspace { packages: vec![package] },
+            &Workspace { packages: vec![package], ..Default::default() },
             &Tree::of(&[(&path, clippy)]),
             &mut report,
         );
@@ -214,7 +214,8 @@ mod tests {
         let found = manifests(Package::of("divvy-types", 0, &[]), &commented);
         assert_eq!(found, ["does not mention `std::thread::spawn`; add it"]);
         let mut report = Report::default();
-        let workspace = Workspace { packages: vec![Package::of("divvy-types", 0, &[])] };
+        let workspace =
+            Workspace { packages: vec![Package::of("divvy-types", 0, &[])], ..Default::default() };
         check_manifests(&workspace, &Tree::of(&[]), &mut report);
         assert!(report.findings[0].message.starts_with("is missing"));
     }

@@ -1,17 +1,24 @@
 //! The packages of the workspace and their declared dependencies, as `cargo metadata` tells them.
 //!
-//! Declared, not resolved: an edge behind a feature counts, and no network is needed.
+//! Declared, not resolved: an edge behind a feature counts. Only what the test bench of the SDK reaches is resolved, by
+//! `cargo tree`.
 
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use cargo_metadata::{DependencyKind, MetadataCommand};
+
+/// The feature of the SDK that brings its test bench.
+pub(crate) const TEST_BENCH: &str = "testing";
 
 /// All packages.
 #[derive(Debug, Default)]
 pub(crate) struct Workspace {
     /// By name.
     pub(crate) packages: Vec<Package>,
+    /// The names of what users of the SDK's test bench compile, others' packages too.
+    pub(crate) test_bench: Vec<String>,
 }
 
 /// One package.
@@ -73,7 +80,7 @@ impl Workspace {
             packages.push(Package { name, folder, manifest, layer, dependencies });
         }
         packages.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Self { packages })
+        Ok(Self { packages, test_bench: test_bench(root)? })
     }
 
     /// The package called `name`, if it is ours.
@@ -88,6 +95,20 @@ impl Workspace {
         };
         self.packages.iter().filter(inside).max_by_key(|package| package.folder.len())
     }
+}
+
+fn test_bench(root: &Path) -> anyhow::Result<Vec<String>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let tree = Command::new(cargo)
+        .current_dir(root)
+        .args(["tree", "--locked", "--package", "divvy", "--features", TEST_BENCH])
+        .args(["--edges", "normal,build", "--prefix", "none"])
+        .output()
+        .context("cannot run cargo tree")?;
+    let said = String::from_utf8_lossy(&tree.stderr);
+    ensure!(tree.status.success(), "cargo tree failed: {}", said.trim());
+    let lines = String::from_utf8_lossy(&tree.stdout);
+    Ok(lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect())
 }
 
 impl Package {

@@ -1,9 +1,9 @@
 //! `submit` and `run`: the ways in for work.
 
 use clap::Args;
-use divvy_types::{OnConflict, Timestamp};
+use divvy_types::{Name, OnConflict, Timestamp};
 
-use super::terms::TermsArgs;
+use super::terms::{self, TermsArgs};
 use crate::values::{Moment, Span, UniqueKey, one_of};
 
 pub(crate) const SUBMIT_EXAMPLES: &str = "\
@@ -44,6 +44,15 @@ pub(crate) struct Submit {
     /// Run after this task even if it fails; may be repeated
     #[arg(long, value_name = "ID")]
     pub(crate) optional_after: Vec<String>,
+    /// Make it a task of this workflow, by its id or the end of it
+    #[arg(long, value_name = "ID")]
+    pub(crate) workflow: Option<String>,
+    /// The group of that workflow that it belongs to
+    #[arg(long, value_name = "NAME", requires = "workflow")]
+    pub(crate) group: Option<Name>,
+    /// Run after every task of this group of that workflow; may be repeated
+    #[arg(long = "after-group", value_name = "NAME", requires = "workflow")]
+    pub(crate) after_groups: Vec<Name>,
     /// Not before this time, in RFC 3339
     #[arg(long, value_name = "TIME", conflicts_with = "in_")]
     pub(crate) at: Option<Timestamp>,
@@ -71,12 +80,11 @@ pub(crate) struct Submit {
     pub(crate) count: u32,
     /// A task for each line of this file (- for stdin): JSON payloads
     #[arg(long, value_name = "FILE|-")]
-    #[arg(conflicts_with_all = ["args", "payload", "count", "wait", "strict", "after", "optional_after"])]
+    #[arg(conflicts_with_all = ["args", "payload", "count", "wait", "strict", "after", "optional_after", "workflow"])]
     pub(crate) from: Option<String>,
     /// Each line is a whole task: {"kind": …, "payload": …, …}
     #[arg(long, requires = "from")]
-    #[arg(conflicts_with_all = ["queue", "priority", "timeout", "retries", "needs", "matching", "fair_key",
-        "limits", "affinity", "cost_hint", "tags", "at", "in_", "deadline", "unique"])]
+    #[arg(conflicts_with_all = terms::flags(), conflicts_with_all = ["at", "in_", "deadline", "unique"])]
     pub(crate) whole: bool,
     /// The payload's field that makes the key of each line
     #[arg(long, value_name = "FIELD", requires = "from")]
@@ -98,4 +106,22 @@ pub(crate) struct Run {
     /// Idempotency key: the same key is the same workflow
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Command;
+
+    use super::*;
+
+    #[test]
+    fn beside_lines_that_are_whole_tasks_no_term_can_be_given() {
+        let mut command = Submit::augment_args(Command::new("submit"));
+        command.build();
+        let whole = command.get_arguments().find(|flag| flag.get_id() == "whole").unwrap();
+        let refused = command.get_arg_conflicts_with(whole);
+        for flag in terms::flags() {
+            assert!(refused.iter().any(|other| *other.get_id() == flag), "{flag}");
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Decides how flags become [`Terms`]. Does not know what is for a single task only: ids, dependencies, points in time.
 
-use clap::Args;
+use clap::{Args, Command, Id};
 use divvy_types::{Matching, Name, Terms};
 
 use crate::values::{Names, Span, one_of};
@@ -50,6 +50,12 @@ pub(crate) struct TermsArgs {
     /// A label to find it by; may be repeated
     #[arg(long = "tag", value_name = "TAG")]
     tags: Vec<Name>,
+}
+
+/// The names of all of them, for flags that cannot stand beside any.
+pub(crate) fn flags() -> Vec<Id> {
+    let all = TermsArgs::augment_args(Command::new("terms"));
+    all.get_arguments().map(|flag| flag.get_id().clone()).collect()
 }
 
 impl TermsArgs {

@@ -1,13 +1,11 @@
 //! `divvy events`: changes of tasks as they happen, a line each, until Ctrl-C.
 
 use std::io::{self, IsTerminal};
-use std::time::Duration;
 
 use anyhow::Result;
-use divvy::api::{Api, Error, Frame, Frames};
+use divvy::api::{Api, Error, Frame, Frames, Patience};
 use divvy_types::view::{Progress, TaskChange};
 use divvy_types::{TaskState, WorkflowId};
-use tokio::time::Instant;
 
 use super::Context;
 use super::filter::workflow;
@@ -17,10 +15,6 @@ use crate::output::Output;
 use crate::output::ids::Shortener;
 use crate::output::table::{cut, width};
 use crate::output::visible::on_one_line;
-
-/// How long a server may be away, for a restart.
-const AWAY_MAX: Duration = Duration::from_secs(30);
-const ASK_AGAIN_EVERY: Duration = Duration::from_secs(1);
 
 /// Follows.
 pub(super) async fn run(args: &Events, context: &Context) -> Result<Code> {
@@ -56,13 +50,11 @@ fn query(args: &Events, workflow: Option<WorkflowId>) -> Vec<(&'static str, Stri
 
 /// Opens the stream again, as soon as the server is back.
 async fn reopen(api: &Api, query: &[(&str, String)]) -> Result<Frames, Error> {
-    let until = Instant::now() + AWAY_MAX;
+    let mut patience = Patience::default();
     loop {
         match Frames::open(api, &["events"], query).await {
-            Err(error) if error.is_temporary() && Instant::now() < until => {
-                tokio::time::sleep(ASK_AGAIN_EVERY).await;
-            }
-            opened => return opened,
+            Ok(frames) => return Ok(frames),
+            Err(error) => patience.bear(error).await?,
         }
     }
 }

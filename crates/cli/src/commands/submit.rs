@@ -5,9 +5,10 @@ use std::io::Read;
 
 use anyhow::{Context as _, Result};
 use divvy_types::limits::{BATCH_TASKS_MAX, PAYLOAD_BYTES_MAX};
-use divvy_types::view::{Late, TaskDetail};
+use divvy_types::view::{Late, TaskDetail, WorkflowView};
 use divvy_types::{
-    Dependency, Payload, Submitted, TaskId, TaskSpec, TaskState, Terms, Timestamp, Unique,
+    Dependency, GroupDependency, Name, Payload, Submitted, TaskId, TaskSpec, TaskState, Terms,
+    Timestamp, Unique, Workflow, WorkflowRole,
 };
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -200,6 +201,13 @@ async fn spec(args: &Submit, api: &Api) -> Result<TaskSpec> {
         for name in names {
             spec.after.push(Dependency { task: resolve(api, name).await?, optional });
         }
+    }
+    if let Some(text) = &args.workflow {
+        let WorkflowView { id, name, .. } = api.get(&["workflows", text], &[]).await?.parse()?;
+        spec.workflow = Some(Box::new(Workflow { id, name, role: WorkflowRole::Member }));
+        spec.group = args.group.clone();
+        let after = |group: &Name| GroupDependency { group: group.clone(), optional: false };
+        spec.after_groups = args.after_groups.iter().map(after).collect();
     }
     Ok(spec)
 }

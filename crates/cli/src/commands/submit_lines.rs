@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
-use divvy::api::{Api, Error};
+use divvy::api::{Api, Error, Patience};
 use divvy_types::limits::PAYLOAD_BYTES_MAX;
 use divvy_types::{NewTask, Payload, Submitted, TaskId, TaskSpec};
 use serde_json::{Value, json};
@@ -29,8 +29,6 @@ const BATCH_BYTES: usize = 8 << 20;
 const LINE_BYTES_MAX: usize = PAYLOAD_BYTES_MAX + (256 << 10);
 /// Between two notes on how far it is.
 const NOTE_EVERY: Duration = Duration::from_secs(3);
-/// How long a server may be busy or away before this gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Submits every line.
 pub(super) async fn run(args: &Submit, source: &str, context: &Context) -> Result<Code> {
@@ -211,17 +209,13 @@ impl Batch {
         output: &Output,
     ) -> Result<()> {
         let body = json!({ "tasks": self.specs });
-        let until = Instant::now() + PATIENCE;
+        let mut patience = Patience::default();
         let reply = loop {
             match api.post(&["tasks"], &body).await {
-                Err(error) if error.is_temporary() && Instant::now() < until => {
-                    let wait = match &error {
-                        Error::Refused { retry_after: Some(wait), .. } => *wait,
-                        _ => Duration::from_secs(1),
-                    };
-                    tokio::time::sleep(wait.min(PATIENCE)).await;
+                Ok(reply) => break reply,
+                Err(error) => {
+                    patience.bear(error).await.map_err(|error| self.blame(error, name))?;
                 }
-                answer => break answer.map_err(|error| self.blame(error, name))?,
             }
         };
         if output.is_json() {

@@ -7,6 +7,7 @@ mod benchmarks;
 mod bulk;
 mod completions;
 mod dead_letters;
+mod document;
 mod exit_codes;
 mod help;
 mod lab;

@@ -3,14 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::stack::{Folder, Guarded, Server, until};
+use crate::stack::{Folder, Guarded, Server, get, until};
 
 /// What each label may be, and how many different values of it there can be.
 const LABELS: &[(&str, &str, &str)] = &[
@@ -21,14 +20,15 @@ const LABELS: &[(&str, &str, &str)] = &[
     ("pool", "a pool of workers", "1,000"),
     ("queue", "a queue; those beyond the first 1,000 are only in the totals", "1,000"),
     ("rule", "a rule that keeps links out of a crawl", "as many as there are rules"),
-    ("state", "where a task, a host or a job is", "7"),
+    ("state", "where a task, a host, a job or a video is", "7"),
     ("status", "the class of an HTTP status", "6"),
     ("version", "the version of the server", "1"),
     ("worker", "the name of a worker", "1,000"),
 ];
 
-/// Labels of figures that a server without crawls has no samples of.
-const UNSEEN: &[(&str, &str)] = &[("crawl_pages", "status"), ("crawl_links_refused", "rule")];
+/// Labels of figures that a server without crawls, or one that has just started, has no samples of.
+const UNSEEN: &[(&str, &str)] =
+    &[("crawl_pages", "status"), ("crawl_links_refused", "rule"), ("video_videos", "state")];
 
 /// A figure as a server tells it.
 #[derive(Debug, Default)]
@@ -102,9 +102,10 @@ Ids, payloads and errors of tasks are never labels. So the number of series that
     let part = |name: &str| match name {
         name if name.starts_with("crawl_") => "Crawls",
         name if name.starts_with("flow_") => "Dataflow",
+        name if name.starts_with("video_") => "Videos",
         _ => "The server",
     };
-    for title in ["The server", "Crawls", "Dataflow"] {
+    for title in ["The server", "Crawls", "Dataflow", "Videos"] {
         write!(
             text,
             "\n## {title}\n\n| figure | type | labels | what it is |\n|---|---|---|---|\n"
@@ -128,16 +129,6 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(repository().join(path)).unwrap()
 }
 
-/// The body of a page.
-fn get(address: &str, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.lines().next()?.contains(" 200 ").then(|| body.to_owned())
-}
-
 /// A server with a worker that did something, so that every label has a value.
 fn busy() -> (Server, String) {
     let server = Server::start(Folder::new(), &["up", "--workers", "auto"]);
@@ -146,7 +137,7 @@ fn busy() -> (Server, String) {
         .run(&["submit", "sleep", "--payload", r#"{"ms": 600000}"#, "--limit", "api/acme"])
         .expect(0);
     server.run(&["submit", "noop", "--wait"]).expect(0);
-    let address = server.url.trim_start_matches("http://").to_owned();
+    let address = server.address().to_owned();
     (server, address)
 }
 

@@ -1,6 +1,7 @@
 //! What the tests share: a private folder, the binary in it, and servers that do not outlive their test.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -164,6 +165,16 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// The body of a page.
+pub(crate) fn get(address: &str, path: &str) -> Option<String> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    head.lines().next()?.contains(" 200 ").then(|| body.to_owned())
+}
+
 /// A running `divvy up` or `divvy serve`.
 pub(crate) struct Server {
     pub(crate) folder: Folder,
@@ -212,6 +223,11 @@ impl Server {
         }
         let said: Value = serde_json::from_str(&line).unwrap();
         Self { folder, process, url: said["url"].as_str().unwrap().to_owned(), said }
+    }
+
+    /// Its host and port.
+    pub(crate) fn address(&self) -> &str {
+        self.url.trim_start_matches("http://")
     }
 
     /// A command that talks to this server.

@@ -36,6 +36,28 @@ fn a_workflow_runs_in_order() {
 }
 
 #[test]
+fn a_task_joins_a_workflow_and_its_groups_from_the_command_line() {
+    let server = Server::up(&[]);
+    let yaml = "name: night\ntasks:\n  first: {kind: noop}\n";
+    let run = end(server.command(&["run", "-", "--json"]), yaml).expect(0).json().remove(0);
+    let workflow = run["workflow"].as_str().unwrap();
+    let submit = |more: &[&str]| {
+        let words = [&["submit", "noop", "--workflow", workflow], more].concat();
+        server.run(&words).expect(0).line().to_owned()
+    };
+    let part = submit(&["--group", "parts"]);
+    let join = submit(&["--after-group", "parts"]);
+    let (part, join) = (server.task(&part), server.wait_for_state(&join, "done"));
+    assert_eq!((&part["workflow"]["name"], &part["group"]), (&"night".into(), &"parts".into()));
+    assert_eq!(join["after_groups"][0]["group"], "parts");
+    let shown = server.run(&["workflow", "show", workflow, "--json"]).expect(0).json().remove(0);
+    assert_eq!(shown["total"], 3, "{shown}");
+    server.run(&["submit", "noop", "--group", "parts"]).expect(2);
+    let nowhere = "0198c0de-0000-7000-8000-000000000009";
+    server.run(&["submit", "noop", "--workflow", nowhere]).expect(4);
+}
+
+#[test]
 fn a_failed_required_task_cancels_what_follows_and_an_optional_one_does_not() {
     let server = Server::up(&[]);
     let yaml = "tasks:

@@ -76,7 +76,7 @@ fn table() -> Vec<Route<Site>> {
             .refuses([404]),
         get("/api/v1/crawls/{id}/events", events::stream)
             .summary("The crawl, its hosts and its latest pages once a second, until it has ended")
-            .gives_media("text/event-stream")
+            .gives_events::<Scene>()
             .refuses([404]),
         get("/api/v1/crawls/{id}/output", files::list)
             .summary("The files that the crawl has written so far")

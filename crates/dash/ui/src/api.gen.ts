@@ -2499,7 +2499,7 @@ export interface Answers {
   "PUT /limits/{name}": LimitStatus;
   "GET /load": LoadView;
   "GET /me": Caller;
-  "GET /openapi.json": unknown;
+  "GET /openapi.json": Record<string, unknown>;
   "GET /overview": Overview;
   "POST /plan": LabRun;
   "GET /pool-events": string;

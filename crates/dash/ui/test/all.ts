@@ -5,4 +5,5 @@ import "./format";
 import "./graph";
 import "./router";
 import "./stream";
+import "./terms";
 import "./texts";

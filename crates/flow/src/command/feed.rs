@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use divvy::api::{Api, Frames};
+use divvy::api::{Api, Frames, Patience};
 use divvy_workload::Context;
 use divvy_workload::console::exit::Failure;
 use divvy_workload::console::output::Output;
@@ -34,8 +34,6 @@ const CHUNK_BYTES: usize = 1 << 16;
 const CHUNKS_MAX: usize = 4;
 /// Between two looks whether the stream has caught up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Between two tries to reach the server.
-const ASK_AGAIN_EVERY: Duration = Duration::from_secs(1);
 
 /// Where lines come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +74,8 @@ impl Spool {
         let lines = match from {
             From::Stdin => Lines::Chunks(read_apart(io::stdin())),
             From::Changes => {
-                Lines::Changes(Box::new(Changes { api: context.api()?, frames: None }))
+                let (api, patience) = (context.api()?, Patience::endless());
+                Lines::Changes(Box::new(Changes { api, frames: None, patience }))
             }
         };
         Ok(Feed { lines, segments: Segments::new(&self.path), output: context.output })
@@ -275,6 +274,7 @@ fn read_apart(mut input: impl Read + Send + 'static) -> mpsc::Receiver<io::Resul
 struct Changes {
     api: Api,
     frames: Option<Frames>,
+    patience: Patience,
 }
 
 impl Changes {
@@ -284,12 +284,14 @@ impl Changes {
             let frames = match &mut self.frames {
                 Some(frames) => frames,
                 closed => match Frames::open(&self.api, &["events"], &[]).await {
-                    Ok(opened) => closed.insert(opened),
-                    Err(error) if error.is_temporary() => {
-                        sleep(ASK_AGAIN_EVERY).await;
+                    Ok(opened) => {
+                        self.patience.renew();
+                        closed.insert(opened)
+                    }
+                    Err(error) => {
+                        self.patience.bear(error).await?;
                         continue;
                     }
-                    Err(error) => return Err(error.into()),
                 },
             };
             match frames.next().await {
@@ -299,7 +301,7 @@ impl Changes {
                 Ok(Some(_)) => {}
                 Ok(None) | Err(_) => {
                     self.frames = None;
-                    sleep(ASK_AGAIN_EVERY).await;
+                    self.patience.rest().await;
                 }
             }
         }

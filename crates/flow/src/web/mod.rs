@@ -88,7 +88,7 @@ fn table() -> Vec<Route<Site>> {
             .refuses([404]),
         get("/api/v1/flows/{id}/events", events::stream)
             .summary("The job once a second while something changes, until it has ended")
-            .gives_media("text/event-stream")
+            .gives_events::<JobView>()
             .refuses([404]),
     ];
     table.extend(for_results());

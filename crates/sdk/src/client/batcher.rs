@@ -6,9 +6,9 @@
 //! Ids are made by the client, so a batch whose answer was lost is sent again without harm. A batch is refused as a
 //! whole; one that was put together here is then sent again in its parts, so that nobody suffers for another.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use divvy_client::Channel;
+use divvy_client::{Channel, Patience};
 use divvy_proto::v1::submit_client::SubmitClient;
 use divvy_proto::v1::{SubmitReply, SubmitRequest};
 use divvy_proto::{spec_to_wire, submitted_from_wire};
@@ -24,14 +24,8 @@ use super::Error;
 const QUEUE: usize = 4_096;
 /// Payload of a batch that is put together here.
 const SHARED_BYTES_MAX: usize = 4 << 20;
-/// How long a batch is tried before its submitters hear that it did not work.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the server may take to make a batch durable.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// The first rest between tries, which doubles.
-const REST_MIN: Duration = Duration::from_millis(50);
-/// The longest rest.
-const REST_MAX: Duration = Duration::from_secs(2);
 
 /// The way to the loop.
 #[derive(Clone, Debug)]
@@ -133,23 +127,12 @@ impl Desk {
 
     /// Sends a batch until it is answered for good or patience ends.
     async fn deliver(&mut self, batch: &[Group]) -> Result<Submitted, Error> {
-        let started = Instant::now();
-        let mut rest = REST_MIN;
+        let mut patience = Patience::default();
         loop {
-            let error = match self.exchange(batch).await {
+            match self.exchange(batch).await {
                 Ok(submitted) => return Ok(submitted),
-                Err(error) => error,
-            };
-            let wait = match &error {
-                Error::Refused { retry_after: Some(wait), .. } => *wait,
-                Error::Unreachable { .. } => rest,
-                _ => return Err(error),
-            };
-            if started.elapsed() + wait > PATIENCE {
-                return Err(error);
+                Err(error) => patience.bear(error).await?,
             }
-            tokio::time::sleep(wait).await;
-            rest = (rest * 2).min(REST_MAX);
         }
     }
 

@@ -1,13 +1,12 @@
 //! Follows tasks until they are final, by the server's events.
 //!
 //! Subscribes first, then looks, then listens: whatever happens after the look is heard. When changes were left out or
-//! the stream broke, it looks again. Nothing is asked again and again. A server may be away for a minute; it comes back
+//! the stream broke, it looks again. Nothing is asked again and again. A server may be away for a while; it comes back
 //! where it was.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, Instant};
 
-use divvy_client::{Api, Error};
+use divvy_client::{Api, Error, Patience};
 use divvy_types::limits::{PAGE_ROWS_MAX, SELECT_WORKFLOWS_MAX};
 use divvy_types::view::{Page, TaskSummary};
 use divvy_types::{TaskId, TaskState, WorkflowId};
@@ -16,12 +15,6 @@ use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 
 use super::events::{Event, Events};
 
-/// How long a server may be away: longer than a restart.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The rest before the first new try, which doubles.
-const REST_MIN: Duration = Duration::from_millis(50);
-/// The longest rest.
-const REST_MAX: Duration = Duration::from_secs(2);
 /// Tasks that are looked at side by side.
 const LOOKS_AT_ONCE: usize = 16;
 /// More tasks than this are picked out of all changes here, because their ids would not fit into an address.
@@ -40,10 +33,7 @@ pub struct Follow {
     /// Whether the tasks were looked at since the stream was opened.
     looked: bool,
     over: bool,
-    /// When all was well for the last time.
-    since: Instant,
-    rest: Duration,
-    hasty: bool,
+    patience: Patience,
 }
 
 enum Scope {
@@ -88,16 +78,14 @@ impl Follow {
             events: None,
             looked: false,
             over: false,
-            since: Instant::now(),
-            rest: REST_MIN,
-            hasty: false,
+            patience: Patience::default(),
         }
     }
 
     /// Gives up at once if the server cannot be reached in the beginning. Once it was, there is patience.
     #[must_use]
     pub fn hasty(self) -> Self {
-        Self { hasty: true, ..self }
+        Self { patience: Patience::once_answered(), ..self }
     }
 
     /// How many of the tasks are where.
@@ -133,8 +121,9 @@ impl Follow {
         }
         match events.next().await? {
             None => {
-                self.all_was_well();
-                self.pause().await;
+                self.patience.renew();
+                self.events = None;
+                self.patience.rest().await;
                 Ok(News::new())
             }
             Some(Event::Lagged) => self.look().await,
@@ -154,24 +143,10 @@ impl Follow {
     /// Bears with a server that is away, for a while.
     async fn bear(&mut self, error: Error) -> Result<(), Error> {
         if self.events.is_some() && self.looked {
-            self.all_was_well();
+            self.patience.renew();
         }
-        if !error.is_temporary() || self.hasty || self.since.elapsed() > PATIENCE {
-            return Err(error);
-        }
-        self.pause().await;
-        Ok(())
-    }
-
-    /// Later trouble is new trouble.
-    fn all_was_well(&mut self) {
-        (self.since, self.rest, self.hasty) = (Instant::now(), REST_MIN, false);
-    }
-
-    async fn pause(&mut self) {
         self.events = None;
-        tokio::time::sleep(self.rest).await;
-        self.rest = (self.rest * 2).min(REST_MAX);
+        self.patience.bear(error).await
     }
 
     /// Looks at what is not final, as far as is known.
@@ -193,7 +168,7 @@ impl Follow {
         self.counts = RunProgress::of(self.states.values().copied());
         self.over = self.all_final();
         self.looked = true;
-        self.all_was_well();
+        self.patience.renew();
         Ok(news)
     }
 

@@ -9,13 +9,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use divvy_client::Patience;
 use divvy_objects::{
     Appending, Blob, BlobId, Error as FolderError, Folder, NewUpload, UPLOAD_LIFE, UploadId,
     Uploads,
 };
 use reqwest::Response;
 
-use super::wire::{Patience, Wire};
+use super::wire::Wire;
 use super::{LocalFile, ObjectError, on_thread};
 
 /// Bytes that are written at once.

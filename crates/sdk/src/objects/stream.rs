@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use divvy_client::Patience;
 use divvy_objects::{BlobId, Folder};
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
@@ -75,7 +76,13 @@ impl BlobStream {
         if part.is_empty() {
             return Ok(Self::new(blob.size, futures_util::stream::empty()));
         }
-        let answer = wire.part(id, &part).await?;
+        let mut patience = Patience::default();
+        let answer = loop {
+            match wire.part(id, &part).await {
+                Ok(answer) => break answer,
+                Err(error) => patience.bear(error).await?,
+            }
+        };
         let api = wire.api.clone();
         let steps = answer.bytes_stream();
         Ok(Self::new(

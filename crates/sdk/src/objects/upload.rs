@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use divvy_client::Patience;
 use divvy_objects::{Blob, BlobHasher, BlobId};
 use futures_util::StreamExt as _;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, LOCATION};
@@ -17,7 +18,7 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio_util::io::ReaderStream;
 
 use super::ObjectError;
-use super::wire::{Patience, Wire, is_absent};
+use super::wire::{Wire, is_absent};
 use crate::client::Error;
 
 /// Bytes read at once from the file.

@@ -2,10 +2,9 @@
 //! that a server that starts again is not noticed by a task that runs for hours.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use bytes::Bytes;
-use divvy_client::is_own;
+use divvy_client::{Patience, is_own};
 use divvy_objects::{Blob, BlobId, RecordName, Version};
 use divvy_types::view::Page;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, RANGE};
@@ -14,8 +13,6 @@ use serde::Deserialize;
 
 use crate::client::{Api, Error};
 
-/// The rests between attempts.
-const RESTS_MS: [u64; 6] = [100, 200, 400, 800, 1_600, 3_200];
 /// A number of records that no server has.
 const PAGES_MAX: usize = 10_000;
 
@@ -32,36 +29,6 @@ pub(super) struct About {
     pub(super) identity: String,
     /// What it takes as a blob in one request.
     pub(super) blob_bytes_max: u64,
-}
-
-/// Counts attempts and rests between them.
-#[derive(Debug, Default)]
-pub(super) struct Patience {
-    used: usize,
-}
-
-impl Patience {
-    /// Rests, or gives the error back if it is no use or there were enough attempts.
-    pub(super) async fn bear(&mut self, error: Error) -> Result<(), Error> {
-        match RESTS_MS.get(self.used) {
-            Some(ms) if error.is_temporary() => {
-                self.used += 1;
-                tokio::time::sleep(Duration::from_millis(*ms)).await;
-                Ok(())
-            }
-            _ => Err(error),
-        }
-    }
-
-    /// Something worked: later trouble is new trouble.
-    pub(super) fn renew(&mut self) {
-        self.used = 0;
-    }
-
-    /// Whether there was an attempt before.
-    pub(super) fn is_used(&self) -> bool {
-        self.used > 0
-    }
 }
 
 impl Wire {

@@ -1,4 +1,4 @@
-//! A worker behind a proxy: what the proxy says by itself is not the server's word, and ends nothing.
+//! A worker behind a proxy: what the proxy says by itself is not the server's word, and ends nothing within a lease.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -8,8 +8,11 @@ use std::time::Duration;
 
 use crate::support::TestServer;
 use divvy::Shutdown;
+use divvy::objects::{Objects, Reach};
 use divvy::prelude::*;
+use divvy_objects::Folder;
 use divvy_store::MemoryStore;
+use futures_util::TryStreamExt as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
@@ -38,6 +41,27 @@ async fn slow(_: Slow, State(gate): State<Gate>) -> Outcome<String> {
     gate.began.notify_one();
     gate.open.notified().await;
     Ok("survived".into())
+}
+
+#[derive(Serialize, Deserialize)]
+struct Keep {
+    text: String,
+}
+
+impl Task for Keep {
+    const KIND: &'static str = "keep";
+    type Output = String;
+}
+
+/// Writes a blob and reads it again, by way of the proxy.
+async fn keep(task: Keep, State(objects): State<Objects>) -> Outcome<String> {
+    let blob = objects.put(task.text.into_bytes()).await?;
+    let mut parts = objects.open(blob.id, 0..blob.size).await?;
+    let mut text = Vec::new();
+    while let Some(part) = parts.try_next().await? {
+        text.extend_from_slice(&part);
+    }
+    Ok(String::from_utf8(text)?)
 }
 
 /// A proxy that forwards all requests but those that it refuses by itself.
@@ -134,6 +158,34 @@ async fn a_running_task_survives_what_a_proxy_says_while_the_server_restarts() {
     server.stop().await;
 }
 
+#[tokio::test]
+async fn an_attempt_bears_a_proxy_that_keeps_its_objects_from_it_within_the_lease() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = Folder::open(place.path().join("objects")).unwrap();
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    let server = TestServer::with_objects(MemoryStore::new(), listen, Some(folder)).await;
+    let proxy = Proxy::start(server.address()).await;
+    let behind = Client::new(format!("http://{}", proxy.address)).unwrap();
+    let cache = place.path().join("cache");
+    let objects = Objects::at_server(&behind, Reach { folder: None, cache, cache_bytes: 0 });
+    // The worker has a way of its own, so that the objects alone meet the refusals.
+    let stop = Shutdown::new();
+    let worker = Worker::new("keeper").server(server.url()).state(objects).on(keep);
+    let worker = tokio::spawn(worker.run_until(stop.clone()));
+
+    proxy.refuse(&[401, 403, 404, 500, 502, 503, 404, 401]);
+    let client = Client::connect(server.url()).await.unwrap();
+    let handle = client.submit(Keep { text: "kept".into() }).await.unwrap();
+
+    assert_eq!(within(handle.wait()).await.unwrap(), "kept");
+    assert!(proxy.refusals.lock().unwrap().is_empty(), "every refusal was borne");
+    let detail = handle.detail().await.unwrap();
+    assert_eq!(detail.history.len(), 1, "one attempt did it: {:?}", detail.history);
+    stop.drain();
+    within(worker).await.unwrap().unwrap();
+    server.stop().await;
+}
+
 async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(30), future).await.expect("this must happen soon")
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("this must happen soon")
 }

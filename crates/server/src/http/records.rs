@@ -15,6 +15,7 @@ use http::{HeaderValue, StatusCode};
 use schemars::JsonSchema;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::app::App;
 
@@ -45,6 +46,11 @@ pub(crate) enum Anything {
     #[expect(dead_code, reason = "only its schema is used")]
     Star,
 }
+
+/// What a record holds: any JSON.
+#[derive(JsonSchema)]
+#[schemars(rename = "RecordData")]
+pub(crate) struct Data(#[expect(dead_code, reason = "only its schema is used")] Value);
 
 /// A record that was written.
 #[derive(Serialize, JsonSchema)]

@@ -5,20 +5,38 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::library::VideoView;
+use crate::library::{VideoId, VideoView};
+use anyhow::Result;
+use divvy::api::Api;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::words;
 use divvy_workload::console::output::Output;
 use divvy_workload::console::output::screen::Screen;
+use divvy_workload::follow;
 
 /// Between two lines when nobody watches.
 const LINE_EVERY: Duration = Duration::from_secs(3);
 /// Parts of a bar.
 const STEPS: u64 = 1_000;
 
+/// Shows a video until nothing more happens to it; how it ended.
+pub(crate) async fn until_final(api: &Api, output: &Output, id: &VideoId) -> Result<VideoView> {
+    let mut bars = Bars::new(output);
+    let show = |view: &VideoView| {
+        let is_final = view.video.state.is_final();
+        if !is_final {
+            bars.update(view);
+        }
+        is_final
+    };
+    let view = follow::until_final::<VideoView, VideoView>(api, "videos", &id.0, show).await?;
+    bars.finish(&view);
+    Ok(view)
+}
+
 /// Shows a video until it is dropped.
-pub(crate) struct Bars {
+struct Bars {
     output: Output,
     drawn: Option<Screen>,
     stages: HashMap<String, ProgressBar>,
@@ -28,7 +46,7 @@ pub(crate) struct Bars {
 
 impl Bars {
     /// Starts to show.
-    pub(crate) fn new(output: &Output) -> Self {
+    fn new(output: &Output) -> Self {
         Self {
             output: *output,
             drawn: output.is_live().then(Screen::new),
@@ -39,7 +57,7 @@ impl Bars {
     }
 
     /// Shows the video as it is now.
-    pub(crate) fn update(&mut self, view: &VideoView) {
+    fn update(&mut self, view: &VideoView) {
         let Some(screen) = &self.drawn else { return self.line(view, LINE_EVERY) };
         for stage in view.stages.iter().filter(|stage| stage.total > 0) {
             let bar = self.stages.entry(stage.name.clone()).or_insert_with(|| {
@@ -53,7 +71,7 @@ impl Bars {
     }
 
     /// Shows the last state for good.
-    pub(crate) fn finish(mut self, view: &VideoView) {
+    fn finish(mut self, view: &VideoView) {
         self.update(view);
         match self.drawn.take() {
             Some(screen) if !self.stages.is_empty() => {

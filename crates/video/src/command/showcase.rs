@@ -15,10 +15,9 @@ use divvy::objects::{Objects, Reach};
 use serde_json::json;
 
 use crate::command::add::{self, Source};
-use crate::command::follow;
 use crate::command::local::sample_failure;
 use crate::command::objects::default_cache;
-use crate::command::{player, show};
+use crate::command::{bars, player, show};
 use crate::workload::choice::VideoChoice;
 use divvy_workload::Context;
 use divvy_workload::console::exit::{Code, Failure};
@@ -76,7 +75,7 @@ impl Sample<'_> {
             let estimate = words::span(Duration::from_millis(estimate));
             output.note(format_args!("sample: estimated to take about {estimate}"));
         }
-        let view = follow::until_final(api, output, &id).await?;
+        let view = bars::until_final(api, output, &id).await?;
         self.finish(&view, &id, started.elapsed()).await
     }
 

@@ -49,6 +49,9 @@ impl Filter {
     }
 }
 
+/// How many videos are in each state.
+pub(crate) type Counts = [(VideoState, usize); VideoState::ALL.len()];
+
 /// What has to be known of every video without reading its record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -214,6 +217,14 @@ impl Library {
         self.index().read_at = Some(Instant::now());
         videos.retain(|video| video.state == VideoState::Processing);
         Ok(videos)
+    }
+
+    /// How many videos are in each state.
+    pub(crate) async fn count(&self) -> Result<Counts, LibraryError> {
+        self.ensure_index().await?;
+        self.read_open().await?;
+        let index = self.index();
+        Ok(VideoState::ALL.map(|state| (state, index.order[state as usize].len())))
     }
 
     /// What is known of all videos. Only what a task may have changed is read: a video that is being made, and one that

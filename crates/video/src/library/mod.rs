@@ -34,6 +34,7 @@ use crate::recipe::{Recipe, RecipeError};
 use crate::tasks::QUEUE;
 pub(crate) use add::{TITLE_LEN_MAX, check_title};
 pub use collect::FIRST_AFTER;
+pub(crate) use index::Counts;
 use index::Index;
 pub use index::{Cursor, Filter};
 pub use sweep::{REST, Sweep, Swept};

@@ -7,11 +7,19 @@ use divvy_http::ApiError;
 use divvy_http::events;
 use divvy_http::feed::{Place, Watched};
 use futures_util::stream;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::Site;
 use super::request::Named;
 use crate::library::VideoView;
+
+/// That something changed in the library.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Changed {
+    /// How often something changed since somebody watches.
+    count: u64,
+}
 
 impl Watched for VideoView {
     const EVENT: &'static str = "video";
@@ -39,7 +47,7 @@ pub(super) async fn stream_all(State(site): State<Site>) -> Result<Response, Api
     let changes = stream::unfold((rung, bell, place), |(mut rung, bell, place)| async move {
         rung.changed().await.ok()?;
         let count = *rung.borrow_and_update();
-        Some((events::event("changed", &json!({ "count": count })), (rung, bell, place)))
+        Some((events::event("changed", &Changed { count }), (rung, bell, place)))
     });
     Ok(events::answer(changes, site.shutdown))
 }

@@ -7,6 +7,7 @@ mod events;
 mod feeds;
 mod files;
 mod manifests;
+pub(crate) mod metrics;
 mod pages;
 mod request;
 mod videos;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use divvy_http::{Frame, Mounted, Route, Routes, Scope, delete, get, post};
 use tokio_util::sync::CancellationToken;
 
-use crate::library::{Added, Library};
+use crate::library::{Added, Library, VideoView};
 use feeds::Feeds;
 use manifests::Manifests;
 
@@ -101,10 +102,10 @@ fn table() -> Vec<Route<Site>> {
         ),
         get("/api/v1/videos/events", events::stream_all)
             .summary("That something changed in the library, at most every two seconds")
-            .gives_media("text/event-stream"),
+            .gives_events::<events::Changed>(),
         get("/api/v1/videos/{id}/events", events::stream)
             .summary("The video at each change, at most once a second, until its state is final")
-            .gives_media("text/event-stream")
+            .gives_events::<VideoView>()
             .refuses([404]),
         get("/api/v1/videos/{id}/manifest", videos::manifest)
             .summary("Everything about a published video and its files")

@@ -21,6 +21,7 @@ import { useLoad } from "../load";
 import { may } from "../me";
 import type { PageProps } from "../router";
 import { watch, whenever } from "../stream";
+import { otherFacts } from "../terms";
 import { say } from "../toast";
 
 export function TaskPage({ path }: PageProps) {
@@ -274,26 +275,30 @@ function canText(one: Candidate) {
   return one.free ? <span class="good-text">yes, now</span> : <span>yes, when a slot is free</span>;
 }
 
+/** Fields that other places of the page show. */
+const ELSEWHERE: ReadonlyArray<keyof TaskDetail> = ["id", "kind", "state", "payload", "result", "error", "history", "progress", "wait", "wait_text", "started", "spawned_by"];
+
+type FactRow = [field: keyof TaskDetail, name: string, value: preact.ComponentChildren];
+
 function Facts({ task, why }: { task: TaskDetail; why: TaskExplanation | null }) {
+  const own: FactRow[] = [
+    ["queue", "Queue", <a href={`/queues/${encodeURIComponent(task.queue)}`}>{task.queue}</a>],
+    ["priority", "Priority", task.priority],
+    ["attempts", "Attempts", `${count(task.attempts)} of ${count(why?.attempts_max ?? (task.retry ? task.retry.limit + 1 : null))}`],
+    ["worker", "Worker", task.worker && workerLink(task.worker)],
+    ["submitted_at", "Submitted", `${clock(task.submitted_at)} (${ago(task.submitted_at)})`],
+    ["ended_at", "Ended", task.ended_at && `${clock(task.ended_at)} (${ago(task.ended_at)})`],
+    ["ended_at", "Took", task.ended_at && span(millis(task.ended_at) - millis(task.submitted_at))],
+    ["run_at", "Not before", task.run_at && clock(task.run_at)],
+    ["deadline", "Deadline", task.deadline && `${clock(task.deadline)} (${ago(task.deadline)})`],
+    ["workflow", "Workflow", task.workflow && <a href={`/workflows/${task.workflow.id}`}>{task.workflow.name || shortId(task.workflow.id)}</a>],
+    ["tags", "Tags", task.tags?.length ? <Tags list={task.tags} href={(tag) => `/tasks?tag=${encodeURIComponent(tag)}`} /> : null],
+    ["after", "After", task.after?.length ? <span class="tags">{task.after.slice(0, 12).map(({ task: id, optional }) => <a key={id} class="mono" href={`/tasks/${id}`} title={optional ? "optional" : "required"}>{shortId(id)}{optional ? "?" : ""}</a>)}{task.after.length > 12 && <span class="muted">and {task.after.length - 12} more</span>}</span> : null],
+  ];
+  const others = otherFacts(task, [...ELSEWHERE, ...own.map(([field]) => field)]);
   const rows: Array<[string, preact.ComponentChildren]> = [
-    ["Queue", <a href={`/queues/${encodeURIComponent(task.queue)}`}>{task.queue}</a>],
-    ["Priority", task.priority],
-    ["Attempts", `${count(task.attempts)} of ${count(why?.attempts_max ?? (task.retry ? task.retry.limit + 1 : null))}`],
-    ["Worker", task.worker && workerLink(task.worker)],
-    ["Submitted", `${clock(task.submitted_at)} (${ago(task.submitted_at)})`],
-    ["Ended", task.ended_at && `${clock(task.ended_at)} (${ago(task.ended_at)})`],
-    ["Took", task.ended_at && span(millis(task.ended_at) - millis(task.submitted_at))],
-    ["Not before", task.run_at && clock(task.run_at)],
-    ["Deadline", task.deadline && `${clock(task.deadline)} (${ago(task.deadline)})`],
-    ["Time-out", task.timeout_ms && span(task.timeout_ms)],
-    ["Workflow", task.workflow && <a href={`/workflows/${task.workflow.id}`}>{task.workflow.name || shortId(task.workflow.id)}</a>],
-    ["Group", task.group],
-    ["Needs", task.needs?.length ? <Tags list={task.needs} /> : null],
-    ["Limits", task.limits?.length ? <Tags list={task.limits} /> : null],
-    ["Tags", task.tags?.length ? <Tags list={task.tags} href={(tag) => `/tasks?tag=${encodeURIComponent(tag)}`} /> : null],
-    ["Fair key", task.fair_key],
-    ["Affinity", task.affinity],
-    ["After", task.after?.length ? <span class="tags">{task.after.slice(0, 12).map(({ task: id, optional }) => <a key={id} class="mono" href={`/tasks/${id}`} title={optional ? "optional" : "required"}>{shortId(id)}{optional ? "?" : ""}</a>)}{task.after.length > 12 && <span class="muted">and {task.after.length - 12} more</span>}</span> : null],
+    ...own.map(([, name, value]): [string, preact.ComponentChildren] => [name, value]),
+    ...others.map(([name, value]): [string, preact.ComponentChildren] => [name, typeof value === "string" ? value : <Tags list={value} />]),
   ];
   return (
     <section class="card" aria-label="About it">
