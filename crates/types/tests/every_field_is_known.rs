@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use divvy_types::{NewTask, Schedule, TaskId, TaskSpec, Terms, Timestamp};
+#[cfg(feature = "schema")]
+use divvy_types::Terms;
+use divvy_types::{NewTask, Schedule, TaskId, TaskSpec, Timestamp};
 use serde_json::{Value, json};
 
 const EVERY_FIELD: &str = include_str!("every_field.json");
@@ -12,48 +14,19 @@ fn sample() -> TaskSpec {
     serde_json::from_str(EVERY_FIELD).unwrap()
 }
 
-/// A term that is added does not compile here, and one that is not in the sample fails.
+/// A field that is not in the sample fails here by its name. What is in it says something: a term at its default is not
+/// written, and the test below compares.
+#[cfg(feature = "schema")]
 #[test]
 fn the_sample_sets_every_field() {
-    let (sample, bare) = (sample(), TaskSpec::new(TaskId(0), ""));
-    let TaskSpec { id, kind, queue, payload, priority, terms } = sample;
-    assert!(id != bare.id && kind != bare.kind && queue != bare.queue);
-    assert!(payload != bare.payload && priority != bare.priority);
-    let (given, bare) = (terms.into_inner(), Terms::default());
-    let Terms {
-        needs,
-        matching,
-        after,
-        run_at,
-        deadline,
-        timeout_ms,
-        retry,
-        workflow,
-        group,
-        after_groups,
-        unique,
-        limits,
-        fair_key,
-        affinity,
-        cost_hint,
-        tags,
-    } = given;
-    assert_ne!(needs, bare.needs);
-    assert_ne!(matching, bare.matching);
-    assert_ne!(after, bare.after);
-    assert_ne!(run_at, bare.run_at);
-    assert_ne!(deadline, bare.deadline);
-    assert_ne!(timeout_ms, bare.timeout_ms);
-    assert_ne!(retry, bare.retry);
-    assert_ne!(workflow, bare.workflow);
-    assert_ne!(group, bare.group);
-    assert_ne!(after_groups, bare.after_groups);
-    assert_ne!(unique, bare.unique);
-    assert_ne!(limits, bare.limits);
-    assert_ne!(fair_key, bare.fair_key);
-    assert_ne!(affinity, bare.affinity);
-    assert_ne!(cost_hint, bare.cost_hint);
-    assert_ne!(tags, bare.tags);
+    let given: Value = serde_json::from_str(EVERY_FIELD).unwrap();
+    for schema in [schemars::schema_for!(Terms), schemars::schema_for!(NewTask)] {
+        let fields = schema.as_value()["properties"].as_object().unwrap();
+        assert!(fields.len() >= 16, "{fields:?}");
+        for field in fields.keys() {
+            assert!(given.get(field).is_some(), "{field}");
+        }
+    }
 }
 
 #[test]
