@@ -51,6 +51,7 @@ async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_serve
         work.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()),
     )?;
     let (url, resolve, network) = (text("url"), text("resolve"), text("allow_private"));
+    check_nobody_crawls_elsewhere_without_a_name(&api)?;
     let crawl = json(
         &api,
         &[
@@ -103,6 +104,13 @@ async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_serve
     check_export(&api, &id, folder.path())?;
     let refused = run(&api, &["pause", &id])?;
     ensure!(!refused.status.success(), "a crawl that has ended cannot be paused");
+    Ok(())
+}
+
+fn check_nobody_crawls_elsewhere_without_a_name(api: &Api) -> Result<()> {
+    let refused = run(api, &["start", "https://example.org"])?;
+    let said = String::from_utf8(refused.stderr)?;
+    ensure!(!refused.status.success() && said.contains("--user-agent"), "{said}");
     Ok(())
 }
 

@@ -56,13 +56,17 @@ pub(super) struct Host {
 /// What few hosts have at a time.
 #[derive(Debug)]
 pub(super) struct Rare {
-    /// Until when it rests: `Retry-After`, a robots.txt that cannot be had, a name that does not exist.
+    /// Until when it asked to be left alone.
     pub(super) rest_until_ms: u64,
     /// Addresses that may ever be queued, if that is not what the crawl allows.
     pub(super) budget: Option<u32>,
-    /// Failures in a row, and until when the breaker that counts them is open.
+    /// Failures in a row.
     pub(super) failures: u16,
+    /// Until when it is not tried again: the breaker that counts its failures is open, its robots.txt cannot be had, its
+    /// name does not exist.
     pub(super) open_until_ms: u64,
+    /// Why it may not be asked, or why its robots.txt cannot be had.
+    pub(super) trouble: Option<Box<str>>,
     /// What is in flight or goes before its queues.
     open: Vec<Open>,
 }
@@ -219,20 +223,27 @@ impl Host {
 }
 
 impl Rare {
-    const COMMON: Self =
-        Self { rest_until_ms: 0, budget: None, failures: 0, open_until_ms: 0, open: Vec::new() };
+    const COMMON: Self = Self {
+        rest_until_ms: 0,
+        budget: None,
+        failures: 0,
+        open_until_ms: 0,
+        trouble: None,
+        open: Vec::new(),
+    };
 
     fn is_common(&self) -> bool {
-        let Self { rest_until_ms, budget, failures, open_until_ms, open } = self;
+        let Self { rest_until_ms, budget, failures, open_until_ms, trouble, open } = self;
         let is_well = *rest_until_ms == 0 && *failures == 0 && *open_until_ms == 0;
-        is_well && budget.is_none() && open.is_empty()
+        is_well && trouble.is_none() && budget.is_none() && open.is_empty()
     }
 
     fn bytes(&self) -> u64 {
         let open = (self.open.capacity() * size_of::<Open>()) as u64 + EACH;
         let entries = self.open.iter().filter_map(|open| open.entry.as_ref());
         let entries: u64 = entries.map(|entry| entry.len() as u64 + EACH).sum();
-        size_of::<Self>() as u64 + EACH + open + entries
+        let trouble = self.trouble.as_ref().map_or(0, |text| text.len() as u64 + EACH);
+        size_of::<Self>() as u64 + EACH + open + entries + trouble
     }
 }
 

@@ -18,7 +18,7 @@ mod ended;
 pub mod gear;
 mod kept;
 pub mod robots;
-mod show;
+pub mod show;
 mod steer;
 mod take;
 pub mod task;
@@ -39,6 +39,7 @@ use divvy_workload::files::{FolderError, Lock, read_json};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -51,7 +52,7 @@ use crate::folder::status::{PageRow, ShardState, Totals};
 use crate::output::{self, WARC_BYTES_MAX, Writer};
 use crate::place::Places;
 use crate::settings::{SeenBy, Spec};
-use crate::store::{Batch, Opening, ShardFile};
+use crate::store::{Batch, Opening, Saved, ShardFile};
 use clock::Clock;
 use gear::Gear;
 use task::{Site, Summary};
@@ -213,18 +214,12 @@ impl Owner {
         let file = ShardFile::open(&path, opening)?;
         let (from_ms, rest) = rest_after(&file, &spec, &clock);
         let (rules, seed) = (spec.rules.frontier(), fastrand::u64(..));
-        let frontier = file.frontier(rules, seen_before(&path, &file, mode)?, seed, from_ms)?;
         let saved = file.load()?;
+        let seen = seen_before(&path, &file, mode, noted(&saved, "lost").unwrap_or(0.0))?;
+        let frontier = file.frontier(rules, seen, seed, from_ms)?;
         let gear = Gear::new(&spec, &place.site, clock).await?;
-        let outputs: BTreeMap<String, u64> = saved.outputs.into_iter().collect();
+        let outputs: BTreeMap<String, u64> = saved.outputs.iter().cloned().collect();
         let writer = open_outputs(&folder, &place, &spec, &gear, &outputs)?;
-        let note = |name: &str| {
-            saved.notes.iter().find(|(known, _)| known == name).map(|(_, value)| value)
-        };
-        let count = |name: &str| {
-            note(name).and_then(|value| serde_json::from_slice::<u64>(value).ok()).unwrap_or(0)
-        };
-        let totals = note("totals").and_then(|value| serde_json::from_slice(value).ok());
         let budget = spec
             .rules
             .max_pages
@@ -243,14 +238,14 @@ impl Owner {
             batch_since: None,
             outbox: BTreeMap::new(),
             taken: Vec::new(),
-            sent: saved.made.into_iter().collect(),
-            received: saved.received.into_iter().collect(),
+            sent: saved.made.iter().copied().collect(),
+            received: saved.received.iter().copied().collect(),
             visits: FuturesUnordered::new(),
             pages_in_flight: 0,
             sessions: HashMap::new(),
-            totals: totals.unwrap_or_default(),
-            dead: count("dead"),
-            retries: count("retries"),
+            totals: noted(&saved, "totals").unwrap_or_default(),
+            dead: noted(&saved, "dead").unwrap_or(0),
+            retries: noted(&saved, "retries").unwrap_or(0),
             outputs,
             digests: HashSet::new(),
             tail: VecDeque::new(),
@@ -512,13 +507,27 @@ enum Ending {
     Sleep(Duration, &'static str),
 }
 
-/// What the shard has seen: kept since its last turn, or else from its file.
-fn seen_before(path: &Path, file: &ShardFile, mode: seen::Mode) -> Result<Seen, ShardError> {
+/// A small thing that was saved under a name.
+fn noted<T: DeserializeOwned>(saved: &Saved, name: &str) -> Option<T> {
+    let (_, value) = saved.notes.iter().find(|(known, _)| known == name)?;
+    serde_json::from_slice(value).ok()
+}
+
+/// What the shard has seen: kept since its last turn, or else from its file, and about how many addresses were lost until
+/// then.
+fn seen_before(
+    path: &Path,
+    file: &ShardFile,
+    mode: seen::Mode,
+    lost: f64,
+) -> Result<Seen, ShardError> {
     if let Some(seen) = kept::take(path, file.left_by()) {
         return Ok(seen);
     }
     let settings = seen::Settings { mode, expected: 100_000, ..seen::Settings::default() };
-    Ok(file.seen(settings)?)
+    let mut seen = file.seen(settings)?;
+    seen.lost_before(lost);
+    Ok(seen)
 }
 
 /// From when hosts have their gaps, in milliseconds, and for how long nobody is asked: later after an owner that did not

@@ -253,15 +253,16 @@ impl World {
             _ => well(),
         };
         let ending = self.frontier.fetched(self.now_ms, lease, outcome);
+        // Also when the address is given up.
+        if let Outcome::Answer(Answer { retry_after_ms: Some(wait_ms), .. }) = outcome {
+            let pace = self.reference.sides.get_mut(&side(&host)).unwrap();
+            pace.blocked_ms = pace.blocked_ms.max(self.now_ms + wait_ms);
+        }
         let waiting = self.reference.hosts.get_mut(&host).unwrap();
         waiting.failures = if outcome == well() { 0 } else { waiting.failures + 1 };
         match (ending, outcome) {
             (Ending::Done { .. }, _) | (Ending::Dead, _) => {
                 *self.reference.fetched.entry(format!("{host}{path}")).or_default() += 1;
-            }
-            (Ending::Again { due_ms }, Outcome::Answer(_)) => {
-                let pace = self.reference.sides.get_mut(&side(&host)).unwrap();
-                pace.blocked_ms = pace.blocked_ms.max(due_ms);
             }
             (Ending::Again { .. }, _) => {}
             (ending, outcome) => panic!("{ending:?} after {outcome:?}"),
