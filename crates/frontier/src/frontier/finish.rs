@@ -22,10 +22,18 @@ const FAILURES_TOLD_MAX: u32 = 64;
 const OPEN_JITTER: f64 = 0.2;
 
 impl Frontier {
-    /// The request of a lease goes out only now; the gap to the next one counts from here too.
+    /// The request of a lease goes out only now; the gap to the next one counts from here too. Where a host may have
+    /// several requests in flight, none is handed out before the last one is sent, or two of them might be sent at once.
     pub fn sent(&mut self, now_ms: u64, lease: Lease) {
-        if self.is_open(lease) {
-            self.begin_gap(now_ms, lease.host);
+        if !self.is_open(lease) || !self.hosts[lease.host].mark_sent(lease.serial) {
+            return;
+        }
+        let (lead, twin) = (self.lead(lease.host), self.hosts[lease.host].twin);
+        self.hosts[lead].unsent -= 1;
+        self.begin_gap(now_ms, lease.host);
+        self.schedule(lease.host);
+        if twin != NOBODY {
+            self.schedule(twin);
         }
     }
 
@@ -285,7 +293,10 @@ impl Frontier {
         if !self.is_open(lease) {
             return None;
         }
-        self.hosts[lease.host].close(lease.serial)
+        let open = self.hosts[lease.host].close(lease.serial)?;
+        let lead = self.lead(lease.host);
+        self.hosts[lead].unsent -= u16::from(!open.is_sent);
+        Some(open)
     }
 
     /// The host may be asked again after its gap, and those that waited for it may go on. What was not sent costs no

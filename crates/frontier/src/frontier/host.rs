@@ -40,6 +40,8 @@ pub(super) struct Host {
     pub(super) brake: Brake,
     /// Requests in flight; of the lead.
     pub(super) in_flight: u16,
+    /// Those among them that were handed out and are not known to be sent; of the lead.
+    pub(super) unsent: u16,
     pub(super) turns: u8,
     pub(super) parked: Option<Park>,
     pub(super) is_braked: bool,
@@ -92,6 +94,8 @@ pub(super) enum Place {
 pub(super) struct Open {
     /// Of the lease; 0 for one that waits.
     pub(super) serial: u64,
+    /// Whether it is known to be sent.
+    pub(super) is_sent: bool,
     /// When the gaps of the host and of its domain were over before, and what the hand-out made of them.
     pub(super) before_ms: (u64, u64),
     pub(super) after_ms: (u64, u64),
@@ -147,6 +151,7 @@ impl Host {
             used: 0,
             brake: Brake::default(),
             in_flight: 0,
+            unsent: 0,
             turns: 0,
             parked: None,
             is_braked: false,
@@ -210,6 +215,13 @@ impl Host {
         self.change(|rare| rare.open.push(open));
     }
 
+    /// What has this serial is sent; whether that is news.
+    pub(super) fn mark_sent(&mut self, serial: u64) -> bool {
+        let unsent = |open: &&mut Open| open.serial == serial && !open.is_sent;
+        self.change(|rare| rare.open.iter_mut().find(unsent).map(|open| open.is_sent = true))
+            .is_some()
+    }
+
     /// Ends what has this serial.
     pub(super) fn close(&mut self, serial: u64) -> Option<Open> {
         let at = self.opened().iter().position(|each| each.serial == serial)?;
@@ -250,6 +262,6 @@ impl Rare {
 impl Open {
     /// An entry that goes before the queues.
     pub(super) fn waiting(entry: Box<[u8]>) -> Self {
-        Self { serial: 0, before_ms: (0, 0), after_ms: (0, 0), entry: Some(entry) }
+        Self { serial: 0, is_sent: false, before_ms: (0, 0), after_ms: (0, 0), entry: Some(entry) }
     }
 }

@@ -4,7 +4,7 @@ use divvy_guard::breaker::State;
 
 use super::entry::Entry;
 use super::host::{Host, NEVER, Place};
-use super::{Because, Counts, Due, Explanation, Frontier, HostView, Link, RobotsView};
+use super::{Because, Counts, Due, Explanation, Frontier, HostView, Link, Park, RobotsView};
 
 impl Frontier {
     /// How many of what there are. Looks at every host.
@@ -64,13 +64,13 @@ impl Frontier {
         numbers.into_iter().map(|(_, number)| self.view(now_ms, number)).collect()
     }
 
-    /// Hosts that are parked, or have work and rest because they failed or asked for it; at most `limit`. Looks at every
-    /// host.
+    /// Hosts that are parked, apart from those that people blocked, or have work and rest because they failed or asked for
+    /// it; at most `limit`. Looks at every host.
     pub fn kept_away(&self, now_ms: u64, limit: usize) -> Vec<HostView> {
         let is_away = |number: &u32| {
             let host = &self.hosts[*number];
             let rests = || host.has_work(&self.pieces) && self.because(now_ms, *number).is_rest();
-            host.parked.is_some() || rests()
+            host.parked.map_or_else(rests, |park| park != Park::Blocked)
         };
         let numbers = (0..).zip(self.hosts.iter()).map(|(number, _)| number);
         numbers.filter(is_away).take(limit).map(|number| self.view(now_ms, number)).collect()
@@ -79,6 +79,12 @@ impl Frontier {
     /// One host.
     pub fn host(&self, now_ms: u64, name: &str) -> Option<HostView> {
         self.find(name).map(|number| self.view(now_ms, number))
+    }
+
+    /// The host whose requests count together with those of this one (itself, or the one with the other scheme), and the
+    /// gap that they keep.
+    pub fn pace_of(&self, host: u32) -> (u32, u64) {
+        (self.lead(host), self.gap_ms(host))
     }
 
     /// The number of a host, by which the store knows it.
@@ -170,7 +176,7 @@ impl Frontier {
             () if is_shut && rare.trouble.is_some() => Because::RobotsUnreachable,
             () if is_shut => Because::Breaker,
             () if rest_ms > now_ms => Because::Blocked,
-            () if lead.in_flight >= self.rules.per_host => Because::HostInFlight,
+            () if self.is_busy(number) => Because::HostInFlight,
             () if lead.next_at_ms > now_ms => Because::Gap,
             () if host.place == Place::Group || group.next_at_ms > now_ms => Because::DomainGap,
             () if robots.is_none_or(|robots| robots.until_ms <= now_ms) => Because::RobotsFirst,

@@ -113,7 +113,7 @@ impl Fetcher {
         &self,
         order: Order<'_>,
         kept: Option<Connection>,
-        session: &Session,
+        session: &mut Session,
         start: Instant,
     ) -> Result<(Connection, Response<Incoming>, Timings), FetchError> {
         let target = Target::of(order.url).map_err(crate::net::ConnectError::from)?;
@@ -130,6 +130,7 @@ impl Fetcher {
             };
             let request = self.request(order, session, &connection, &target)?;
             let asked = Instant::now();
+            session.sending(asked);
             let deadline = (asked + self.limits.first_byte).min(start + self.limits.whole);
             let Ok(answer) = timeout_at(deadline, connection.send(request)).await else {
                 return Err(FetchError::FirstByte {

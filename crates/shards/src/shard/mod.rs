@@ -10,13 +10,15 @@
 //!
 //! Reading order: `task` (turns), this file (the loop), `visit` and `robots` (one request), `take` (what follows from it),
 //! `book` (commits and links from and to others), `steer` (what people want), `show` (what is seen of it), `ended` (when
-//! there is nothing left in any shard), `kept` (what a shard that sleeps need not read again).
+//! there is nothing left in any shard), `kept` (what a shard that sleeps need not read again), `manners` (whether requests
+//! were sent when they might be).
 
 mod book;
 pub mod clock;
 mod ended;
 pub mod gear;
 mod kept;
+mod manners;
 pub mod robots;
 pub mod show;
 mod steer;
@@ -32,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_frontier::address::Scope;
-use divvy_frontier::frontier::{self, Frontier, Link, Next};
+use divvy_frontier::frontier::{self, Frontier, Lease, Link, Next};
 use divvy_frontier::robots::Standing;
 use divvy_frontier::seen::{self, Seen};
 use divvy_workload::files::{FolderError, Lock, read_json};
@@ -55,6 +57,7 @@ use crate::settings::{SeenBy, Spec};
 use crate::store::{Batch, Opening, Saved, ShardFile};
 use clock::Clock;
 use gear::Gear;
+use manners::{Manners, Sent};
 use task::{Site, Summary};
 use visit::{Done, Known, PageVisit};
 
@@ -179,6 +182,7 @@ pub struct Owner {
     sent: BTreeMap<u32, u64>,
     received: BTreeMap<u32, u64>,
     visits: FuturesUnordered<BoxFuture<'static, Done>>,
+    manners: Manners,
     pages_in_flight: u64,
     sessions: HashMap<u32, Session>,
     totals: Totals,
@@ -241,6 +245,7 @@ impl Owner {
             sent: saved.made.iter().copied().collect(),
             received: saved.received.iter().copied().collect(),
             visits: FuturesUnordered::new(),
+            manners: Manners::new(IN_FLIGHT_MAX),
             pages_in_flight: 0,
             sessions: HashMap::new(),
             totals: noted(&saved, "totals").unwrap_or_default(),
@@ -293,6 +298,8 @@ impl Owner {
                 biased;
                 () = stop.cancelled() => return Err(ShardError::Stopped),
                 Some(done) = self.visits.next(), if !self.visits.is_empty() => self.take_in(done)?,
+                // Only further requests at once wait for it; else it is soon enough when the request has ended.
+                sent = self.manners.sent(), if self.spec.rules.per_host > 1 => self.note_sent(&sent),
                 () = sleep_until(timer) => {}
             }
             let now = Instant::now();
@@ -306,6 +313,7 @@ impl Owner {
             }
             if now >= look {
                 look = now + LOOK;
+                self.manners.forget(self.clock.now_ms());
                 self.reread_control().await?;
                 let state = if is_idle { ShardState::Idle } else { ShardState::Working };
                 self.show(state)?;
@@ -374,14 +382,13 @@ impl Owner {
             }),
             false => None,
         };
-        self.note_slack(order.allowed_at_ms);
         self.pages_in_flight += 1;
         if let Some(rate) = self.spec.rules.pages_per_second {
             // Shares that nobody uses are not made up for, so the crawl may be slower but is never faster.
             let share = rate / f64::from(self.spec.rules.shards);
             self.not_before = Instant::now() + Duration::from_secs_f64(1.0 / share);
         }
-        let session = self.sessions.remove(&order.host).unwrap_or_default();
+        let session = self.session(order.host, order.lease, order.allowed_at_ms);
         let visit = PageVisit { order, known, session };
         self.visits.push(Box::pin(visit::page(Arc::clone(&self.gear), visit)));
         Ok(())
@@ -399,9 +406,8 @@ impl Owner {
             self.frontier.robots(now_ms, order.lease, answer);
             return Ok(());
         }
-        self.note_slack(order.allowed_at_ms);
         self.totals.robots += 1;
-        let session = self.sessions.remove(&order.host).unwrap_or_default();
+        let session = self.session(order.host, order.lease, order.allowed_at_ms);
         let standing = standing.unwrap_or_default();
         self.visits.push(Box::pin(visit::robots(Arc::clone(&self.gear), order, standing, session)));
         Ok(())
@@ -411,11 +417,20 @@ impl Owner {
         self.file.as_ref().expect("the file is away only while a commit is waited for")
     }
 
-    fn note_slack(&mut self, allowed_at_ms: u64) {
-        let now_ms = i64::try_from(self.clock.now_ms()).unwrap_or(i64::MAX);
-        let allowed = i64::try_from(allowed_at_ms).unwrap_or(i64::MAX);
-        // A host that was never asked might have been asked since for ever.
-        self.totals.sent(if allowed_at_ms == 0 { 0 } else { now_ms - allowed });
+    /// What is kept for a host, for one request, which tells when it is sent.
+    fn session(&mut self, host: u32, lease: Lease, allowed_at_ms: u64) -> Session {
+        let mut session = self.sessions.remove(&host).unwrap_or_default();
+        let (lead, _) = self.frontier.pace_of(host);
+        session.on_send(self.manners.hand_out(lead, host, lease, allowed_at_ms));
+        session
+    }
+
+    /// A request was sent: its gap begins, and how much later than it was allowed is counted.
+    fn note_sent(&mut self, sent: &Sent) {
+        let at_ms = self.clock.ms_of(sent.at);
+        self.frontier.sent(at_ms + 1, sent.lease);
+        let (lead, gap_ms) = self.frontier.pace_of(sent.host);
+        self.totals.sent(self.manners.slack_ms(lead, sent, at_ms, gap_ms));
     }
 
     /// Whether and how this turn ends.

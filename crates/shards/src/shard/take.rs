@@ -25,6 +25,10 @@ impl Owner {
     /// Takes in what came.
     pub(super) fn take_in(&mut self, done: Done) -> Result<(), ShardError> {
         self.batch_since.get_or_insert_with(Instant::now);
+        // What has ended was sent before.
+        while let Some(sent) = self.manners.sent_before() {
+            self.note_sent(&sent);
+        }
         match done {
             Done::Page(page) => self.take_page(*page),
             Done::Robots(robots) => {
@@ -48,6 +52,7 @@ impl Owner {
         self.rates.push_back((Instant::now(), 1));
         let outcome = self.outcome(&done);
         let ending = self.frontier.fetched(done.ended_ms, done.order.lease, outcome);
+        self.note_end(done.order.host, done.ended_ms);
         self.note_page(&done, ending);
         if let Some(prepared) = &done.prepared {
             self.writer.append(prepared)?;
@@ -58,6 +63,12 @@ impl Owner {
             self.take_product(&order, product);
         }
         Ok(())
+    }
+
+    /// A request of a host ended. Its gap is the one that a robots.txt may just have asked for.
+    fn note_end(&mut self, host: u32, ended_ms: u64) {
+        let (lead, gap_ms) = self.frontier.pace_of(host);
+        self.manners.ended(lead, ended_ms, gap_ms);
     }
 
     fn outcome(&mut self, done: &PageDone) -> Outcome {
@@ -223,6 +234,7 @@ impl Owner {
         }
         let origin = order.origin;
         self.frontier.robots(asked.ended_ms, order.lease, answer);
+        self.note_end(order.host, asked.ended_ms);
         for other in &asked.others {
             // It was asked on the way: its own gap counts from here too.
             self.frontier.rest(other, asked.ended_ms + self.spec.rules.delay_ms);

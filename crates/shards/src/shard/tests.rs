@@ -85,6 +85,8 @@ fn a_host_that_may_not_be_asked_ends_the_crawl_with_the_reason_and_a_retry_asks_
     let why = status.kept_away[0].why.as_deref().unwrap();
     assert!(why.contains("loopback") && why.contains("--allow-private of its worker"), "{why}");
     assert_eq!((status.hosts[0].why.as_deref(), status.totals.pages), (Some(why), 0));
+    let sent = |status: &ShardStatus| status.totals.slack.iter().sum::<u64>();
+    assert_eq!(sent(&status), 0, "nothing was sent, so nothing was late");
 
     let control = Control { version: 1, retries: 1, ..control };
     show_json(&place.control(), &control).unwrap();
@@ -92,6 +94,7 @@ fn a_host_that_may_not_be_asked_ends_the_crawl_with_the_reason_and_a_retry_asks_
     let status = shown(folder.path());
     assert_eq!((status.totals.pages, status.totals.by_status.get("2xx")), (1, Some(&1)));
     assert_eq!((status.waiting.hosts_parked, status.kept_away.len()), (0, 0));
+    assert_eq!((sent(&status), status.totals.impolite), (2, 0), "robots.txt and the page");
 }
 
 #[test]

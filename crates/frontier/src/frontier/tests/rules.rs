@@ -230,11 +230,28 @@ fn a_retry_asks_lost_hosts_again_but_none_that_people_or_hosts_want_left_alone()
     frontier.park(hosts[1], Park::CrawlDelay);
     frontier.rest(hosts[2], 86_400_000);
     frontier.park(hosts[3], Park::Unreachable);
+    let away: Vec<String> = frontier.kept_away(0, 9).into_iter().map(|host| host.name).collect();
+    assert_eq!(away, hosts[1..], "people know whom they have blocked");
     assert_eq!(frontier.retry(), [3]);
     assert_eq!(frontier.host(0, hosts[0]).unwrap().parked, Some(Park::Blocked));
     assert_eq!(frontier.host(0, hosts[1]).unwrap().parked, Some(Park::CrawlDelay));
     assert_eq!(frontier.host(0, hosts[2]).unwrap().because, Because::Blocked);
     assert!(matches!(frontier.next(0), Next::Robots(order) if order.origin == hosts[3]));
+}
+
+#[test]
+fn of_two_requests_at_once_the_second_is_a_gap_after_the_first_was_sent_not_handed_out() {
+    let rules = Rules { per_host: 2, ..Rules::default() };
+    let (mut frontier, mut now_ms) = (with_pages(rules, 3), 0);
+    let first = fetch(&mut frontier, &mut now_ms);
+    // It takes long to connect.
+    assert_eq!(frontier.next(now_ms + 5_000), Next::Idle);
+    frontier.sent(now_ms + 5_000, first.lease);
+    assert_eq!(frontier.next(now_ms + 5_000), Next::Wait(now_ms + 6_000));
+    let Next::Fetch(second) = frontier.next(now_ms + 6_000) else { panic!() };
+    // One that was never sent keeps nobody waiting once it has ended.
+    frontier.fetched(now_ms + 6_100, second.lease, Outcome::Failed(retry::Failure::Connection));
+    assert!(matches!(frontier.next(now_ms + 7_100), Next::Fetch(_)));
 }
 
 #[test]
