@@ -3,8 +3,8 @@
 //!
 //! A [`Robots`] holds only what concerns the crawler it was read for: its own group if the file has one, else the group of
 //! `*`. The longest rule that matches decides, and between equal ones the one that allows. Knows neither how the file came
-//! nor how old it is; that is in [`Standing`]. What a Crawl-delay means for the pace of a host is in [`Pacing`], and
-//! what a Retry-After means in [`retry_after_ms`].
+//! nor how old it is; that is in [`Standing`]. What a Crawl-delay means for the pace of a host is in
+//! [`crate::rules::Rules::gap_ms`], and what a Retry-After means in [`retry_after_ms`].
 //!
 //! The caller gives paths percent-encoded, as `url` writes them. Where the RFC and Google's suite differ about encoded
 //! letters (`/%7Ejoe` and `/~joe`) the stricter holds: a rule that disallows matches both spellings, one that allows only
@@ -13,7 +13,6 @@
 #[cfg(test)]
 mod facts;
 mod lines;
-mod pacing;
 mod pattern;
 mod retry_after;
 mod standing;
@@ -24,7 +23,6 @@ use serde::{Deserialize, Serialize};
 
 pub use lines::BYTES_MAX;
 use lines::{Field, Lines};
-pub use pacing::{Pace, Pacing};
 use pattern::{encoded, matches, plain, upper};
 pub use retry_after::{RETRY_AFTER_MS_MAX, retry_after_ms};
 pub use standing::{Answer, Permission, REDIRECTS_MAX, Standing};

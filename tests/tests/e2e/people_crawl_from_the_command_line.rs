@@ -31,6 +31,7 @@ async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_serve
     let mut server = serve(&data, port)?;
     let _worker = worker(&api, &data, "w")?;
     let (url, resolve, network) = (web.text("url"), web.text("resolve"), web.text("allow_private"));
+    check_nobody_crawls_elsewhere_without_a_name(&api)?;
     let crawl = json(
         &api,
         &[
@@ -83,6 +84,13 @@ async fn a_crawl_is_started_paused_explained_and_exported_and_survives_its_serve
     check_export(&api, &id, folder.path())?;
     let refused = run(&api, &["pause", &id])?;
     ensure!(!refused.status.success(), "a crawl that has ended cannot be paused");
+    Ok(())
+}
+
+fn check_nobody_crawls_elsewhere_without_a_name(api: &Api) -> Result<()> {
+    let refused = run(api, &["start", "https://example.org"])?;
+    let said = String::from_utf8(refused.stderr)?;
+    ensure!(!refused.status.success() && said.contains("--user-agent"), "{said}");
     Ok(())
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn turn(folder: PathBuf) -> Result<Turn> {
 
 fn measure(folder: &Path) -> Result<Turn> {
     let place = Folder::new(folder);
-    let new = NewCrawl { seeds: vec!["http://a.test/".to_owned()], ..NewCrawl::default() };
+    let new = NewCrawl { seeds: vec!["http://localhost/".to_owned()], ..NewCrawl::default() };
     let (spec, _) = new
         .check("wake".to_owned(), now_ms())
         .map_err(|wrong| anyhow!("{} {}", wrong.field, wrong.problem))?;

@@ -60,7 +60,7 @@ pub(crate) enum Verb {
     /// End what is begun and fetch nothing more; what is queued stays
     #[command(after_help = EXAMPLES)]
     Stop(One),
-    /// Try again what failed for good
+    /// Try again the addresses and hosts that were given up
     #[command(after_help = EXAMPLES)]
     Retry(One),
     /// Begin at more addresses

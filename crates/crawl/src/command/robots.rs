@@ -43,7 +43,7 @@ pub(super) async fn run(args: &RobotsOf, context: &Context) -> Result<Code> {
             (false, format!("line {}: Disallow: {}", rule.line, rule.pattern))
         }
         Permission::Ask | Permission::Wait { .. } => {
-            let why = asked.problem.clone();
+            let why = asked.problem.clone().map(|(_, text)| text);
             (
                 false,
                 why.unwrap_or_else(|| "robots.txt cannot be had, so nothing is fetched".to_owned()),

@@ -16,8 +16,10 @@ pub(super) fn line(crawl: &CrawlView) -> String {
     let waiting = &crawl.waiting;
     let statuses: Vec<String> =
         crawl.totals.by_status.iter().map(|(word, count)| format!("{word} {count}")).collect();
+    let reason = crawl.kept_away.first().map(kept_away);
+    let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
     let mut text = format!(
-        "{} pages, {:.1}/s, {} queued; hosts: {} ready, {} waiting, {} blocked; {}",
+        "{} pages, {:.1}/s, {} queued; hosts: {} ready, {} waiting, {} blocked{reason}; {}",
         crawl.totals.pages,
         crawl.rate,
         waiting.queued(),
@@ -33,6 +35,12 @@ pub(super) fn line(crawl: &CrawlView) -> String {
         }
     }
     text
+}
+
+/// A host that is blocked or parked, and why.
+fn kept_away(host: &HostRow) -> String {
+    let why = host.why.as_deref().unwrap_or("it is kept away");
+    Cell::from(format!("{}: {why}", host.host)).into_text()
 }
 
 fn color(state: CrawlState) -> &'static str {
@@ -114,6 +122,9 @@ pub(super) fn summary(crawl: &CrawlView, output: &Output) -> Result<()> {
             waiting.hosts_parked
         ),
     )?;
+    for host in &crawl.kept_away {
+        row(&host.state, kept_away(host))?;
+    }
     manners(crawl, output)
 }
 
@@ -151,7 +162,7 @@ fn manners(crawl: &CrawlView, output: &Output) -> Result<()> {
 /// A table of hosts.
 pub(super) fn hosts(hosts: &[HostRow]) -> Table {
     let mut table =
-        Table::new(&["HOST", ">QUEUE", ">PAGES", ">DELAY", "=ROBOTS", "=BREAKER", "=STATE"]);
+        Table::new(&["HOST", ">QUEUE", ">PAGES", ">DELAY", "=ROBOTS", "=BREAKER", "=STATE", "WHY"]);
     for host in hosts {
         table.row([
             host.host.as_str().into(),
@@ -161,6 +172,7 @@ pub(super) fn hosts(hosts: &[HostRow]) -> Table {
             host.robots.as_str().into(),
             host.breaker.as_str().into(),
             host.state.as_str().into(),
+            host.why.as_deref().unwrap_or_default().into(),
         ]);
     }
     table

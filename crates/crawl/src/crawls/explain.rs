@@ -1,8 +1,9 @@
 //! Whether an address would be fetched, when, and which rule decides: the rules of the crawl first, then what the file of
-//! its shard says, as of the last commit.
+//! its shard says, as of the last commit; what is in flight is not in it. An address that might be fetched is not if the
+//! crawl is over.
 
 use divvy_frontier::address::Address;
-use divvy_frontier::frontier::{Because, Explanation, Link, Park, Refusal};
+use divvy_frontier::frontier::{Because, Explanation, Frontier, Link, Park, Refusal};
 use divvy_frontier::robots::{Permission, Standing};
 use divvy_frontier::seen;
 use divvy_workload::now_ms;
@@ -10,11 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Crawls, CrawlsError};
-use crate::folder::control::Control;
+use crate::folder::control::{Control, CrawlState};
 use crate::place::Places;
 use crate::render;
 use crate::settings::{SeenBy, Spec, Wrong};
-use crate::store::{PageEnd, PageState, ShardFile};
+use crate::shard::show::why_kept_away;
+use crate::store::{self, PageEnd, PageState, ShardFile};
 
 /// What would become of an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,32 +49,169 @@ impl Crawls {
             field: "url".into(),
             problem: format!("is no page: {refusal}"),
         })?;
-        let shard = Places::new(spec.rules.shards).of(&address);
-        let file = self.folder(id).shard_file(shard);
+        let pages = self.statuses(&spec).iter().map(|status| status.totals.pages).sum();
+        let question = Question { spec, control, pages, address, now_ms: now_ms() };
+        let file = self.folder(id).shard_file(question.shard());
         let looking = tokio::task::spawn_blocking(move || {
-            let mut explained = Explained {
-                url: address.as_str().to_owned(),
-                fetched: false,
-                rule: String::new(),
-                text: String::new(),
-                not_before_ms: None,
-                shard,
-                details: Vec::new(),
-            };
-            if by_rules(&mut explained, &spec, &control, &address) {
-                return Ok(explained);
-            }
-            let file =
-                ShardFile::look(&file).map_err(|error| CrawlsError::Broken(error.to_string()))?;
-            let Some(file) = file else {
-                explained.decide(true, "new", "it would be fetched: its shard has not begun yet");
-                return Ok(explained);
-            };
-            by_file(&mut explained, &spec, &file, &address)
-                .map_err(|error| CrawlsError::Broken(error.to_string()))?;
-            Ok(explained)
+            let file = ShardFile::look(&file)?;
+            question.answer(file.as_ref())
         });
-        looking.await.map_err(|error| CrawlsError::Broken(error.to_string()))?
+        let broken = |problem: &dyn std::fmt::Display| CrawlsError::Broken(problem.to_string());
+        let explained = looking.await.map_err(|error| broken(&error))?;
+        explained.map_err(|error: store::Error| broken(&error))
+    }
+}
+
+/// What is asked, and what is known of the crawl besides the file of the shard.
+struct Question {
+    spec: Spec,
+    control: Control,
+    /// Pages that all shards have fetched.
+    pages: u64,
+    address: Address,
+    now_ms: u64,
+}
+
+impl Question {
+    fn shard(&self) -> u32 {
+        Places::new(self.spec.rules.shards).of(&self.address)
+    }
+
+    fn answer(&self, file: Option<&ShardFile>) -> Result<Explained, store::Error> {
+        let mut explained = Explained {
+            url: self.address.as_str().to_owned(),
+            fetched: false,
+            rule: String::new(),
+            text: String::new(),
+            not_before_ms: None,
+            shard: self.shard(),
+            details: Vec::new(),
+        };
+        if self.by_rules(&mut explained) {
+            return Ok(explained);
+        }
+        match file {
+            Some(file) => self.by_file(&mut explained, file)?,
+            None => {
+                explained.decide(true, "new", "it would be fetched: its shard has not begun yet");
+            }
+        }
+        let is_to_come = explained.fetched && explained.rule != "done";
+        if let Some((rule, text)) = self.over().filter(|_| is_to_come) {
+            explained.not_before_ms = None;
+            explained.decide(false, rule, text);
+        }
+        Ok(explained)
+    }
+
+    /// What the rules of the crawl say; whether they decide.
+    fn by_rules(&self, explained: &mut Explained) -> bool {
+        let Self { spec, control, address, .. } = self;
+        if !spec.scope(&control.added).contains(address) {
+            let reach = spec.rules.scope.name();
+            explained.decide(
+                false,
+                "scope",
+                format!("no: it is outside of the scope `{reach}` of the seeds"),
+            );
+            return true;
+        }
+        if let Some(trap) = spec.rules.addresses().trap(address, 0) {
+            explained.decide(false, trap.rule(), format!("no: {trap}"));
+            return true;
+        }
+        if control.blocks(address.host_key()) {
+            let text =
+                format!("no: the host {} is blocked; divvy crawl block --undo", address.host_key());
+            explained.decide(false, "blocked", text);
+            return true;
+        }
+        if spec.rules.render != render::Mode::Off {
+            let text = "its shard runs only on workers with the capability `chromium`";
+            explained.details.push(text.to_owned());
+        }
+        if control.paused {
+            explained.details.push("the crawl is paused".to_owned());
+        }
+        false
+    }
+
+    /// What the file of the shard says.
+    fn by_file(&self, explained: &mut Explained, file: &ShardFile) -> Result<(), store::Error> {
+        let (address, now_ms) = (&self.address, self.now_ms);
+        let mode = match self.spec.rules.seen {
+            SeenBy::Exact => seen::Mode::Exact,
+            SeenBy::Bloom => seen::Mode::Bloom,
+        };
+        let settings = seen::Settings { mode, ..seen::Settings::default() };
+        let rules = self.spec.rules.frontier();
+        let frontier = file.frontier(rules, file.seen(settings)?, 0, now_ms)?;
+        let link = Link {
+            host: address.origin(),
+            domain: address.registrable(),
+            path: address.path_and_query(),
+            depth: 0,
+            hops: 0,
+            is_sitemap: false,
+        };
+        let host = frontier.host(now_ms, address.origin());
+        if let Some(host) = &host {
+            explained.details.push(format!(
+                "{}: {} pages, {} queued, at least {} ms between requests, breaker {}",
+                address.host_key(),
+                host.pages,
+                host.queued,
+                host.gap_ms,
+                host.breaker
+            ));
+        }
+        let print = frontier.fingerprint(&link);
+        if let Some(page) = file.page(print)? {
+            fetched_before(explained, &page, file.due_of(print)?, now_ms);
+            return Ok(());
+        }
+        let standing = standing(&frontier, file, address)?;
+        let permission = standing.as_ref().map(|known| known.permission(now_ms, link.path));
+        if let Some(Permission::Disallowed(rule)) = permission {
+            let line = format!("`Disallow: {}` in line {}", rule.pattern, rule.line);
+            let text = format!("no: robots.txt of {} forbids it with {line}", address.origin());
+            explained.decide(false, "robots", text);
+            return Ok(());
+        }
+        if file.contains(&[print])?.first() == Some(&true) {
+            explained.details.push("it was found and waits in its queue".to_owned());
+        }
+        let mut explanation = frontier.explain(now_ms, &link);
+        // The copy of the robots.txt is in the file, and not in a frontier that was just made of it.
+        if let Explanation::Fetched { because: because @ Because::RobotsFirst, .. } =
+            &mut explanation
+            && let Some(Permission::Allowed(_)) = permission
+        {
+            *because = Because::Ready;
+        }
+        let why = host.as_ref().and_then(why_kept_away);
+        tell(explained, &explanation, why.as_deref(), now_ms);
+        Ok(())
+    }
+
+    /// Why nothing more is fetched at all, if it is so: the rule, and the same in a sentence.
+    fn over(&self) -> Option<(&'static str, String)> {
+        let stopped = || ("stopped", "no: the crawl was stopped; divvy crawl resume".to_owned());
+        if let Some(most) = self.spec.rules.max_pages.filter(|most| self.pages >= *most) {
+            let text = format!("no: the crawl has fetched the {most} pages that it may fetch");
+            return Some(("max_pages", text));
+        }
+        match &self.control.ended {
+            Some(ended) if ended.state == CrawlState::Stopped => Some(stopped()),
+            Some(ended) => {
+                let state = ended.state.as_str();
+                let text =
+                    format!("no: the crawl has ended ({state}); divvy crawl add takes it in");
+                Some(("ended", text))
+            }
+            None if self.control.stopped => Some(stopped()),
+            None => None,
+        }
     }
 }
 
@@ -82,130 +221,48 @@ impl Explained {
     }
 }
 
-/// What the rules of the crawl say; whether they decide.
-fn by_rules(explained: &mut Explained, spec: &Spec, control: &Control, address: &Address) -> bool {
-    if !spec.scope(&control.added).contains(address) {
-        let reach = spec.rules.scope.name();
-        explained.decide(
-            false,
-            "scope",
-            format!("no: it is outside of the scope `{reach}` of the seeds"),
-        );
-        return true;
-    }
-    if let Some(trap) = spec.rules.addresses().trap(address, 0) {
-        explained.decide(false, trap.rule(), format!("no: {trap}"));
-        return true;
-    }
-    if control.blocks(address.host_key()) {
-        let text =
-            format!("no: the host {} is blocked; divvy crawl block --undo", address.host_key());
-        explained.decide(false, "blocked", text);
-        return true;
-    }
-    if spec.rules.render != render::Mode::Off {
-        let text = "its shard runs only on workers with the capability `chromium`";
-        explained.details.push(text.to_owned());
-    }
-    if control.paused {
-        explained.details.push("the crawl is paused".to_owned());
-    }
-    false
-}
-
-/// What the file of the shard says.
-fn by_file(
-    explained: &mut Explained,
-    spec: &Spec,
+/// What is known of the robots.txt of the host.
+fn standing(
+    frontier: &Frontier,
     file: &ShardFile,
     address: &Address,
-) -> Result<(), crate::store::Error> {
-    let mode = match spec.rules.seen {
-        SeenBy::Exact => seen::Mode::Exact,
-        SeenBy::Bloom => seen::Mode::Bloom,
-    };
-    let now_ms = now_ms();
-    let settings = seen::Settings { mode, ..seen::Settings::default() };
-    let frontier = file.frontier(spec.rules.frontier(), file.seen(settings)?, 0, now_ms)?;
-    let link = Link {
-        host: address.origin(),
-        domain: address.registrable(),
-        path: address.path_and_query(),
-        depth: 0,
-        hops: 0,
-        is_sitemap: false,
-    };
-    let print = frontier.fingerprint(&link);
-    if let Some(host) = frontier.host(address.origin()) {
-        explained.details.push(format!(
-            "{}: {} pages, {} queued, at least {} ms between requests, breaker {}",
-            address.host_key(),
-            host.pages,
-            host.queued,
-            host.gap_ms,
-            host.breaker
-        ));
-    }
-    if let Some(page) = file.page(print)? {
-        fetched_before(explained, &page);
-        return Ok(());
-    }
-    if let Some(rule) = robots_rule(&frontier, file, address, now_ms)? {
-        explained.decide(
-            false,
-            "robots",
-            format!("no: robots.txt of {} forbids it with {rule}", address.origin()),
-        );
-        return Ok(());
-    }
-    let is_known = file.contains(&[print])?.first() == Some(&true);
-    if is_known {
-        explained.details.push("it was found and waits in its queue".to_owned());
-    }
-    tell(explained, &frontier.explain(now_ms, &link), now_ms);
-    Ok(())
-}
-
-fn robots_rule(
-    frontier: &divvy_frontier::frontier::Frontier,
-    file: &ShardFile,
-    address: &Address,
-    now_ms: u64,
-) -> Result<Option<String>, crate::store::Error> {
+) -> Result<Option<Standing>, store::Error> {
     let Some(number) = frontier.host_number(address.origin()) else { return Ok(None) };
     let Some(copy) = file.robots(number)? else { return Ok(None) };
-    let standing: Standing = serde_json::from_str(&copy.about).unwrap_or_default();
-    Ok(match standing.permission(now_ms, address.path_and_query()) {
-        Permission::Disallowed(rule) => {
-            Some(format!("`Disallow: {}` in line {}", rule.pattern, rule.line))
-        }
-        _ => None,
-    })
+    Ok(serde_json::from_str(&copy.about).ok())
 }
 
-fn fetched_before(explained: &mut Explained, page: &PageState) {
+/// What became of an address that was fetched before; it is due again at `due_ms`, if at all.
+fn fetched_before(explained: &mut Explained, page: &PageState, due_ms: Option<u64>, now_ms: u64) {
     let reason = page.reason.as_deref().unwrap_or("it answered so");
+    let status = page.status;
+    // One that is not put off any more is in its queue.
+    let when = due_ms.map_or_else(|| "when its turn comes".to_owned(), |due| wait(due, now_ms));
+    explained.not_before_ms = due_ms.filter(|_| page.end != PageEnd::Dead);
     match page.end {
+        PageEnd::Done if page.interval_ms.is_some() => {
+            let text =
+                format!("it was fetched, with status {status}, and is looked at again {when}");
+            explained.decide(true, "done", text);
+        }
         PageEnd::Done => {
-            explained.decide(true, "done", format!("it was fetched, with status {}", page.status));
+            explained.decide(true, "done", format!("it was fetched, with status {status}"));
         }
         PageEnd::Failing => {
-            let text =
-                format!("it failed and is tried again (attempt {}): {reason}", page.attempts + 1);
+            let attempt = page.attempts + 1;
+            let text = format!("it failed and is tried again {when} (attempt {attempt}): {reason}");
             explained.decide(true, "retry", text);
         }
         PageEnd::Dead => {
-            let text = format!(
-                "no: it failed for good (status {}): {reason}; divvy crawl retry",
-                page.status
-            );
+            let text =
+                format!("no: it failed for good (status {status}): {reason}; divvy crawl retry");
             explained.decide(false, "dead", text);
         }
     }
 }
 
-/// What the frontier says.
-fn tell(explained: &mut Explained, explanation: &Explanation, now_ms: u64) {
+/// What the frontier says; `why` is why the host is kept away, if it is.
+fn tell(explained: &mut Explained, explanation: &Explanation, why: Option<&str>, now_ms: u64) {
     match explanation {
         Explanation::Refused { why } => {
             let (rule, text) = match why {
@@ -219,15 +276,19 @@ fn tell(explained: &mut Explained, explanation: &Explanation, now_ms: u64) {
             };
             explained.decide(false, rule, format!("no: {text}"));
         }
-        Explanation::Parked { why } => {
-            let (rule, text) = match why {
-                Park::Blocked => ("blocked", "its host was blocked by hand"),
-                Park::CrawlDelay => {
-                    ("crawl_delay", "its host asks for a longer delay than is granted")
-                }
-                Park::Unreachable => ("unreachable", "its host failed too often in a row"),
+        Explanation::Parked { why: park } => {
+            let rule = match park {
+                Park::Blocked => "blocked",
+                Park::CrawlDelay => "crawl_delay",
+                Park::Unreachable => "unreachable",
+                Park::Refused => "refused",
             };
-            explained.decide(false, rule, format!("no: {text}"));
+            let cure = match park {
+                Park::Unreachable | Park::Refused => "; divvy crawl retry asks it again",
+                Park::Blocked | Park::CrawlDelay => "",
+            };
+            let why = why.unwrap_or_default();
+            explained.decide(false, rule, format!("no: its host is left alone: {why}{cure}"));
         }
         Explanation::Disallowed => explained.decide(false, "robots", "no: robots.txt forbids it"),
         Explanation::Enough => {
@@ -235,21 +296,18 @@ fn tell(explained: &mut Explained, explanation: &Explanation, now_ms: u64) {
         }
         Explanation::InFlight => explained.decide(true, "in_flight", "it is being fetched"),
         Explanation::Fetched { not_before_ms, because, queued } => {
-            let (rule, why) = match because {
+            let (rule, usual) = match because {
                 Because::Ready => ("ready", "nothing stands in its way"),
                 Because::RobotsFirst => ("robots_first", "the robots.txt of its host comes first"),
-                Because::RobotsUnreachable => {
-                    ("robots_unreachable", "the robots.txt of its host cannot be had")
-                }
+                Because::RobotsUnreachable => ("robots_unreachable", "its robots.txt is missing"),
                 Because::Gap => ("delay", "the delay of its host is not over"),
                 Because::DomainGap => ("domain_delay", "the delay of its domain is not over"),
-                Because::Blocked => ("resting", "its host asked to be left alone for a time"),
-                Because::Breaker => ("breaker", "the breaker of its host is open"),
+                Because::Blocked => ("resting", "its host rests"),
+                Because::Breaker => ("breaker", "its breaker is open"),
                 Because::HostInFlight => ("host_in_flight", "its host has a request in flight"),
             };
-            let wait = not_before_ms.saturating_sub(now_ms);
-            let when =
-                if wait == 0 { "now".to_owned() } else { format!("in {wait} ms at the earliest") };
+            let why = why.map_or_else(|| usual.to_owned(), |why| format!("of its host: {why}"));
+            let when = wait(*not_before_ms, now_ms);
             explained.not_before_ms = Some(*not_before_ms);
             let text = format!(
                 "it would be fetched {when}: {why}; {queued} addresses of its host are queued"
@@ -258,3 +316,17 @@ fn tell(explained: &mut Explained, explanation: &Explanation, now_ms: u64) {
         }
     }
 }
+
+/// How long it is until then.
+fn wait(until_ms: u64, now_ms: u64) -> String {
+    match until_ms.saturating_sub(now_ms) {
+        0 => "now".to_owned(),
+        ms @ 1..10_000 => format!("in {ms} ms at the earliest"),
+        ms @ 10_000..600_000 => format!("in {} s at the earliest", ms / 1_000),
+        ms @ 600_000..36_000_000 => format!("in {} min at the earliest", ms / 60_000),
+        ms => format!("in {} h at the earliest", ms / 3_600_000),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -197,6 +197,7 @@ impl Crawls {
             Wish::Block { hosts, undo } => block(&mut control, &hosts, undo)?,
             Wish::Add { seeds } => {
                 let seeds = addresses(&seeds)?;
+                spec.check_agent_for(&seeds)?;
                 if control.added.len() + seeds.len() > ADDED_MAX {
                     let problem = format!("a crawl takes {ADDED_MAX} more seeds; start another");
                     return Err(CrawlsError::Conflict(problem));

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Crawls, CrawlsError};
 use crate::folder::control::{Control, CrawlState};
-use crate::folder::status::{HostRow, PageRow, Seen, ShardState, ShardStatus, Totals, Waiting};
+use crate::folder::status::{
+    HostRow, KEPT_AWAY_SHOWN, PageRow, Seen, ShardState, ShardStatus, Totals, Waiting,
+};
 use crate::settings::Spec;
 
 /// A status that is older says nothing of the present: its owner is gone or rests.
@@ -41,6 +43,8 @@ pub(crate) struct CrawlView {
     pub(crate) seen: Seen,
     /// Pages per second of late.
     pub(crate) rate: f64,
+    /// Some of the hosts that are blocked or parked, with the reason.
+    pub(crate) kept_away: Vec<HostRow>,
     /// The longest that links of a shard wait to be sent to another.
     pub(crate) outbox_lag_ms: u64,
     /// The shards.
@@ -113,6 +117,7 @@ fn view(
         waiting: Waiting::default(),
         seen: Seen::default(),
         rate: 0.0,
+        kept_away: Vec::new(),
         outbox_lag_ms: 0,
         shards: Vec::with_capacity(statuses.len()),
     };
@@ -122,6 +127,8 @@ fn view(
         view.waiting.add(&status.waiting);
         view.seen.add(&status.seen);
         view.outbox_lag_ms = view.outbox_lag_ms.max(status.outbox_lag_ms);
+        let room = KEPT_AWAY_SHOWN.saturating_sub(view.kept_away.len());
+        view.kept_away.extend(status.kept_away.iter().take(room).cloned());
         if is_fresh && !state.is_final() {
             view.rate += status.rate;
         }

@@ -10,7 +10,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::folder::status::{SLACK_MS, Seen, ShardStatus, Totals, Waiting};
+use crate::folder::status::{SLACK_MS, Seen, ShardState, ShardStatus, Totals, Waiting};
 
 /// The figures; a clone shares them.
 #[derive(Clone, Debug, Default)]
@@ -23,19 +23,23 @@ struct Sums {
     waiting: Waiting,
     seen: Seen,
     rate: f64,
-    lag_ms: u64,
+    /// Of each shard that has not ended: the crawl, its number, and how long its links wait.
+    lags: Vec<(String, u32, u64)>,
 }
 
 impl Figures {
     /// Takes in what all shards of all crawls show.
     pub(crate) fn set(&self, shown: &[(String, Vec<ShardStatus>)]) {
         let mut sums = Sums { crawls: shown.len() as u64, ..Sums::default() };
-        for status in shown.iter().flat_map(|(_, statuses)| statuses) {
+        let statuses = shown.iter().flat_map(|(id, all)| all.iter().map(move |one| (id, one)));
+        for (id, status) in statuses {
             sums.totals.add(&status.totals);
             sums.waiting.add(&status.waiting);
             sums.seen.add(&status.seen);
             sums.rate += status.rate;
-            sums.lag_ms = sums.lag_ms.max(status.outbox_lag_ms);
+            if !matches!(status.state, ShardState::New | ShardState::Done) {
+                sums.lags.push((id.clone(), status.shard, status.outbox_lag_ms));
+            }
         }
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = sums;
     }
@@ -59,10 +63,23 @@ impl Collector for Figures {
         page.gauge("seen_filter_bytes", help, sums.seen.filter_bytes as f64)?;
         let help = "The estimated share of new addresses that the fullest filter takes for known";
         page.gauge("seen_false_positives", help, sums.seen.false_positives)?;
-        let help = "How long the oldest link waits to be sent to its shard";
-        page.gauge("outbox_lag_seconds", help, sums.lag_ms as f64 / 1e3)?;
+        let help = "New addresses that filters took for known ones, estimated, in crawls with --seen bloom";
+        page.gauge("seen_lost", help, sums.seen.lost)?;
+        lags(&mut page, &sums.lags)?;
         slack(&mut page, &sums.totals)
     }
+}
+
+/// How long links of each shard wait.
+fn lags(page: &mut Page<'_>, lags: &[(String, u32, u64)]) -> fmt::Result {
+    let help = "How long the oldest link of a shard waits to be sent to another one";
+    let name = "outbox_lag_seconds";
+    let mut encoder = page.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (crawl, shard, ms) in lags {
+        let labels = [("crawl", crawl.clone()), ("shard", shard.to_string())];
+        encoder.encode_family(&labels)?.encode_gauge(&(*ms as f64 / 1e3))?;
+    }
+    Ok(())
 }
 
 fn pages(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
@@ -166,8 +183,11 @@ mod tests {
             status.totals.sent(slack);
         }
         status.waiting.bands = vec![1, 2, 3, 4];
+        (status.state, status.seen.lost) = (ShardState::Working, 1.5);
+        let late = ShardStatus { shard: 1, outbox_lag_ms: 250, ..status.clone() };
+        let ended = ShardStatus { shard: 2, state: ShardState::Done, ..ShardStatus::default() };
         let figures = Figures::default();
-        figures.set(&[("a".into(), vec![status.clone(), status])]);
+        figures.set(&[("a".into(), vec![status, late, ended])]);
         let mut registry = Registry::default();
         figures.register(&mut registry);
         let mut text = String::new();
@@ -180,8 +200,12 @@ mod tests {
             "politeness_slack_seconds_bucket{le=\"+Inf\"} 8",
             "politeness_slack_seconds_count 8",
             "impolite_total 0",
+            "seen_lost 3.0",
+            "outbox_lag_seconds{crawl=\"a\",shard=\"0\"} 0.0",
+            "outbox_lag_seconds{crawl=\"a\",shard=\"1\"} 0.25",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+        assert!(!text.contains("shard=\"2\""), "it has ended: {text}");
     }
 }

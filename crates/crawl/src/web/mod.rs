@@ -112,7 +112,7 @@ fn wishes() -> Vec<Route<Site>> {
             .refuses([404, 409]),
         post("/api/v1/crawls/{id}/retry", api::retry)
             .scope(Scope::Submit)
-            .summary("Put back the addresses that failed for good")
+            .summary("Put back the addresses that failed for good, and ask hosts again that were given up")
             .refuses([404, 409]),
         post("/api/v1/crawls/{id}/block", api::block)
             .scope(Scope::Submit)

@@ -97,8 +97,11 @@ impl Frontier {
         let rest_ms = self.rules.retry.retry_after_ms_max.max(self.rules.retry.cap_ms);
         let host = &mut self.hosts[number];
         let rest_ms = now_ms.saturating_add(rest_ms);
-        if host.rare().rest_until_ms > rest_ms {
-            host.change(|rare| rare.rest_until_ms = rest_ms);
+        if host.rare().rest_until_ms.max(host.rare().open_until_ms) > rest_ms {
+            host.change(|rare| {
+                rare.rest_until_ms = rare.rest_until_ms.min(rest_ms);
+                rare.open_until_ms = rare.open_until_ms.min(rest_ms);
+            });
         }
         let next_at_ms = if was_clean { host.next_at_ms.min(latest_ms) } else { latest_ms };
         host.next_at_ms = next_at_ms;

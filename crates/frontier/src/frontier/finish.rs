@@ -8,7 +8,9 @@ use divvy_guard::breaker::{Breaker, Settings};
 use super::entry::Entry;
 use super::host::{NOBODY, Open, Robots};
 use super::table::Spot;
-use super::{Answer, Ending, Frontier, Later, Lease, Outcome, Park, RobotsAnswer};
+use super::{
+    Answer, Ending, Frontier, Later, Lease, Outcome, Park, RobotsAnswer, TROUBLE_BYTES_MAX,
+};
 use crate::rules::priority;
 use crate::rules::retry::{Failure, Verdict, is_failure};
 
@@ -20,10 +22,18 @@ const FAILURES_TOLD_MAX: u32 = 64;
 const OPEN_JITTER: f64 = 0.2;
 
 impl Frontier {
-    /// The request of a lease goes out only now; the gap to the next one counts from here too.
+    /// The request of a lease goes out only now; the gap to the next one counts from here too. Where a host may have
+    /// several requests in flight, none is handed out before the last one is sent, or two of them might be sent at once.
     pub fn sent(&mut self, now_ms: u64, lease: Lease) {
-        if self.is_open(lease) {
-            self.begin_gap(now_ms, lease.host);
+        if !self.is_open(lease) || !self.hosts[lease.host].mark_sent(lease.serial) {
+            return;
+        }
+        let (lead, twin) = (self.lead(lease.host), self.hosts[lease.host].twin);
+        self.hosts[lead].unsent -= 1;
+        self.begin_gap(now_ms, lease.host);
+        self.schedule(lease.host);
+        if twin != NOBODY {
+            self.schedule(twin);
         }
     }
 
@@ -59,15 +69,11 @@ impl Frontier {
         let number = lease.host;
         self.forget_robots(number);
         match (&answer.permission, self.rules.gap_ms(answer.delay_ms)) {
-            (None, _) => {
-                self.hosts[number].change(|rare| rare.rest_until_ms = answer.until_ms);
-                if answer.was_requested {
-                    self.fail(now_ms, number, 1);
-                }
-            }
+            (None, _) => self.lack_robots(now_ms, number, &answer),
             (Some(_), None) => self.hosts[number].parked = Some(Park::CrawlDelay),
             (Some(_), Some(gap_ms)) => {
                 self.hosts[number].gap_ms = u32::try_from(gap_ms).unwrap_or(u32::MAX);
+                self.hosts[number].change(|rare| rare.trouble = None);
                 if answer.was_requested {
                     self.succeed(now_ms, number);
                 }
@@ -82,6 +88,13 @@ impl Frontier {
         self.touch(number);
         self.release(now_ms, number, (!answer.was_requested).then_some(&open));
         self.bound_robots(number);
+    }
+
+    /// A host may not be asked at all, for this reason: it is parked until [`Frontier::retry`].
+    pub fn refuse_host(&mut self, host: u32, text: &str) {
+        self.hosts[host].change(|rare| rare.trouble = Some(cut(text)));
+        self.hosts[host].parked.get_or_insert(Park::Refused);
+        self.touch(host);
     }
 
     /// Robots rules of a host that has nothing to do are dropped; the store has them.
@@ -105,6 +118,11 @@ impl Frontier {
         let attempt = entry.failed + 1;
         let rules = &self.rules.retry;
         let verdict = rules.after_status(status, wait, attempt, now_ms, &mut self.random);
+        if let Some(until_ms) = rules.host_rests_until(status, wait, now_ms) {
+            let lead = self.lead(number);
+            self.hosts[lead].change(|rare| rare.rest_until_ms = until_ms.max(rare.rest_until_ms));
+            self.touch(lead);
+        }
         if is_failure(status) {
             self.fail(now_ms, number, 1);
         } else {
@@ -136,28 +154,35 @@ impl Frontier {
         let rules = &self.rules.retry;
         let verdict = rules.after_failure(failure, attempt, now_ms, &mut self.random);
         match failure {
-            Failure::Forbidden => {}
+            Failure::Forbidden | Failure::Refused => {}
             Failure::TimedOut | Failure::Connection => self.fail(now_ms, number, 1),
-            Failure::NoSuchName | Failure::Tls => {
-                // Every address of the host would end so. Two such failures in a row park it.
-                let rest_ms = now_ms.saturating_add(self.rules.retry.name_wait_ms);
-                self.hosts[number].change(|rare| rare.rest_until_ms = rest_ms);
-                self.fail(now_ms, number, self.rules.retry.park_failures.div_ceil(2));
-            }
+            Failure::NoSuchName | Failure::Tls => self.fail_by_name(now_ms, number),
         }
         self.settle(now_ms, number, entry, verdict)
+    }
+
+    /// Nothing is fetched from a host whose robots.txt cannot be had. It is tried again, later and later, and given up like
+    /// a host whose pages fail.
+    fn lack_robots(&mut self, now_ms: u64, number: u32, answer: &RobotsAnswer) {
+        let missing = answer.missing.as_ref();
+        self.hosts[number].change(|rare| {
+            rare.open_until_ms = answer.until_ms.max(rare.open_until_ms);
+            let known = rare.trouble.take();
+            let text = missing.map(|missing| cut(&missing.text)).or(known);
+            rare.trouble = Some(text.unwrap_or_else(|| "it was not answered".into()));
+        });
+        match missing.and_then(|missing| missing.failure) {
+            _ if !answer.was_requested => {}
+            Some(Failure::Refused) => drop(self.hosts[number].parked.get_or_insert(Park::Refused)),
+            Some(Failure::NoSuchName | Failure::Tls) => self.fail_by_name(now_ms, number),
+            Some(_) | None => self.fail(now_ms, number, 1),
+        }
     }
 
     /// What follows for an address that failed.
     fn settle(&mut self, now_ms: u64, number: u32, entry: &Entry<'_>, verdict: Verdict) -> Ending {
         match verdict {
-            Verdict::Again { due_ms, block_host } => {
-                if block_host {
-                    let lead = self.lead(number);
-                    self.hosts[lead]
-                        .change(|rare| rare.rest_until_ms = due_ms.max(rare.rest_until_ms));
-                    self.touch(lead);
-                }
+            Verdict::Again { due_ms } => {
                 let entry = Entry { failed: entry.failed + 1, ..*entry };
                 self.put_off(number, &entry, due_ms.max(now_ms), priority::of_known(None));
                 Ending::Again { due_ms }
@@ -193,27 +218,34 @@ impl Frontier {
         }
     }
 
-    /// So many failures speak against the host.
+    /// Every address of the host would end so. Two such failures in a row park it.
+    fn fail_by_name(&mut self, now_ms: u64, number: u32) {
+        let until_ms = now_ms.saturating_add(self.rules.retry.name_wait_ms);
+        self.hosts[number].change(|rare| rare.open_until_ms = until_ms.max(rare.open_until_ms));
+        self.fail(now_ms, number, self.rules.retry.park_failures.div_ceil(2));
+    }
+
+    /// So many failures speak against the host. A crawl that comes to an end gives it up in the end; one that looks at
+    /// pages again and again tries it on.
     fn fail(&mut self, now_ms: u64, number: u32, weight: u32) {
         let wait_ms = self.breaker_wait_ms(number, weight);
         let host = &mut self.hosts[number];
         let failures = host.change(|rare| {
             rare.failures = rare.failures.saturating_add(u16::try_from(weight).unwrap_or(u16::MAX));
             if wait_ms > 0 {
-                rare.open_until_ms = now_ms.saturating_add(wait_ms);
-                // So that a new owner waits too.
-                rare.rest_until_ms = rare.open_until_ms.max(rare.rest_until_ms);
+                rare.open_until_ms = now_ms.saturating_add(wait_ms).max(rare.open_until_ms);
             }
             rare.failures
         });
-        if u32::from(failures) >= self.rules.retry.park_failures && host.parked.is_none() {
-            host.parked = Some(Park::Unreachable);
+        let is_too_often = u32::from(failures) >= self.rules.retry.park_failures;
+        if is_too_often && self.rules.recrawl.is_none() {
+            host.parked.get_or_insert(Park::Unreachable);
         }
     }
 
     fn succeed(&mut self, now_ms: u64, number: u32) {
         let rare = self.hosts[number].rare();
-        if rare.failures == 0 && rare.rest_until_ms == 0 {
+        if rare.failures == 0 && rare.rest_until_ms == 0 && rare.open_until_ms == 0 {
             return;
         }
         self.hosts[number].change(|rare| {
@@ -261,7 +293,10 @@ impl Frontier {
         if !self.is_open(lease) {
             return None;
         }
-        self.hosts[lease.host].close(lease.serial)
+        let open = self.hosts[lease.host].close(lease.serial)?;
+        let lead = self.lead(lease.host);
+        self.hosts[lead].unsent -= u8::from(!open.is_sent);
+        Some(open)
     }
 
     /// The host may be asked again after its gap, and those that waited for it may go on. What was not sent costs no
@@ -314,6 +349,11 @@ impl Frontier {
             }
         }
     }
+}
+
+/// As much of a text as is kept.
+fn cut(text: &str) -> Box<str> {
+    text[..text.floor_char_boundary(TROUBLE_BYTES_MAX)].into()
 }
 
 /// A call failed. It is let in only to tell that: whether it might go out was decided before.

@@ -39,7 +39,9 @@ pub(super) struct Host {
     pub(super) used: u32,
     pub(super) brake: Brake,
     /// Requests in flight; of the lead.
-    pub(super) in_flight: u16,
+    pub(super) in_flight: u8,
+    /// Those among them that were handed out and are not known to be sent; of the lead.
+    pub(super) unsent: u8,
     pub(super) turns: u8,
     pub(super) parked: Option<Park>,
     pub(super) is_braked: bool,
@@ -59,13 +61,17 @@ const _: () = assert!(size_of::<Host>() <= 80);
 /// What few hosts have at a time.
 #[derive(Debug)]
 pub(super) struct Rare {
-    /// Until when it rests: `Retry-After`, a robots.txt that cannot be had, a name that does not exist.
+    /// Until when it asked to be left alone.
     pub(super) rest_until_ms: u64,
     /// Addresses that may ever be queued, if that is not what the crawl allows.
     pub(super) budget: Option<u32>,
-    /// Failures in a row, and until when the breaker that counts them is open.
+    /// Failures in a row.
     pub(super) failures: u16,
+    /// Until when it is not tried again: the breaker that counts its failures is open, its robots.txt cannot be had, its
+    /// name does not exist.
     pub(super) open_until_ms: u64,
+    /// Why it may not be asked, or why its robots.txt cannot be had.
+    pub(super) trouble: Option<Box<str>>,
     /// What is in flight or goes before its queues.
     open: Vec<Open>,
 }
@@ -91,6 +97,8 @@ pub(super) enum Place {
 pub(super) struct Open {
     /// Of the lease; 0 for one that waits.
     pub(super) serial: u64,
+    /// Whether it is known to be sent.
+    pub(super) is_sent: bool,
     /// When the gaps of the host and of its domain were over before, and what the hand-out made of them.
     pub(super) before_ms: (u64, u64),
     pub(super) after_ms: (u64, u64),
@@ -146,6 +154,7 @@ impl Host {
             used: 0,
             brake: Brake::default(),
             in_flight: 0,
+            unsent: 0,
             turns: 0,
             parked: None,
             is_braked: false,
@@ -209,6 +218,13 @@ impl Host {
         self.change(|rare| rare.open.push(open));
     }
 
+    /// What has this serial is sent; whether that is news.
+    pub(super) fn mark_sent(&mut self, serial: u64) -> bool {
+        let unsent = |open: &&mut Open| open.serial == serial && !open.is_sent;
+        self.change(|rare| rare.open.iter_mut().find(unsent).map(|open| open.is_sent = true))
+            .is_some()
+    }
+
     /// Ends what has this serial.
     pub(super) fn close(&mut self, serial: u64) -> Option<Open> {
         let at = self.opened().iter().position(|each| each.serial == serial)?;
@@ -222,26 +238,33 @@ impl Host {
 }
 
 impl Rare {
-    const COMMON: Self =
-        Self { rest_until_ms: 0, budget: None, failures: 0, open_until_ms: 0, open: Vec::new() };
+    const COMMON: Self = Self {
+        rest_until_ms: 0,
+        budget: None,
+        failures: 0,
+        open_until_ms: 0,
+        trouble: None,
+        open: Vec::new(),
+    };
 
     fn is_common(&self) -> bool {
-        let Self { rest_until_ms, budget, failures, open_until_ms, open } = self;
+        let Self { rest_until_ms, budget, failures, open_until_ms, trouble, open } = self;
         let is_well = *rest_until_ms == 0 && *failures == 0 && *open_until_ms == 0;
-        is_well && budget.is_none() && open.is_empty()
+        is_well && trouble.is_none() && budget.is_none() && open.is_empty()
     }
 
     fn bytes(&self) -> u64 {
         let open = (self.open.capacity() * size_of::<Open>()) as u64 + EACH;
         let entries = self.open.iter().filter_map(|open| open.entry.as_ref());
         let entries: u64 = entries.map(|entry| entry.len() as u64 + EACH).sum();
-        size_of::<Self>() as u64 + EACH + open + entries
+        let trouble = self.trouble.as_ref().map_or(0, |text| text.len() as u64 + EACH);
+        size_of::<Self>() as u64 + EACH + open + entries + trouble
     }
 }
 
 impl Open {
     /// An entry that goes before the queues.
     pub(super) fn waiting(entry: Box<[u8]>) -> Self {
-        Self { serial: 0, before_ms: (0, 0), after_ms: (0, 0), entry: Some(entry) }
+        Self { serial: 0, is_sent: false, before_ms: (0, 0), after_ms: (0, 0), entry: Some(entry) }
     }
 }

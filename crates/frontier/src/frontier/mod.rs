@@ -5,13 +5,14 @@
 //! - links go to [`Frontier::discover`]; those that it answers with [`Discovery::Ask`] are looked up in the store, all of a
 //!   batch together, and those that are new go to [`Frontier::admit`];
 //! - [`Frontier::next`] is asked until it says [`Next::Wait`], [`Next::Idle`] or [`Next::Enough`], and again after any
-//!   report; an order's outcome goes to [`Frontier::fetched`], an answer about robots.txt to [`Frontier::robots`];
+//!   report; when an order's request is written, [`Frontier::sent`] is told; its outcome goes to [`Frontier::fetched`], an
+//!   answer about robots.txt to [`Frontier::robots`];
 //! - [`Frontier::changes`] is drained into one commit per batch; only then do links to other shards and outputs count;
 //! - what the store says is due goes to [`Frontier::again`], and is committed before the store is asked again.
 //!
 //! **Politeness.** A host is in one heap by its next allowed time; a host with as many requests in flight as it may have is
-//! in no heap, so nothing can hand out a second one. The gap is counted from hand-out to hand-out and from the end of an
-//! answer to the next hand-out. A robots.txt counts as a request. `http://` and `https://` of one name are one host for
+//! in no heap, so nothing can hand out a second one. The gap is counted from hand-out to hand-out, from the moment at which
+//! a request is sent, and from the end of an answer, to the next hand-out. A robots.txt counts as a request. `http://` and `https://` of one name are one host for
 //! this. Hosts of one registrable domain share a second token: who finds it taken queues up at the domain, of which one
 //! at a time is in the heap.
 //!

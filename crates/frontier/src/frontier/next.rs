@@ -90,8 +90,7 @@ impl Frontier {
     /// The same at a given time. Whether the host is in the heap now.
     pub(super) fn schedule_at(&mut self, number: u32, at_ms: u64) -> bool {
         let host = &self.hosts[number];
-        let is_busy = self.hosts[self.lead(number)].in_flight >= self.rules.per_host;
-        let is_free = !is_busy && host.parked.is_none() && host.place == Place::None;
+        let is_free = !self.is_busy(number) && host.parked.is_none() && host.place == Place::None;
         if !is_free || !host.has_work(&self.pieces) {
             return false;
         }
@@ -149,8 +148,7 @@ impl Frontier {
     /// Everything that may keep a host from being asked now, in the order in which it is looked at.
     fn look_at(&mut self, now_ms: u64, number: u32, was_runner: bool) -> Option<Next> {
         let host = &self.hosts[number];
-        let is_busy = self.hosts[self.lead(number)].in_flight >= self.rules.per_host;
-        if host.parked.is_some() || is_busy || !host.has_work(&self.pieces) {
+        if host.parked.is_some() || self.is_busy(number) || !host.has_work(&self.pieces) {
             return None;
         }
         let group = host.group;
@@ -267,14 +265,19 @@ impl Frontier {
         let before_ms = (self.hosts[lead].next_at_ms, self.groups[group].next_at_ms);
         let allowed_at_ms = self.not_before(number).max(before_ms.1);
         self.hosts[lead].in_flight += 1;
+        self.hosts[lead].unsent += 1;
         self.begin_gap(now_ms, number);
         self.occupy_group(now_ms, group);
         let after_ms = (self.hosts[lead].next_at_ms, self.groups[group].next_at_ms);
         let serial = self.serial;
-        self.hosts[number].open(Open { serial, before_ms, after_ms, entry });
-        // With more than one request at a time, the next one waits for the gap only.
-        self.schedule(number);
+        self.hosts[number].open(Open { serial, is_sent: false, before_ms, after_ms, entry });
         (Lease { host: number, serial }, allowed_at_ms)
+    }
+
+    /// Whether a host may have no further request in flight for now.
+    pub(super) fn is_busy(&self, number: u32) -> bool {
+        let lead = &self.hosts[self.lead(number)];
+        lead.in_flight >= self.rules.per_host || lead.unsent > 0
     }
 
     pub(super) fn gap_ms(&self, number: u32) -> u64 {

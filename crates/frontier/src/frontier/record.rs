@@ -1,11 +1,11 @@
-//! How the state of a host is packed for the store: numbers of fixed width, then what was in flight.
+//! How the state of a host is packed for the store: numbers of fixed width, its trouble, then what was in flight.
 
 use super::host::Open;
 use super::{Damaged, Frontier, Park, entry};
 use crate::rules::priority::BANDS;
 
 /// The first byte, so that another layout is not misread.
-const LAYOUT: u8 = 1;
+const LAYOUT: u8 = 2;
 const BRAKED: u8 = 1;
 
 impl Frontier {
@@ -20,11 +20,13 @@ impl Frontier {
             Some(Park::Blocked) => 1,
             Some(Park::CrawlDelay) => 2,
             Some(Park::Unreachable) => 3,
+            Some(Park::Refused) => 4,
         });
         out.push(if host.is_braked { BRAKED } else { 0 });
         out.extend_from_slice(&rare.failures.to_le_bytes());
         out.extend_from_slice(&lead.next_at_ms.to_le_bytes());
         out.extend_from_slice(&rare.rest_until_ms.to_le_bytes());
+        out.extend_from_slice(&rare.open_until_ms.to_le_bytes());
         let budget = self.budget_of(host);
         for number in [host.gap_ms, host.pages, host.finished, host.used, budget] {
             out.extend_from_slice(&number.to_le_bytes());
@@ -35,6 +37,10 @@ impl Frontier {
         for number in heads.chain(numbers.iter().map(|(_, end)| end)) {
             out.extend_from_slice(&number.to_le_bytes());
         }
+        let trouble = rare.trouble.as_deref().unwrap_or_default();
+        let length = u16::try_from(trouble.len()).expect("TROUBLE_BYTES_MAX has 16 bits");
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(trouble.as_bytes());
         let entries = host.opened().iter().filter_map(|open| open.entry.as_ref());
         entries.for_each(|each| out.extend(each));
         out
@@ -52,12 +58,14 @@ impl Frontier {
                 1 => Some(Park::Blocked),
                 2 => Some(Park::CrawlDelay),
                 3 => Some(Park::Unreachable),
+                4 => Some(Park::Refused),
                 _ => None,
             };
             host.is_braked = reader.byte()? & BRAKED != 0;
             let failures = u16::from_le_bytes(reader.array()?);
             host.next_at_ms = u64::from_le_bytes(reader.array()?);
             let rest_until_ms = u64::from_le_bytes(reader.array()?);
+            let open_until_ms = u64::from_le_bytes(reader.array()?);
             let mut budget = 0;
             let counts = [
                 &mut host.gap_ms,
@@ -69,8 +77,10 @@ impl Frontier {
             for number in counts.into_iter().chain(numbers.as_flattened_mut()) {
                 *number = u32::from_le_bytes(reader.array()?);
             }
+            let trouble = reader.text()?;
             host.change(|rare| {
                 (rare.failures, rare.rest_until_ms) = (failures, rest_until_ms);
+                (rare.open_until_ms, rare.trouble) = (open_until_ms, trouble);
                 rare.budget = (budget != allowed).then_some(budget);
             });
             Some(layout)
@@ -110,5 +120,13 @@ impl Reader<'_> {
 
     fn byte(&mut self) -> Option<u8> {
         self.array().map(|[byte]| byte)
+    }
+
+    /// A text after its length; nothing in it if it is empty or no text, for it is only told to people.
+    fn text(&mut self) -> Option<Option<Box<str>>> {
+        let length = usize::from(u16::from_le_bytes(self.array()?));
+        let (text, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(str::from_utf8(text).ok().filter(|text| !text.is_empty()).map(Box::from))
     }
 }

@@ -29,21 +29,41 @@ impl Frontier {
         }
     }
 
-    /// A host that is parked or rests is asked again; its failures are forgotten, its gap is kept. Whether it is known.
+    /// A host that is parked or failed is asked again; its failures are forgotten, its gap and how long it asked to be left
+    /// alone are kept. Whether it is known.
     pub fn unpark(&mut self, host: &str) -> bool {
-        let Some(number) = self.find(host) else { return false };
+        let found = self.find(host);
+        found.into_iter().for_each(|number| self.revive(number));
+        found.is_some()
+    }
+
+    /// All hosts that could not be reached or might not be asked are asked again; not those that people blocked, and not
+    /// those that ask for too long a delay. Gives their numbers: what the store knows of their robots.txt must not keep
+    /// them waiting. Looks at every host.
+    pub fn retry(&mut self) -> Vec<u32> {
+        let hosts = u32::try_from(self.hosts.len()).expect("hosts are numbered with 32 bits");
+        let is_lost = |number: &u32| {
+            let (host, rare) = (&self.hosts[*number], self.hosts[*number].rare());
+            match host.parked {
+                Some(Park::Unreachable | Park::Refused) => true,
+                Some(Park::Blocked | Park::CrawlDelay) => false,
+                None => rare.failures > 0 || rare.trouble.is_some(),
+            }
+        };
+        let lost: Vec<u32> = (0..hosts).filter(is_lost).collect();
+        lost.iter().for_each(|number| self.revive(*number));
+        lost
+    }
+
+    fn revive(&mut self, number: u32) {
         let host = &mut self.hosts[number];
         host.parked = None;
         host.change(|rare| {
-            (rare.failures, rare.open_until_ms, rare.rest_until_ms) = (0, 0, 0);
+            (rare.failures, rare.open_until_ms, rare.trouble) = (0, 0, None);
         });
-        let lead = self.lead(number);
-        self.hosts[lead].change(|rare| rare.rest_until_ms = 0);
         self.forget_robots(number);
         self.touch(number);
-        self.touch(lead);
         self.schedule(number);
-        true
     }
 
     /// A host gets no requests before this time, with either scheme. Whether it is known.

@@ -62,7 +62,14 @@ fn link<'a>(host: &'a str, domain: &'a str, path: &'a str) -> Link<'a> {
 
 fn everything(until_ms: u64) -> RobotsAnswer {
     let permission: Option<Arc<dyn Permission>> = Some(Arc::new(Everything));
-    RobotsAnswer { permission, delay_ms: None, until_ms, bytes: 0, was_requested: true }
+    RobotsAnswer {
+        permission,
+        delay_ms: None,
+        until_ms,
+        bytes: 0,
+        was_requested: true,
+        missing: None,
+    }
 }
 
 fn well() -> Outcome {

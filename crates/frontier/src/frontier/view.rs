@@ -4,7 +4,7 @@ use divvy_guard::breaker::State;
 
 use super::entry::Entry;
 use super::host::{Host, NEVER, Place};
-use super::{Because, Counts, Due, Explanation, Frontier, HostView, Link, RobotsView};
+use super::{Because, Counts, Due, Explanation, Frontier, HostView, Link, Park, RobotsView};
 
 impl Frontier {
     /// How many of what there are. Looks at every host.
@@ -55,18 +55,36 @@ impl Frontier {
     }
 
     /// The hosts with the most queued addresses first, at most `limit`. Looks at every host.
-    pub fn hosts(&self, limit: usize) -> Vec<HostView> {
+    pub fn hosts(&self, now_ms: u64, limit: usize) -> Vec<HostView> {
         let queued = |host: &Host| host.queued(&self.pieces);
         let mut numbers: Vec<(u64, u32)> =
             (0..).zip(self.hosts.iter()).map(|(number, host)| (queued(host), number)).collect();
         numbers.sort_unstable_by_key(|(queued, number)| (u64::MAX - queued, *number));
         numbers.truncate(limit);
-        numbers.into_iter().map(|(_, number)| self.view(number)).collect()
+        numbers.into_iter().map(|(_, number)| self.view(now_ms, number)).collect()
+    }
+
+    /// Hosts that are parked, apart from those that people blocked, or have work and rest because they failed or asked for
+    /// it; at most `limit`. Looks at every host.
+    pub fn kept_away(&self, now_ms: u64, limit: usize) -> Vec<HostView> {
+        let is_away = |number: &u32| {
+            let host = &self.hosts[*number];
+            let rests = || host.has_work(&self.pieces) && self.because(now_ms, *number).is_rest();
+            host.parked.map_or_else(rests, |park| park != Park::Blocked)
+        };
+        let numbers = (0..).zip(self.hosts.iter()).map(|(number, _)| number);
+        numbers.filter(is_away).take(limit).map(|number| self.view(now_ms, number)).collect()
     }
 
     /// One host.
-    pub fn host(&self, name: &str) -> Option<HostView> {
-        self.find(name).map(|number| self.view(number))
+    pub fn host(&self, now_ms: u64, name: &str) -> Option<HostView> {
+        self.find(name).map(|number| self.view(now_ms, number))
+    }
+
+    /// The host whose requests count together with those of this one (itself, or the one with the other scheme), and the
+    /// gap that they keep.
+    pub fn pace_of(&self, host: u32) -> (u32, u64) {
+        (self.lead(host), self.gap_ms(host))
     }
 
     /// The number of a host, by which the store knows it.
@@ -150,14 +168,15 @@ impl Frontier {
         let host = &self.hosts[number];
         let lead = &self.hosts[self.lead(number)];
         let robots = self.robots.get(host.robots);
-        let rest_ms = host.rare().rest_until_ms;
-        let unreachable = robots.is_some_and(|robots| robots.permission.is_none());
+        let rare = host.rare();
+        let is_shut = rare.open_until_ms > now_ms;
+        let rest_ms = rare.rest_until_ms.max(lead.rare().rest_until_ms);
         let group = &self.groups[host.group];
         match () {
-            () if host.rare().open_until_ms > now_ms => Because::Breaker,
-            () if unreachable && rest_ms > now_ms => Because::RobotsUnreachable,
-            () if rest_ms.max(lead.rare().rest_until_ms) > now_ms => Because::Blocked,
-            () if lead.in_flight >= self.rules.per_host => Because::HostInFlight,
+            () if is_shut && rare.trouble.is_some() => Because::RobotsUnreachable,
+            () if is_shut => Because::Breaker,
+            () if rest_ms > now_ms => Because::Blocked,
+            () if self.is_busy(number) => Because::HostInFlight,
             () if lead.next_at_ms > now_ms => Because::Gap,
             () if host.place == Place::Group || group.next_at_ms > now_ms => Because::DomainGap,
             () if robots.is_none_or(|robots| robots.until_ms <= now_ms) => Because::RobotsFirst,
@@ -165,11 +184,8 @@ impl Frontier {
         }
     }
 
-    fn view(&self, number: u32) -> HostView {
+    fn view(&self, now_ms: u64, number: u32) -> HostView {
         let host = &self.hosts[number];
-        let lead = &self.hosts[self.lead(number)];
-        let rest_ms = host.rare().rest_until_ms.max(lead.rare().rest_until_ms);
-        let next_at_ms = lead.next_at_ms.max(rest_ms);
         let failures = u32::from(host.rare().failures);
         let is_open = failures >= self.rules.retry.breaker_failures.max(1);
         HostView {
@@ -178,16 +194,19 @@ impl Frontier {
             queued: host.queued(&self.pieces),
             pages: host.pages,
             gap_ms: self.gap_ms(number),
-            next_at_ms: next_at_ms.min(NEVER - 1),
+            next_at_ms: self.not_before(number).min(NEVER - 1),
             in_flight: host.opened().iter().filter(|open| open.serial > 0).count() as u32,
             failures,
             breaker: if is_open { State::Open } else { State::Closed }.name(),
             robots: match self.robots.get(host.robots) {
+                None if host.rare().trouble.is_some() => RobotsView::Unreachable,
                 None => RobotsView::Unknown,
                 Some(robots) if robots.permission.is_some() => RobotsView::Known,
                 Some(_) => RobotsView::Unreachable,
             },
             parked: host.parked,
+            because: self.because(now_ms, number),
+            trouble: host.rare().trouble.as_deref().map(str::to_owned),
             is_braked: host.is_braked,
         }
     }

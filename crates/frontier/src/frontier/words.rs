@@ -10,6 +10,8 @@ use crate::rules::retry::Failure;
 pub const PATH_BYTES_MAX: usize = 4_095;
 /// The longest origin, and the longest registrable domain.
 pub const HOST_BYTES_MAX: usize = 300;
+/// The longest text that is kept of why a host may not be asked or its robots.txt cannot be had.
+pub const TROUBLE_BYTES_MAX: usize = 400;
 /// The most redirects that lead to an address.
 pub const HOPS_MAX: u8 = 10;
 
@@ -215,6 +217,17 @@ pub struct RobotsAnswer {
     pub bytes: u32,
     /// Whether a request was made of the host. One that was answered from the store costs the host no turn.
     pub was_requested: bool,
+    /// Why it could not be had, if that is known anew.
+    pub missing: Option<Missing>,
+}
+
+/// Why a robots.txt could not be had.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// How the request failed; nothing if there was an answer.
+    pub failure: Option<Failure>,
+    /// The same in words, with what can be done about it.
+    pub text: String,
 }
 
 /// Why a host gets no requests until somebody or something says otherwise.
@@ -227,6 +240,8 @@ pub enum Park {
     CrawlDelay,
     /// It failed too often in a row.
     Unreachable,
+    /// A rule of the fetcher forbids to ask it at all.
+    Refused,
 }
 
 /// Entries that were added to a queue, in their order.
@@ -357,6 +372,10 @@ pub struct HostView {
     pub robots: RobotsView,
     /// Why it is parked.
     pub parked: Option<Park>,
+    /// What decides when it may be asked, if it is not parked.
+    pub because: Because,
+    /// Why it may not be asked, or why its robots.txt cannot be had, in words.
+    pub trouble: Option<String>,
     /// Whether it repeats itself.
     pub is_braked: bool,
 }
@@ -424,4 +443,11 @@ pub enum Because {
     Breaker,
     /// It has a request in flight.
     HostInFlight,
+}
+
+impl Because {
+    /// Whether the host failed or asked to be left alone, rather than being paced.
+    pub fn is_rest(self) -> bool {
+        matches!(self, Self::RobotsUnreachable | Self::Blocked | Self::Breaker)
+    }
 }

@@ -20,6 +20,15 @@ pub(super) fn matches(pattern: &str, path: &str) -> bool {
 }
 
 fn matches_pieces(pattern: &str, path: &str) -> bool {
+    matches_with(pattern, path, |text, piece| text.find(piece))
+}
+
+/// The same with a search that finds the first place of a piece in a text.
+pub(super) fn matches_with(
+    pattern: &str,
+    path: &str,
+    mut find: impl FnMut(&str, &str) -> Option<usize>,
+) -> bool {
     let (pattern, is_anchored) = match pattern.strip_suffix('$') {
         Some(pattern) => (pattern, true),
         None => (pattern, false),
@@ -29,12 +38,12 @@ fn matches_pieces(pattern: &str, path: &str) -> bool {
     let Some(mut rest) = path.strip_prefix(first) else { return false };
     let Some(last) = pieces.next_back() else { return !is_anchored || rest.is_empty() };
     for piece in pieces {
-        match rest.find(piece) {
+        match find(rest, piece) {
             Some(place) => rest = &rest[place + piece.len()..],
             None => return false,
         }
     }
-    if is_anchored { rest.ends_with(last) } else { rest.contains(last) }
+    if is_anchored { rest.ends_with(last) } else { find(rest, last).is_some() }
 }
 
 /// The text with everything that is not ASCII percent-encoded, byte by byte.

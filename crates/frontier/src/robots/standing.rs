@@ -148,6 +148,13 @@ impl Standing {
         self.failures
     }
 
+    /// It is asked for anew before the next page, as soon as the host does not want to be left alone. Since when it cannot
+    /// be had is kept.
+    pub fn ask_anew(&mut self) {
+        self.ask_after_ms = self.blocked_until_ms;
+        self.failures = 0;
+    }
+
     fn take(&mut self, now_ms: u64, robots: Robots) {
         *self = Self { copy: Some((robots, now_ms)), ..Self::default() };
     }
@@ -277,6 +284,20 @@ mod tests {
         let failing =
             after(&[(T, Answer::Status { status: 503, body: b"", retry_after_ms: Some(HOUR_MS) })]);
         assert_eq!(failing.permission(T, "/"), Permission::Wait { until_ms: T + HOUR_MS });
+    }
+
+    #[test]
+    fn who_asks_anew_waits_only_for_a_host_that_wants_to_be_left_alone() {
+        let late = T + 30 * DAY_MS;
+        let mut standing = after(&[(T, Answer::Unreachable), (T + HOUR_MS, Answer::Unreachable)]);
+        standing.ask_anew();
+        assert_eq!(may(&standing, T + HOUR_MS, "/"), "ask");
+        standing.answered(late, Answer::Unreachable, "bot");
+        assert_eq!(may(&standing, late, "/"), "yes", "thirty days count from the first failure");
+        let asks = Answer::Status { status: 429, body: b"", retry_after_ms: Some(HOUR_MS) };
+        let mut standing = after(&[(T, asks)]);
+        standing.ask_anew();
+        assert_eq!(standing.permission(T, "/"), Permission::Wait { until_ms: T + HOUR_MS });
     }
 
     #[test]

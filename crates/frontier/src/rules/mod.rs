@@ -14,12 +14,11 @@ pub mod retry;
 pub struct Rules {
     /// The least gap of a host: from request to request, and from the end of an answer to the next request.
     pub delay_ms: u64,
-    /// A `Crawl-delay` above this is cut to this.
-    pub robots_delay_ms_cap: u64,
-    /// A host that asks for a `Crawl-delay` above this is parked.
+    /// The longest `Crawl-delay` that a host is paced by, however few pages come of that; a host that asks for more is
+    /// parked, unless the crawl is slower still.
     pub robots_delay_ms_max: u64,
     /// Requests of one host in flight at once.
-    pub per_host: u16,
+    pub per_host: u8,
     /// How many times what one host may all hosts of a registrable domain may together: so many times the requests in
     /// flight, and so much shorter a gap. 0 leaves domains without a limit of their own.
     pub domain_share: u32,
@@ -54,7 +53,6 @@ impl Default for Rules {
     fn default() -> Self {
         Self {
             delay_ms: 1_000,
-            robots_delay_ms_cap: 60_000,
             robots_delay_ms_max: 300_000,
             per_host: 1,
             domain_share: 4,
@@ -74,13 +72,11 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The gap of a host whose robots.txt asks for this delay; nothing if it asks for so much that it is parked.
+    /// The gap of a host whose robots.txt asks for this delay, which is never taken for less than it says; nothing if it
+    /// asks for so much that the host is parked.
     pub fn gap_ms(&self, robots_delay_ms: Option<u64>) -> Option<u64> {
-        match robots_delay_ms {
-            Some(asked) if asked > self.robots_delay_ms_max => None,
-            Some(asked) => Some(self.delay_ms.max(asked.min(self.robots_delay_ms_cap))),
-            None => Some(self.delay_ms),
-        }
+        let gap_ms = self.delay_ms.max(robots_delay_ms.unwrap_or(0));
+        (gap_ms <= self.robots_delay_ms_max.max(self.delay_ms)).then_some(gap_ms)
     }
 }
 
@@ -89,18 +85,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crawl_delay_has_a_floor_a_cap_and_a_limit() {
+    fn a_crawl_delay_is_kept_from_the_floor_to_the_longest_and_then_parks() {
         let rules = Rules::default();
         let table = [
             (None, Some(1_000)),
             (Some(0), Some(1_000)),
             (Some(5_000), Some(5_000)),
             (Some(60_000), Some(60_000)),
-            (Some(300_000), Some(60_000)),
+            (Some(61_000), Some(61_000)),
+            (Some(300_000), Some(300_000)),
             (Some(300_001), None),
         ];
         for (asked, gap) in table {
             assert_eq!(rules.gap_ms(asked), gap, "{asked:?}");
         }
+        let slow = Rules { delay_ms: 600_000, ..Rules::default() };
+        assert_eq!(slow.gap_ms(Some(400_000)), Some(600_000), "the crawl is slower still");
     }
 }

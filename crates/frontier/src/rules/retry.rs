@@ -3,10 +3,10 @@
 //! | outcome | the address | the host |
 //! |---|---|---|
 //! | 2xx, 3xx, 304, other 4xx | done | is well |
-//! | 429 and 503 with `Retry-After` | again then | is blocked until then |
+//! | 429 and 503 with `Retry-After` | again then, [`Rules::attempts_max`] times | is blocked until then, also after the last attempt |
 //! | 429, 408, 5xx, time-outs, broken connections | again with full jitter, [`Rules::attempts_max`] times | has failed |
 //! | no such name, TLS errors | once more after [`Rules::name_wait_ms`] | has failed |
-//! | refused by a rule of the fetcher | given up | is as it was |
+//! | refused by a rule of the fetcher | given up | is as it was, or parked if it may not be asked at all |
 //!
 //! It draws from the generator of the caller. What a row of failures does to a host is for its breaker.
 
@@ -62,8 +62,11 @@ pub enum Failure {
     NoSuchName,
     /// The host could not prove who it is.
     Tls,
-    /// A rule of the fetcher forbids it (an address that is not public, a port, headers that are too large).
+    /// A rule of the fetcher forbids it, such as headers that are too large.
     Forbidden,
+    /// A rule of the fetcher forbids to ask the host at all: an address that is not public, a port, a crawler that does not
+    /// say who it is. No request was sent.
+    Refused,
 }
 
 /// What follows.
@@ -75,8 +78,6 @@ pub enum Verdict {
     Again {
         /// When.
         due_ms: u64,
-        /// Until when the host gets no request at all.
-        block_host: bool,
     },
     /// It is given up and can be replayed by hand.
     Dead,
@@ -95,17 +96,24 @@ impl Rules {
         if !is_failure(status) {
             return Verdict::Done;
         }
-        let told = retry_after_ms.filter(|_| matches!(status, 429 | 503));
         if attempt >= self.attempts_max {
             return Verdict::Dead;
         }
-        match told {
-            Some(wait) => {
-                let due_ms = now_ms.saturating_add(wait.min(self.retry_after_ms_max));
-                Verdict::Again { due_ms, block_host: true }
-            }
+        match self.host_rests_until(status, retry_after_ms, now_ms) {
+            Some(due_ms) => Verdict::Again { due_ms },
             None => self.jittered(attempt, now_ms, random),
         }
+    }
+
+    /// Until when the host gets no request at all because this answer asks for it, whatever becomes of the address.
+    pub fn host_rests_until(
+        &self,
+        status: u16,
+        retry_after_ms: Option<u64>,
+        now_ms: u64,
+    ) -> Option<u64> {
+        let told_ms = retry_after_ms.filter(|_| matches!(status, 429 | 503))?;
+        Some(now_ms.saturating_add(told_ms.min(self.retry_after_ms_max)))
     }
 
     /// What follows from a failure of attempt `attempt` (from 1).
@@ -117,11 +125,11 @@ impl Rules {
         random: &mut fastrand::Rng,
     ) -> Verdict {
         match failure {
-            Failure::Forbidden => Verdict::Dead,
+            Failure::Forbidden | Failure::Refused => Verdict::Dead,
             Failure::NoSuchName | Failure::Tls if attempt >= 2 => Verdict::Dead,
             Failure::NoSuchName | Failure::Tls => {
                 let due_ms = now_ms.saturating_add(self.name_wait_ms);
-                Verdict::Again { due_ms, block_host: false }
+                Verdict::Again { due_ms }
             }
             Failure::TimedOut | Failure::Connection if attempt >= self.attempts_max => {
                 Verdict::Dead
@@ -140,7 +148,7 @@ impl Rules {
         );
         let backoff = backoff.unwrap_or_default();
         let wait = backoff.wait(u32::from(attempt), random).as_millis() as u64;
-        Verdict::Again { due_ms: now_ms.saturating_add(wait), block_host: false }
+        Verdict::Again { due_ms: now_ms.saturating_add(wait) }
     }
 }
 
@@ -166,7 +174,7 @@ mod tests {
         for status in [408, 429, 500, 502, 503, 504, 599] {
             for attempt in 1..4 {
                 let verdict = rules.after_status(status, None, attempt, 1_000, &mut random());
-                let Verdict::Again { due_ms, block_host: false } = verdict else {
+                let Verdict::Again { due_ms } = verdict else {
                     panic!("{status}, attempt {attempt}: {verdict:?}");
                 };
                 assert!(due_ms - 1_000 <= 60_000 << (attempt - 1));
@@ -179,10 +187,12 @@ mod tests {
     fn a_host_that_says_when_is_left_alone_until_then_but_for_a_day_at_most() {
         let rules = Rules::default();
         let after = |status, wait| rules.after_status(status, Some(wait), 1, 5, &mut random());
-        let again = |due_ms| Verdict::Again { due_ms, block_host: true };
-        assert_eq!(after(429, 7_000), again(7_005));
-        assert_eq!(after(503, u64::MAX), again(24 * 3_600_000 + 5));
-        assert!(matches!(after(500, 7_000), Verdict::Again { block_host: false, .. }));
+        let rests = |status, wait| rules.host_rests_until(status, Some(wait), 5);
+        for (status, wait, until_ms) in [(429, 7_000, 7_005), (503, u64::MAX, 24 * 3_600_000 + 5)] {
+            assert_eq!(after(status, wait), Verdict::Again { due_ms: until_ms });
+            assert_eq!(rests(status, wait), Some(until_ms));
+        }
+        assert_eq!((rests(500, 7_000), rests(200, 7_000)), (None, None));
     }
 
     #[test]
@@ -190,7 +200,7 @@ mod tests {
         let rules = Rules::default();
         for failure in [Failure::NoSuchName, Failure::Tls] {
             let first = rules.after_failure(failure, 1, 5, &mut random());
-            assert_eq!(first, Verdict::Again { due_ms: 3_600_005, block_host: false });
+            assert_eq!(first, Verdict::Again { due_ms: 3_600_005 });
             assert_eq!(rules.after_failure(failure, 2, 5, &mut random()), Verdict::Dead);
         }
         let forbidden = rules.after_failure(Failure::Forbidden, 1, 5, &mut random());

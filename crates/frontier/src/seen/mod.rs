@@ -131,7 +131,12 @@ impl Seen {
         self.chain.rate()
     }
 
-    /// How many new addresses were lost since this was made, estimated; none in [`Mode::Exact`].
+    /// So many were lost before, when a crawl goes on.
+    pub fn lost_before(&mut self, losses: f64) {
+        self.losses = losses;
+    }
+
+    /// How many new addresses were lost, estimated; none in [`Mode::Exact`].
     pub fn losses(&self) -> f64 {
         self.losses
     }

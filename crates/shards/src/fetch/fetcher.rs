@@ -99,7 +99,7 @@ impl Fetcher {
             let start = Instant::now();
             // Out of the session while it is used: whoever drops this future drops the connection, too.
             let kept = session.connection.take();
-            let (mut connection, asked) = self.ask(order, kept, start).await?;
+            let (mut connection, asked) = self.ask(order, kept, session, start).await?;
             let (fetched, is_whole) = self.read(order, &mut connection, asked, start).await?;
             session.connection = is_whole.then_some(connection);
             Ok(fetched)
@@ -112,6 +112,7 @@ impl Fetcher {
         &self,
         order: Order<'_>,
         kept: Option<Connection>,
+        session: &mut Session,
         start: Instant,
     ) -> Result<(Connection, Asked), FetchError> {
         let target = Target::of(order.url).map_err(crate::net::ConnectError::from)?;
@@ -129,6 +130,7 @@ impl Fetcher {
             let request = self.request(order, &connection, &target)?;
             let mut headers = request.headers().clone();
             let asked = Instant::now();
+            session.sending(asked);
             let deadline = (asked + self.limits.first_byte).min(start + self.limits.whole);
             let Ok(answer) = timeout_at(deadline, connection.send(request)).await else {
                 return Err(FetchError::FirstByte {

@@ -16,6 +16,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::Limits;
 use crate::net::{Connected, Protocol, Stream, Target};
@@ -31,9 +32,24 @@ type Tried = Result<Response<Incoming>, TrySendError<Requested>>;
 #[derive(Debug, Default)]
 pub struct Session {
     pub(super) connection: Option<Connection>,
+    pub(super) on_send: Option<OnSend>,
 }
 
+/// Who is told when the next request is about to be written, once.
+pub(super) struct OnSend(Box<dyn FnOnce(Instant) + Send>);
+
 impl Session {
+    /// Tells when the next request is about to be written. If none is, nothing is told.
+    pub fn on_send(&mut self, tell: impl FnOnce(Instant) + Send + 'static) {
+        self.on_send = Some(OnSend(Box::new(tell)));
+    }
+
+    pub(super) fn sending(&mut self, at: Instant) {
+        if let Some(OnSend(tell)) = self.on_send.take() {
+            tell(at);
+        }
+    }
+
     /// Closes the connection unless the next request comes soon enough for it to be worth keeping.
     pub fn rest(&mut self, delay: Duration, limits: &Limits) {
         if delay >= limits.keep_alive {
@@ -165,6 +181,12 @@ impl Drop for Line {
         if let Self::Http2 { driver, .. } = self {
             driver.abort();
         }
+    }
+}
+
+impl std::fmt::Debug for OnSend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnSend")
     }
 }
 

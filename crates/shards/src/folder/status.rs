@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// Hosts that a shard shows.
 pub const HOSTS_SHOWN: usize = 100;
+/// Hosts that a shard shows because they are parked or rest.
+pub const KEPT_AWAY_SHOWN: usize = 8;
 /// Pages that a shard shows.
 pub const PAGES_SHOWN: usize = 100;
 /// Upper bounds of the politeness slack, in milliseconds: how much later than it was allowed a request was sent.
@@ -188,6 +190,8 @@ pub struct ShardStatus {
     pub outputs: BTreeMap<String, u64>,
     /// The hosts with the longest queues.
     pub hosts: Vec<HostRow>,
+    /// Some of the hosts that are blocked or parked, with the reason.
+    pub kept_away: Vec<HostRow>,
     /// The latest pages, newest first.
     pub pages: Vec<PageRow>,
 }

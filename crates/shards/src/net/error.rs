@@ -16,7 +16,7 @@ pub enum ConnectError {
     Target(#[from] RefusedTarget),
     /// The name stands for an address that may not be reached. Another try cannot help.
     #[error(
-        "`{}` stands for {}, which is {}; allow it with --allow-private {}",
+        "`{}` stands for {}, which is {}; allow it with --allow-private {} of the crawl and --allow-private of its worker",
         .0.host, .0.address, .0.sort, .0.address
     )]
     Address(Box<RefusedAddress>),

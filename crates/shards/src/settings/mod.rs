@@ -194,6 +194,7 @@ impl NewCrawl {
         }
         let texts = seeds.iter().map(|seed| seed.as_str().to_owned()).collect();
         let spec = Spec { id, name, created_at_ms: now_ms, seeds: texts, rules: self.rules };
+        spec.check_agent_for(&seeds)?;
         Ok((spec, seeds))
     }
 }
@@ -289,7 +290,8 @@ impl Rules {
         });
         frontier::Rules {
             delay_ms: self.delay_ms,
-            per_host: self.per_host,
+            // Checked before: at most 16.
+            per_host: u8::try_from(self.per_host).unwrap_or(u8::MAX),
             depth_max: self.max_depth,
             host_budget: self.host_pages,
             retry,
@@ -312,6 +314,29 @@ impl Spec {
         Scope::new(self.rules.scope, &seeds)
     }
 
+    /// Whether these seeds may be asked by a crawl that says so much or so little of who it is. Without a user agent only
+    /// this machine is asked: what a name that the crawl does not know stands for is not looked up here.
+    ///
+    /// # Errors
+    /// Names the first that may not.
+    pub fn check_agent_for(&self, seeds: &[Address]) -> Result<(), Wrong> {
+        if self.agent().has_contact() {
+            return Ok(());
+        }
+        let names = resolve::Names::read(&self.rules.resolve)
+            .map_err(|problem| wrong("rules.resolve", problem))?;
+        match seeds.iter().find(|seed| !names.is_loopback(seed.host())) {
+            None => Ok(()),
+            Some(seed) => Err(wrong(
+                "rules.user_agent",
+                format_args!(
+                    "is missing, and `{}` is not on this machine: say who crawls with --user-agent 'name/1.0 (+https://…)'",
+                    shown(seed.as_str())
+                ),
+            )),
+        }
+    }
+
     /// Who crawls; without a name of its own a crawl stays on this machine.
     pub fn agent(&self) -> UserAgent {
         self.rules.user_agent.as_ref().and_then(|agent| agent.parse().ok()).unwrap_or_default()
@@ -331,7 +356,7 @@ mod tests {
     use super::*;
 
     fn new(change: impl FnOnce(&mut NewCrawl)) -> Result<Spec, Wrong> {
-        let mut new = NewCrawl { seeds: vec!["http://A.example".into()], ..NewCrawl::default() };
+        let mut new = NewCrawl { seeds: vec!["http://A.localhost".into()], ..NewCrawl::default() };
         change(&mut new);
         new.check("c".into(), 7).map(|(spec, _)| spec)
     }
@@ -341,11 +366,38 @@ mod tests {
         let spec = new(|_| ()).unwrap();
         assert_eq!(
             (spec.name.as_str(), spec.seeds.as_slice()),
-            ("a.example", &["http://a.example/".to_owned()][..])
+            ("a.localhost", &["http://a.localhost/".to_owned()][..])
         );
         assert!(!spec.agent().has_contact());
         let text = serde_json::to_string(&spec).unwrap();
         assert_eq!(serde_json::from_str::<Spec>(&text).unwrap(), spec);
+    }
+
+    #[test]
+    fn a_crawl_that_does_not_say_who_it_is_begins_on_this_machine_only() {
+        let begin = |seed: &str| {
+            new(|new| {
+                new.rules.resolve = vec!["*.test=127.0.0.0/8".into(), "b.example=192.0.2.7".into()];
+                new.seeds.push(seed.into());
+            })
+        };
+        for seed in
+            ["http://127.8.0.1/", "http://[::1]:8080/", "http://localhost/", "http://a.test/"]
+        {
+            assert!(begin(seed).is_ok(), "{seed}");
+        }
+        for seed in
+            ["http://a.example/", "http://b.example/", "http://192.0.2.7/", "http://notlocalhost/"]
+        {
+            let Wrong { field, problem } = begin(seed).unwrap_err();
+            assert_eq!(field, "rules.user_agent");
+            assert!(problem.contains(seed) && problem.contains("--user-agent"), "{problem}");
+            let named = new(|new| {
+                new.seeds = vec![seed.into()];
+                new.rules.user_agent = Some("bot/1.0 (+https://bot.example/)".into());
+            });
+            assert!(named.is_ok());
+        }
     }
 
     #[test]

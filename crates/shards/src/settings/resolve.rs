@@ -42,6 +42,17 @@ impl Names {
         Ok(Self { known: known?, others: Cache::new(SystemResolver::default()) })
     }
 
+    /// Whether a host is on this machine, as far as that is known without asking anybody.
+    pub(super) fn is_loopback(&self, host: &str) -> bool {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let address = host.parse().ok().or_else(|| self.find(host));
+        match address {
+            Some(address) => IpAddr::to_canonical(&address).is_loopback(),
+            // By RFC 6761 these names stand for nothing else.
+            None => host == "localhost" || host.ends_with(".localhost"),
+        }
+    }
+
     fn find(&self, name: &str) -> Option<IpAddr> {
         self.known.iter().find(|known| known.fits(name)).map(|known| known.address_of(name))
     }

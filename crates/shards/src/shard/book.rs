@@ -45,6 +45,8 @@ impl Owner {
         let totals = serde_json::to_vec(&self.totals)
             .map_err(|error| ShardError::system("write down counters", &error))?;
         batch.notes.push(("totals".to_owned(), totals));
+        let lost = self.frontier.seen().losses();
+        batch.notes.push(("lost".to_owned(), lost.to_string().into_bytes()));
         let outputs = self.writer.commit()?;
         let (batch, numbers, came) = self.write_down(batch, outputs).await?;
         self.next_due = self.file().next_due()?;

@@ -19,13 +19,19 @@ impl Clock {
 
     /// Milliseconds since 1970 that have passed for certain.
     pub fn now_ms(&self) -> u64 {
-        self.opened_ms + u64::try_from(self.opened.elapsed().as_millis()).unwrap_or(u64::MAX / 2)
+        self.ms_of(Instant::now())
     }
 
     /// The first whole millisecond that is not over yet: for the end of something, after which a gap counts. Rounded down,
     /// a gap would be up to a millisecond too short.
     pub fn end_ms(&self) -> u64 {
         self.now_ms() + 1
+    }
+
+    /// The whole milliseconds since 1970 that had passed at a moment.
+    pub fn ms_of(&self, at: Instant) -> u64 {
+        let since = at.saturating_duration_since(self.opened).as_millis();
+        self.opened_ms + u64::try_from(since).unwrap_or(u64::MAX / 2)
     }
 
     /// The moment of that time.

@@ -10,15 +10,17 @@
 //!
 //! Reading order: `task` (turns), this file (the loop), `visit` and `robots` (one request), `take` (what follows from it),
 //! `book` (commits and links from and to others), `steer` (what people want), `show` (what is seen of it), `ended` (when
-//! there is nothing left in any shard), `kept` (what a shard that sleeps need not read again).
+//! there is nothing left in any shard), `kept` (what a shard that sleeps need not read again), `manners` (whether requests
+//! were sent when they might be).
 
 mod book;
 pub mod clock;
 mod ended;
 pub mod gear;
 mod kept;
+mod manners;
 pub mod robots;
-mod show;
+pub mod show;
 mod steer;
 mod take;
 pub mod task;
@@ -32,13 +34,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_frontier::address::Scope;
-use divvy_frontier::frontier::{self, Frontier, Link, Next};
+use divvy_frontier::frontier::{self, Frontier, Lease, Link, Next};
 use divvy_frontier::robots::Standing;
 use divvy_frontier::seen::{self, Seen};
 use divvy_workload::files::{FolderError, Lock, read_json};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -51,9 +54,10 @@ use crate::folder::status::{PageRow, ShardState, Totals};
 use crate::output::{self, WARC_BYTES_MAX, Writer};
 use crate::place::Places;
 use crate::settings::{SeenBy, Spec};
-use crate::store::{Batch, Opening, ShardFile};
+use crate::store::{Batch, Opening, Saved, ShardFile};
 use clock::Clock;
 use gear::Gear;
+use manners::{Manners, Sent};
 use task::{Site, Summary};
 use visit::{Done, Known, PageVisit};
 
@@ -178,6 +182,7 @@ pub struct Owner {
     sent: BTreeMap<u32, u64>,
     received: BTreeMap<u32, u64>,
     visits: FuturesUnordered<BoxFuture<'static, Done>>,
+    manners: Manners,
     pages_in_flight: u64,
     sessions: HashMap<u32, Session>,
     totals: Totals,
@@ -213,18 +218,12 @@ impl Owner {
         let file = ShardFile::open(&path, opening)?;
         let (from_ms, rest) = rest_after(&file, &spec, &clock);
         let (rules, seed) = (spec.rules.frontier(), fastrand::u64(..));
-        let frontier = file.frontier(rules, seen_before(&path, &file, mode)?, seed, from_ms)?;
         let saved = file.load()?;
+        let seen = seen_before(&path, &file, mode, noted(&saved, "lost").unwrap_or(0.0))?;
+        let frontier = file.frontier(rules, seen, seed, from_ms)?;
         let gear = Gear::new(&spec, &place.site, clock).await?;
-        let outputs: BTreeMap<String, u64> = saved.outputs.into_iter().collect();
+        let outputs: BTreeMap<String, u64> = saved.outputs.iter().cloned().collect();
         let writer = open_outputs(&folder, &place, &spec, &gear, &outputs)?;
-        let note = |name: &str| {
-            saved.notes.iter().find(|(known, _)| known == name).map(|(_, value)| value)
-        };
-        let count = |name: &str| {
-            note(name).and_then(|value| serde_json::from_slice::<u64>(value).ok()).unwrap_or(0)
-        };
-        let totals = note("totals").and_then(|value| serde_json::from_slice(value).ok());
         let budget = spec
             .rules
             .max_pages
@@ -243,14 +242,15 @@ impl Owner {
             batch_since: None,
             outbox: BTreeMap::new(),
             taken: Vec::new(),
-            sent: saved.made.into_iter().collect(),
-            received: saved.received.into_iter().collect(),
+            sent: saved.made.iter().copied().collect(),
+            received: saved.received.iter().copied().collect(),
             visits: FuturesUnordered::new(),
+            manners: Manners::new(IN_FLIGHT_MAX),
             pages_in_flight: 0,
             sessions: HashMap::new(),
-            totals: totals.unwrap_or_default(),
-            dead: count("dead"),
-            retries: count("retries"),
+            totals: noted(&saved, "totals").unwrap_or_default(),
+            dead: noted(&saved, "dead").unwrap_or(0),
+            retries: noted(&saved, "retries").unwrap_or(0),
             outputs,
             digests: HashSet::new(),
             tail: VecDeque::new(),
@@ -298,6 +298,8 @@ impl Owner {
                 biased;
                 () = stop.cancelled() => return Err(ShardError::Stopped),
                 Some(done) = self.visits.next(), if !self.visits.is_empty() => self.take_in(done)?,
+                // Only further requests at once wait for it; else it is soon enough when the request has ended.
+                sent = self.manners.sent(), if self.spec.rules.per_host > 1 => self.note_sent(&sent),
                 () = sleep_until(timer) => {}
             }
             let now = Instant::now();
@@ -311,6 +313,7 @@ impl Owner {
             }
             if now >= look {
                 look = now + LOOK;
+                self.manners.forget(self.clock.now_ms());
                 self.reread_control().await?;
                 let state = if is_idle { ShardState::Idle } else { ShardState::Working };
                 self.show(state)?;
@@ -379,14 +382,13 @@ impl Owner {
             }),
             false => None,
         };
-        self.note_slack(order.allowed_at_ms);
         self.pages_in_flight += 1;
         if let Some(rate) = self.spec.rules.pages_per_second {
             // Shares that nobody uses are not made up for, so the crawl may be slower but is never faster.
             let share = rate / f64::from(self.spec.rules.shards);
             self.not_before = Instant::now() + Duration::from_secs_f64(1.0 / share);
         }
-        let session = self.sessions.remove(&order.host).unwrap_or_default();
+        let session = self.session(order.host, order.lease, order.allowed_at_ms);
         // Only a browser asks for more than the order names.
         let permission =
             self.gear.browser.as_ref().and_then(|_| self.frontier.permission(order.host));
@@ -407,9 +409,8 @@ impl Owner {
             self.frontier.robots(now_ms, order.lease, answer);
             return Ok(());
         }
-        self.note_slack(order.allowed_at_ms);
         self.totals.robots += 1;
-        let session = self.sessions.remove(&order.host).unwrap_or_default();
+        let session = self.session(order.host, order.lease, order.allowed_at_ms);
         let standing = standing.unwrap_or_default();
         self.visits.push(Box::pin(visit::robots(Arc::clone(&self.gear), order, standing, session)));
         Ok(())
@@ -419,11 +420,20 @@ impl Owner {
         self.file.as_ref().expect("the file is away only while a commit is waited for")
     }
 
-    fn note_slack(&mut self, allowed_at_ms: u64) {
-        let now_ms = i64::try_from(self.clock.now_ms()).unwrap_or(i64::MAX);
-        let allowed = i64::try_from(allowed_at_ms).unwrap_or(i64::MAX);
-        // A host that was never asked might have been asked since for ever.
-        self.totals.sent(if allowed_at_ms == 0 { 0 } else { now_ms - allowed });
+    /// What is kept for a host, for one request, which tells when it is sent.
+    fn session(&mut self, host: u32, lease: Lease, allowed_at_ms: u64) -> Session {
+        let mut session = self.sessions.remove(&host).unwrap_or_default();
+        let (lead, _) = self.frontier.pace_of(host);
+        session.on_send(self.manners.hand_out(lead, host, lease, allowed_at_ms));
+        session
+    }
+
+    /// A request was sent: its gap begins, and how much later than it was allowed is counted.
+    fn note_sent(&mut self, sent: &Sent) {
+        let at_ms = self.clock.ms_of(sent.at);
+        self.frontier.sent(at_ms + 1, sent.lease);
+        let (lead, gap_ms) = self.frontier.pace_of(sent.host);
+        self.totals.sent(self.manners.slack_ms(lead, sent, at_ms, gap_ms));
     }
 
     /// Whether and how this turn ends.
@@ -515,13 +525,27 @@ enum Ending {
     Sleep(Duration, &'static str),
 }
 
-/// What the shard has seen: kept since its last turn, or else from its file.
-fn seen_before(path: &Path, file: &ShardFile, mode: seen::Mode) -> Result<Seen, ShardError> {
+/// A small thing that was saved under a name.
+fn noted<T: DeserializeOwned>(saved: &Saved, name: &str) -> Option<T> {
+    let (_, value) = saved.notes.iter().find(|(known, _)| known == name)?;
+    serde_json::from_slice(value).ok()
+}
+
+/// What the shard has seen: kept since its last turn, or else from its file, and about how many addresses were lost until
+/// then.
+fn seen_before(
+    path: &Path,
+    file: &ShardFile,
+    mode: seen::Mode,
+    lost: f64,
+) -> Result<Seen, ShardError> {
     if let Some(seen) = kept::take(path, file.left_by()) {
         return Ok(seen);
     }
     let settings = seen::Settings { mode, expected: 100_000, ..seen::Settings::default() };
-    Ok(file.seen(settings)?)
+    let mut seen = file.seen(settings)?;
+    seen.lost_before(lost);
+    Ok(seen)
 }
 
 /// From when hosts have their gaps, in milliseconds, and for how long nobody is asked: later after an owner that did not

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use divvy_frontier::frontier::{Everything, Permission, RobotsAnswer};
+use divvy_frontier::frontier::{Everything, Missing, Permission, RobotsAnswer};
 use divvy_frontier::robots::{self, Answer, REDIRECTS_MAX, Robots, Standing};
+use divvy_frontier::rules::retry::Failure;
 use url::Url;
 
 use super::gear::Gear;
+use super::visit::failure;
 use crate::fetch::{Fetched, Order, Purpose, Session};
 
 /// When a copy is asked for anew, and when one that could not be renewed is tried again at the latest.
@@ -24,7 +26,7 @@ pub struct Asked {
     pub status: Option<u16>,
     pub(crate) body: Vec<u8>,
     /// Why it could not be had.
-    pub problem: Option<String>,
+    pub problem: Option<(Failure, String)>,
     /// Other hosts that were asked, on the way or at its end.
     pub(crate) others: Vec<String>,
 }
@@ -96,7 +98,7 @@ async fn follow(gear: &Gear, origin: &str, session: &mut Session, asked: &mut As
                 None => return Came::Answer(Box::new(fetched)),
             },
             Err(error) => {
-                asked.problem = Some(error.to_string());
+                asked.problem = Some((failure(&error), error.to_string()));
                 return Came::Nothing;
             }
         }
@@ -126,7 +128,18 @@ pub fn meaning(
         _ => fetched_ms + REFRESH_MS,
     };
     let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-    RobotsAnswer { permission, delay_ms, until_ms, bytes, was_requested }
+    RobotsAnswer { permission, delay_ms, until_ms, bytes, was_requested, missing: None }
+}
+
+/// Why a robots.txt was not had, for its host.
+pub(super) fn missing(asked: &Asked) -> Missing {
+    match (&asked.problem, asked.status) {
+        (Some((failure, text)), _) => Missing { failure: Some(*failure), text: text.clone() },
+        (None, Some(status)) => {
+            Missing { failure: None, text: format!("it was answered with status {status}") }
+        }
+        (None, None) => Missing { failure: None, text: "it was not answered".to_owned() },
+    }
 }
 
 #[derive(Debug)]

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use divvy_frontier::frontier::{HostView, Park, RobotsView};
+use divvy_frontier::frontier::{Because, HostView, Park, RobotsView};
 use divvy_workload::files::show_json;
 use tokio::time::Instant;
 
 use super::{Owner, ShardError};
-use crate::folder::status::{HOSTS_SHOWN, HostRow, Seen, ShardState, ShardStatus, Waiting};
+use crate::folder::status::{
+    HOSTS_SHOWN, HostRow, KEPT_AWAY_SHOWN, Seen, ShardState, ShardStatus, Waiting,
+};
 
 /// Over how long the rate is taken.
 const RATE: Duration = Duration::from_secs(10);
@@ -47,7 +49,8 @@ impl Owner {
             totals.refused.insert("robots".to_owned(), counts.disallowed);
         }
         let shard = self.place.shard;
-        let hosts = self.frontier.hosts(HOSTS_SHOWN);
+        let hosts = self.frontier.hosts(now_ms, HOSTS_SHOWN);
+        let kept_away = self.frontier.kept_away(now_ms, KEPT_AWAY_SHOWN);
         ShardStatus {
             shard,
             state,
@@ -71,6 +74,7 @@ impl Owner {
             },
             outputs: self.outputs.clone(),
             hosts: hosts.into_iter().map(|host| row(host, shard, now_ms)).collect(),
+            kept_away: kept_away.into_iter().map(|host| row(host, shard, now_ms)).collect(),
             pages: self.tail.iter().cloned().collect(),
         }
     }
@@ -86,17 +90,36 @@ impl Owner {
     }
 }
 
+/// Why a host is parked, or rests because it failed or asked for it, in words.
+pub fn why_kept_away(host: &HostView) -> Option<String> {
+    let trouble = host.trouble.as_deref().unwrap_or_default();
+    let text = match (host.parked, host.because) {
+        (Some(Park::Blocked), _) => "it was blocked by hand".to_owned(),
+        (Some(Park::CrawlDelay), _) => {
+            "its robots.txt asks for a longer delay than the crawl grants".to_owned()
+        }
+        (Some(Park::Unreachable), _) if trouble.is_empty() => {
+            "it failed too often in a row".to_owned()
+        }
+        (Some(Park::Unreachable), _) => {
+            format!("its robots.txt could not be had too often in a row: {trouble}")
+        }
+        (Some(Park::Refused), _) => trouble.to_owned(),
+        (None, Because::RobotsUnreachable) => format!("its robots.txt cannot be had: {trouble}"),
+        (None, Because::Breaker) => format!("it failed {} times in a row", host.failures),
+        (None, Because::Blocked) => "it asked to be left alone for a time".to_owned(),
+        (None, _) => return None,
+    };
+    Some(text)
+}
+
 fn row(host: HostView, shard: u32, now_ms: u64) -> HostRow {
-    let why = host.parked.map(|park| match park {
-        Park::Blocked => "it was blocked by hand",
-        Park::CrawlDelay => "its robots.txt asks for a longer delay than the crawl grants",
-        Park::Unreachable => "it failed too often in a row",
-    });
+    let why = why_kept_away(&host);
     let state = match () {
         () if host.parked.is_some() => "parked",
         () if host.in_flight > 0 => "in_flight",
         () if host.queued == 0 => "empty",
-        () if host.breaker != "closed" || host.robots == RobotsView::Unreachable => "blocked",
+        () if host.because.is_rest() => "blocked",
         () if host.next_at_ms <= now_ms => "ready",
         () => "waiting",
     };
@@ -116,6 +139,6 @@ fn row(host: HostView, shard: u32, now_ms: u64) -> HostRow {
         }
         .to_owned(),
         breaker: host.breaker.to_owned(),
-        why: why.map(str::to_owned),
+        why,
     }
 }

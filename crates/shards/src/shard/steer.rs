@@ -1,7 +1,8 @@
-//! What people want of the crawl, as far as a shard obeys it: hosts that are left alone, what failed and is tried again,
-//! seeds that widen the scope. Pausing and stopping are for the loop.
+//! What people want of the crawl, as far as a shard obeys it: hosts that are left alone, hosts and addresses that were given
+//! up and are tried again, seeds that widen the scope. Pausing and stopping are for the loop.
 
 use divvy_frontier::frontier::Link;
+use divvy_frontier::robots::Standing;
 use divvy_workload::files::read_json;
 
 use super::{Owner, ShardError};
@@ -35,8 +36,8 @@ impl Owner {
 
     /// Tries again what was given up.
     async fn replay(&mut self) -> Result<(), ShardError> {
+        self.retry_hosts()?;
         let mut filter = PageFilter { end: Some(PageEnd::Dead), after: None };
-        let mut hosts: Vec<String> = Vec::new();
         loop {
             let pages = self.file().pages(filter, PAGES_MAX)?;
             for page in &pages {
@@ -51,22 +52,29 @@ impl Owner {
                     is_sitemap: false,
                 };
                 self.frontier.replay(&link);
-                hosts.push(host);
             }
             match pages.last() {
                 Some(last) => filter.after = Some(last.fingerprint),
                 None => break,
             }
         }
-        hosts.sort_unstable();
-        hosts.dedup();
-        for host in hosts {
-            self.frontier.unpark(&host);
-        }
         (self.retries, self.dead) = (self.control.retries, 0);
         // Together with the count, so that a crash does not put them back twice.
         self.batch_since.get_or_insert_with(tokio::time::Instant::now);
         self.commit().await
+    }
+
+    /// Asks hosts again that could not be reached or might not be asked, and their robots.txt first.
+    fn retry_hosts(&mut self) -> Result<(), ShardError> {
+        for host in self.frontier.retry() {
+            let Some(mut copy) = self.file().robots(host)? else { continue };
+            let Ok(mut standing) = serde_json::from_str::<Standing>(&copy.about) else { continue };
+            standing.ask_anew();
+            copy.about = serde_json::to_string(&standing)
+                .map_err(|error| ShardError::system("write down a robots.txt", &error))?;
+            self.batch.robots.push(copy);
+        }
+        Ok(())
     }
 }
 

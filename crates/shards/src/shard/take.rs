@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use divvy_frontier::address::Address;
 use divvy_frontier::frontier::{Answer, Discovery, Ending, Outcome};
+use divvy_frontier::rules::retry::Failure;
 use tokio::time::Instant;
 
 use super::robots::{self, Asked};
@@ -24,6 +25,10 @@ impl Owner {
     /// Takes in what came.
     pub(super) fn take_in(&mut self, done: Done) -> Result<(), ShardError> {
         self.batch_since.get_or_insert_with(Instant::now);
+        // What has ended was sent before.
+        while let Some(sent) = self.manners.sent_before() {
+            self.note_sent(&sent);
+        }
         match done {
             Done::Page(page) => self.take_page(*page),
             Done::Robots(robots) => {
@@ -36,11 +41,18 @@ impl Owner {
     fn take_page(&mut self, done: PageDone) -> Result<(), ShardError> {
         self.pages_in_flight -= 1;
         self.batch_pages += 1;
+        if let Err((Failure::Refused, text)) = &done.outcome {
+            // Nothing was sent, and nothing of the host could be.
+            self.frontier.fetched(done.ended_ms, done.order.lease, Outcome::Returned);
+            self.frontier.refuse_host(done.order.host, text);
+            return Ok(());
+        }
         let status = done.outcome.as_ref().ok().map(|product| product.status);
         self.totals.answered(status);
         self.rates.push_back((Instant::now(), 1));
         let outcome = self.outcome(&done);
         let ending = self.frontier.fetched(done.ended_ms, done.order.lease, outcome);
+        self.note_end(done.order.host, done.ended_ms);
         self.note_page(&done, ending);
         if let Some(prepared) = &done.prepared {
             self.writer.append(prepared)?;
@@ -51,6 +63,12 @@ impl Owner {
             self.take_product(&order, product);
         }
         Ok(())
+    }
+
+    /// A request of a host ended. Its gap is the one that a robots.txt may just have asked for.
+    fn note_end(&mut self, host: u32, ended_ms: u64) {
+        let (lead, gap_ms) = self.frontier.pace_of(host);
+        self.manners.ended(lead, ended_ms, gap_ms);
     }
 
     fn outcome(&mut self, done: &PageDone) -> Outcome {
@@ -88,16 +106,11 @@ impl Owner {
     /// The state of the address for the store, and its row for people.
     fn note_page(&mut self, done: &PageDone, ending: Ending) {
         let order = &done.order;
-        let (end, interval_ms) = match ending {
-            Ending::Done { interval_ms } => (PageEnd::Done, interval_ms),
-            Ending::Again { .. } => (PageEnd::Failing, None),
-            Ending::Dead => (PageEnd::Dead, None),
-            Ending::Returned | Ending::Unknown => return,
-        };
+        let known = done.known.clone().unwrap_or_default();
+        let Some((end, interval_ms)) = kept(ending, known.interval_ms) else { return };
         if end == PageEnd::Dead {
             self.dead += 1;
         }
-        let known = done.known.clone().unwrap_or_default();
         let product = done.outcome.as_ref().ok();
         let is_fresh = product.is_some_and(|product| product.status != 304);
         let digest = product.filter(|_| is_fresh).map_or(known.digest, |product| product.digest);
@@ -214,12 +227,14 @@ impl Owner {
         session: Session,
         asked: Asked,
     ) -> Result<(), ShardError> {
-        let answer = robots::meaning(&asked.standing, asked.ended_ms, asked.ended_ms, true);
+        let mut answer = robots::meaning(&asked.standing, asked.ended_ms, asked.ended_ms, true);
         if answer.permission.is_none() {
             self.totals.robots_failed += 1;
+            answer.missing = Some(robots::missing(&asked));
         }
         let origin = order.origin;
         self.frontier.robots(asked.ended_ms, order.lease, answer);
+        self.note_end(order.host, asked.ended_ms);
         for other in &asked.others {
             // It was asked on the way: its own gap counts from here too.
             self.frontier.rest(other, asked.ended_ms + self.spec.rules.delay_ms);
@@ -257,6 +272,36 @@ impl Owner {
         session.rest(delay, self.gear.fetcher.limits());
         if session.is_open() && self.sessions.len() < SESSIONS_MAX {
             self.sessions.insert(host, session);
+        }
+    }
+}
+
+/// What is kept of how a fetch ended, and the interval after which the page is looked at again. What was learnt of its pace
+/// before a failure counts again when it is back.
+fn kept(ending: Ending, interval_ms: Option<u64>) -> Option<(PageEnd, Option<u64>)> {
+    match ending {
+        Ending::Done { interval_ms } => Some((PageEnd::Done, interval_ms)),
+        Ending::Again { .. } => Some((PageEnd::Failing, interval_ms)),
+        Ending::Dead => Some((PageEnd::Dead, interval_ms)),
+        Ending::Returned | Ending::Unknown => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_does_not_change_how_often_a_page_is_looked_at() {
+        let table = [
+            (Ending::Done { interval_ms: Some(5) }, Some((PageEnd::Done, Some(5)))),
+            (Ending::Done { interval_ms: None }, Some((PageEnd::Done, None))),
+            (Ending::Again { due_ms: 9 }, Some((PageEnd::Failing, Some(7)))),
+            (Ending::Dead, Some((PageEnd::Dead, Some(7)))),
+            (Ending::Returned, None),
+        ];
+        for (ending, expected) in table {
+            assert_eq!(kept(ending, Some(7)), expected, "{ending:?}");
         }
     }
 }

@@ -157,9 +157,10 @@ async fn fetch(
 }
 
 /// What the frontier makes of an error.
-fn failure(error: &FetchError) -> Failure {
+pub(super) fn failure(error: &FetchError) -> Failure {
     match error.trouble() {
-        Trouble::Refused | Trouble::Headers => Failure::Forbidden,
+        Trouble::Refused => Failure::Refused,
+        Trouble::Headers => Failure::Forbidden,
         Trouble::NameUnknown => Failure::NoSuchName,
         Trouble::Tls | Trouble::Malformed => Failure::Tls,
         Trouble::Timeout | Trouble::TooSlow => Failure::TimedOut,

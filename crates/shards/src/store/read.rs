@@ -115,6 +115,16 @@ impl ShardFile {
         })
     }
 
+    /// When an address is due again, if it is put off.
+    pub fn due_of(&self, fingerprint: u64) -> Result<Option<u64>, Error> {
+        let due = || -> rusqlite::Result<Option<i64>> {
+            let sql = "SELECT due FROM later WHERE fingerprint = ?1";
+            let mut statement = self.conn.prepare_cached(sql)?;
+            statement.query_row([fingerprint.cast_signed()], |row| row.get(0)).optional()
+        };
+        Ok(due().at(&self.path)?.map(i64::cast_unsigned))
+    }
+
     /// When the next address is due.
     pub fn next_due(&self) -> Result<Option<u64>, Error> {
         let due = || -> rusqlite::Result<Option<i64>> {

@@ -29,7 +29,14 @@ fn rules() -> Rules {
 
 fn robots() -> RobotsAnswer {
     let permission: Option<Arc<dyn Permission>> = Some(Arc::new(Everything));
-    RobotsAnswer { permission, delay_ms: None, until_ms: u64::MAX, bytes: 0, was_requested: true }
+    RobotsAnswer {
+        permission,
+        delay_ms: None,
+        until_ms: u64::MAX,
+        bytes: 0,
+        was_requested: true,
+        missing: None,
+    }
 }
 
 fn find(frontier: &mut Frontier, file: &ShardFile, host: u32, page: u32) -> Discovery {

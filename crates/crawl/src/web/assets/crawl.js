@@ -17,6 +17,7 @@ function draw({ crawl, hosts, pages }) {
   drawFigures(crawl);
   drawStatuses(crawl.totals);
   drawRefused(crawl.totals);
+  drawKeptAway(crawl.kept_away);
   find("host-rows").replaceChildren(...hosts.slice(0, HOSTS_SHOWN).map(hostRow));
   find("tail").replaceChildren(...pages.map(pageRow));
   find("shard-rows").replaceChildren(...crawl.shards.map(shardRow));
@@ -29,7 +30,7 @@ function drawActions(crawl) {
   find("pause").textContent = over || crawl.state === "paused" ? "Resume" : "Pause";
   find("pause").hidden = crawl.state === "stopping";
   find("stop").hidden = over || crawl.state === "stopping";
-  find("retry").hidden = crawl.waiting.dead === 0;
+  find("retry").hidden = crawl.waiting.dead === 0 && crawl.waiting.hosts_parked + crawl.waiting.hosts_blocked === 0;
 }
 
 function drawFigures(crawl) {
@@ -65,6 +66,16 @@ function drawRefused(totals) {
   const most = Math.max(1, ...rows.map(([, count]) => count));
   find("refused").replaceChildren(...rows.map(([word, count]) => barRow(word.replaceAll("_", " "), number(count), count / most)));
   find("refused").parentElement.hidden = rows.length === 0;
+}
+
+/** Hosts that nothing is fetched from, and why. */
+function drawKeptAway(hosts) {
+  find("kept-away").replaceChildren(
+    ...hosts.map((host) =>
+      element("li", {}, element("span", { className: HOST_STATES[host.state] ?? "" }, host.state), ` ${host.host}: ${host.why ?? ""}`),
+    ),
+  );
+  find("kept-away").parentElement.hidden = hosts.length === 0;
 }
 
 const HOST_STATES = { ready: "good-ink", in_flight: "good-ink", blocked: "warn-ink", parked: "bad-ink" };

@@ -32,6 +32,8 @@ struct Pace {
     next_ms: u64,
     blocked_ms: u64,
     in_flight: u32,
+    /// The request that was handed out and not sent.
+    unsent: Option<Lease>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -96,7 +98,9 @@ impl Reference {
         assert!(now_ms >= pace.blocked_ms, "{host} wants to be left alone");
         assert!(pace.in_flight < u32::from(rules.per_host), "{host} has one in flight");
         assert!(now_ms >= pace.next_ms, "{host} at {now_ms}, not before {}", pace.next_ms);
+        assert_eq!(pace.unsent, None, "{host}: two requests might be sent at once");
         pace.in_flight += 1;
+        pace.unsent = Some(lease);
         pace.next_ms = now_ms + rules.delay_ms;
         if rules.domain_share > 0 {
             let share = rules.domain_share;
@@ -112,9 +116,17 @@ impl Reference {
         self.flying.push((lease, host.into(), path.map(str::to_owned)));
     }
 
-    fn ended(&mut self, now_ms: u64, rules: &Rules, host: &str) {
+    /// A request goes out some time after it was handed out.
+    fn sent(&mut self, now_ms: u64, rules: &Rules, host: &str) {
+        let pace = self.sides.get_mut(&side(host)).unwrap();
+        pace.unsent = None;
+        pace.next_ms = now_ms + rules.delay_ms;
+    }
+
+    fn ended(&mut self, now_ms: u64, rules: &Rules, host: &str, lease: Lease) {
         let pace = self.sides.get_mut(&side(host)).unwrap();
         pace.in_flight -= 1;
+        pace.unsent = pace.unsent.filter(|unsent| *unsent != lease);
         pace.next_ms = pace.next_ms.max(now_ms + rules.delay_ms);
         if let Some(pace) = self.domains.get_mut(&domain(host)) {
             pace.in_flight -= 1;
@@ -131,6 +143,7 @@ impl Reference {
             let group = self.domains.get(&domain(host)).unwrap_or(&none);
             let share = rules.domain_share;
             let is_full = pace.in_flight >= u32::from(rules.per_host)
+                || pace.unsent.is_some()
                 || share > 0 && group.in_flight >= share * u32::from(rules.per_host);
             // A breaker may keep it away for longer.
             let is_ill = waiting.failures >= rules.retry.breaker_failures;
@@ -233,13 +246,26 @@ impl World {
         }
     }
 
+    fn send_one(&mut self) {
+        if self.reference.flying.is_empty() {
+            return;
+        }
+        let at = self.random.usize(..self.reference.flying.len());
+        let (lease, host, _) = self.reference.flying[at].clone();
+        if self.reference.sides[&side(&host)].unsent == Some(lease) {
+            self.reference.sent(self.now_ms, &self.rules, &host);
+        }
+        // Who tells it twice has told it once.
+        self.frontier.sent(self.now_ms, lease);
+    }
+
     fn end_one(&mut self, is_calm: bool) {
         if self.reference.flying.is_empty() {
             return;
         }
         let at = self.random.usize(..self.reference.flying.len());
         let (lease, host, path) = self.reference.flying.swap_remove(at);
-        self.reference.ended(self.now_ms, &self.rules, &host);
+        self.reference.ended(self.now_ms, &self.rules, &host, lease);
         let Some(path) = path else {
             let until_ms = self.now_ms + self.random.u64(1_000..60_000);
             let permission: Option<Arc<dyn Permission>> = Some(Arc::new(Allowed));
@@ -253,15 +279,16 @@ impl World {
             _ => well(),
         };
         let ending = self.frontier.fetched(self.now_ms, lease, outcome);
+        // Also when the address is given up.
+        if let Outcome::Answer(Answer { retry_after_ms: Some(wait_ms), .. }) = outcome {
+            let pace = self.reference.sides.get_mut(&side(&host)).unwrap();
+            pace.blocked_ms = pace.blocked_ms.max(self.now_ms + wait_ms);
+        }
         let waiting = self.reference.hosts.get_mut(&host).unwrap();
         waiting.failures = if outcome == well() { 0 } else { waiting.failures + 1 };
         match (ending, outcome) {
             (Ending::Done { .. }, _) | (Ending::Dead, _) => {
                 *self.reference.fetched.entry(format!("{host}{path}")).or_default() += 1;
-            }
-            (Ending::Again { due_ms }, Outcome::Answer(_)) => {
-                let pace = self.reference.sides.get_mut(&side(&host)).unwrap();
-                pace.blocked_ms = pace.blocked_ms.max(due_ms);
             }
             (Ending::Again { .. }, _) => {}
             (ending, outcome) => panic!("{ending:?} after {outcome:?}"),
@@ -298,7 +325,7 @@ impl World {
         let next_ms = self.now_ms + self.rules.delay_ms;
         for host in after.hosts.keys() {
             let pace = after.sides.entry(side(host)).or_default();
-            *pace = Pace { next_ms, in_flight: 0, ..*pace };
+            *pace = Pace { next_ms, in_flight: 0, unsent: None, ..*pace };
         }
         after.domains.clear();
         self.committed = after.clone();
@@ -309,7 +336,8 @@ impl World {
         for _ in 0..steps {
             match self.random.u8(..20) {
                 0..6 => self.discover(),
-                6..12 => self.end_one(false),
+                6..9 => self.send_one(),
+                9..12 => self.end_one(false),
                 12..17 => drop(self.order()),
                 17 => self.commit(),
                 18 => self.again(),

@@ -112,7 +112,157 @@ fn three_time_outs_open_the_breaker_ten_park_the_host_and_a_new_owner_knows() {
         }
     }
     assert_eq!(next_page(&mut frontier, &mut now_ms), Next::Idle);
-    assert_eq!(frontier.host(HOST).unwrap().parked, Some(Park::Unreachable));
+    assert_eq!(frontier.host(now_ms, HOST).unwrap().parked, Some(Park::Unreachable));
+}
+
+/// A robots.txt that cannot be had, and is asked for again in a minute.
+fn missing(now_ms: u64, failure: Option<retry::Failure>, text: &str) -> RobotsAnswer {
+    let missing = Some(Missing { failure, text: text.into() });
+    RobotsAnswer { permission: None, missing, ..everything(now_ms + 60_000) }
+}
+
+#[test]
+fn a_host_that_may_not_be_asked_is_parked_at_once_with_the_reason_until_it_is_retried() {
+    let why = "`a.test` stands for 10.0.0.1; give --allow-private";
+    for is_page in [false, true] {
+        let mut frontier = with_pages(Rules::default(), 2);
+        let mut now_ms = 0;
+        if is_page {
+            let order = fetch(&mut frontier, &mut now_ms);
+            let said = frontier.fetched(now_ms, order.lease, Outcome::Returned);
+            frontier.refuse_host(order.host, why);
+            assert_eq!(said, Ending::Returned);
+        } else {
+            let Next::Robots(order) = frontier.next(0) else { panic!() };
+            let answer = missing(0, Some(retry::Failure::Refused), why);
+            frontier.robots(0, order.lease, answer);
+        }
+        assert_eq!((frontier.next(u64::MAX / 2), frontier.is_done()), (Next::Idle, true));
+        let (mut disk, parked) = (Disk::default(), Explanation::Parked { why: Park::Refused });
+        disk.commit(frontier.changes());
+        let mut again = disk.restore(&Rules::default(), true, now_ms);
+        for frontier in [&mut frontier, &mut again] {
+            let host = frontier.host(now_ms, HOST).unwrap();
+            assert_eq!(host.trouble.as_deref(), Some(why));
+            assert_eq!(frontier.kept_away(now_ms, 9), [host]);
+            assert_eq!(frontier.explain(now_ms, &link(HOST, DOMAIN, "/x")), parked);
+            assert_eq!(frontier.retry(), [0]);
+            assert_eq!(
+                (frontier.queued(), frontier.host(now_ms, HOST).unwrap().trouble),
+                (2, None)
+            );
+            assert!(matches!(frontier.next(now_ms + 9_000), Next::Robots(_)));
+        }
+    }
+}
+
+#[test]
+fn a_robots_txt_that_cannot_be_had_parks_its_host_in_the_end_unless_the_crawl_has_none() {
+    let recrawl = Some(recrawl::Rules::default());
+    for rules in [Rules::default(), Rules { recrawl, ..Rules::default() }] {
+        let (mut frontier, mut now_ms) = (with_pages(rules.clone(), 1), 0);
+        let mut disk = Disk::default();
+        for failure in 1..=12 {
+            let Next::Robots(order) = next_robots(&mut frontier, &mut now_ms) else {
+                assert_eq!((failure, rules.recrawl), (11, None));
+                break;
+            };
+            frontier.robots(now_ms, order.lease, missing(now_ms, None, "status 503"));
+            disk.commit(frontier.changes());
+            let again = disk.restore(&rules, true, now_ms);
+            for frontier in [&frontier, &again].into_iter().filter(|_| failure < 10) {
+                let said = frontier.explain(now_ms, &link(HOST, DOMAIN, "/x"));
+                let because = Because::RobotsUnreachable;
+                assert!(
+                    matches!(said, Explanation::Fetched { because: b, not_before_ms, .. }
+                        if b == because && not_before_ms >= now_ms + 60_000),
+                    "{said:?}"
+                );
+                assert_eq!(frontier.counts(now_ms).hosts_resting, 1);
+            }
+        }
+        let host = frontier.host(now_ms, HOST).unwrap();
+        assert_eq!(host.trouble.as_deref(), Some("status 503"));
+        let parked = rules.recrawl.is_none().then_some(Park::Unreachable);
+        assert_eq!((host.parked, host.robots), (parked, RobotsView::Unreachable));
+        frontier.retry();
+        let Next::Robots(order) = frontier.next(now_ms + 9_000) else { panic!() };
+        frontier.robots(now_ms + 9_000, order.lease, everything(u64::MAX));
+        assert_eq!(frontier.host(now_ms, HOST).unwrap().trouble, None);
+        assert!(matches!(frontier.next(now_ms + 19_000), Next::Fetch(_)));
+    }
+}
+
+/// Waits until there is something else to do.
+fn next_robots(frontier: &mut Frontier, now_ms: &mut u64) -> Next {
+    loop {
+        match frontier.next(*now_ms) {
+            Next::Wait(until_ms) => *now_ms = until_ms,
+            next => return next,
+        }
+    }
+}
+
+#[test]
+fn an_open_breaker_is_told_by_whoever_reads_the_records() {
+    let (mut frontier, mut now_ms) = (with_pages(Rules::default(), 9), 0);
+    for _ in 0..3 {
+        let order = fetch(&mut frontier, &mut now_ms);
+        frontier.fetched(now_ms, order.lease, Outcome::Failed(retry::Failure::TimedOut));
+    }
+    let mut disk = Disk::default();
+    disk.commit(frontier.changes());
+    let again = disk.restore(&Rules::default(), true, now_ms);
+    let link = link(HOST, DOMAIN, "/8");
+    assert_eq!(again.explain(now_ms, &link), frontier.explain(now_ms, &link));
+    let said = again.explain(now_ms, &link);
+    assert!(matches!(said, Explanation::Fetched { because: Because::Breaker, .. }), "{said:?}");
+}
+
+#[test]
+fn a_retry_asks_lost_hosts_again_but_none_that_people_or_hosts_want_left_alone() {
+    let mut frontier = frontier(Rules { domain_share: 0, ..Rules::default() });
+    let hosts = ["http://blocked.test", "http://slow.test", "http://busy.test", "http://lost.test"];
+    for host in hosts {
+        frontier.discover(0, &link(host, &host[7..], "/"));
+    }
+    frontier.park(hosts[0], Park::Blocked);
+    frontier.park(hosts[1], Park::CrawlDelay);
+    frontier.rest(hosts[2], 86_400_000);
+    frontier.park(hosts[3], Park::Unreachable);
+    let away: Vec<String> = frontier.kept_away(0, 9).into_iter().map(|host| host.name).collect();
+    assert_eq!(away, hosts[1..], "people know whom they have blocked");
+    assert_eq!(frontier.retry(), [3]);
+    assert_eq!(frontier.host(0, hosts[0]).unwrap().parked, Some(Park::Blocked));
+    assert_eq!(frontier.host(0, hosts[1]).unwrap().parked, Some(Park::CrawlDelay));
+    assert_eq!(frontier.host(0, hosts[2]).unwrap().because, Because::Blocked);
+    assert!(matches!(frontier.next(0), Next::Robots(order) if order.origin == hosts[3]));
+}
+
+#[test]
+fn of_two_requests_at_once_the_second_is_a_gap_after_the_first_was_sent_not_handed_out() {
+    let rules = Rules { per_host: 2, ..Rules::default() };
+    let (mut frontier, mut now_ms) = (with_pages(rules, 3), 0);
+    let first = fetch(&mut frontier, &mut now_ms);
+    // It takes long to connect.
+    assert_eq!(frontier.next(now_ms + 5_000), Next::Idle);
+    frontier.sent(now_ms + 5_000, first.lease);
+    assert_eq!(frontier.next(now_ms + 5_000), Next::Wait(now_ms + 6_000));
+    let Next::Fetch(second) = frontier.next(now_ms + 6_000) else { panic!() };
+    // One that was never sent keeps nobody waiting once it has ended.
+    frontier.fetched(now_ms + 6_100, second.lease, Outcome::Failed(retry::Failure::Connection));
+    assert!(matches!(frontier.next(now_ms + 7_100), Next::Fetch(_)));
+}
+
+#[test]
+fn retry_after_blocks_the_host_also_when_the_address_is_given_up() {
+    let retry = retry::Rules { attempts_max: 1, ..retry::Rules::default() };
+    let (mut frontier, mut now_ms) = (with_pages(Rules { retry, ..Rules::default() }, 2), 0);
+    let order = fetch(&mut frontier, &mut now_ms);
+    let until_ms = now_ms + 90_000;
+    let ending = frontier.fetched(now_ms, order.lease, status(503, Some(90_000)));
+    assert_eq!(ending, Ending::Dead);
+    assert_eq!(frontier.next(now_ms), Next::Wait(until_ms));
 }
 
 #[test]
@@ -186,7 +336,7 @@ fn a_host_that_repeats_itself_goes_last_and_gets_less() {
         let answer = Answer { status: 200, simhash: Some(3), ..Answer::default() };
         frontier.fetched(now_ms, order.lease, Outcome::Answer(answer));
     }
-    assert!(frontier.host(HOST).unwrap().is_braked);
+    assert!(frontier.host(now_ms, HOST).unwrap().is_braked);
     let more = (10..200).map(|n| frontier.discover(now_ms, &link(HOST, DOMAIN, &format!("/{n}"))));
     assert_eq!(more.filter(|said| *said == Discovery::Queued).count(), 9);
     assert_eq!(frontier.counts(now_ms).queued[3], 9);

@@ -186,8 +186,14 @@ impl Side for Real {
         let permission: Option<Arc<dyn Permission>> =
             is_well.then(|| Arc::new(NotPrivate) as Arc<dyn Permission>);
         let until_ms = now_ms + if is_well { DAY_MS } else { 60_000 };
-        let answer =
-            RobotsAnswer { permission, delay_ms: None, until_ms, bytes: 0, was_requested: true };
+        let answer = RobotsAnswer {
+            permission,
+            delay_ms: None,
+            until_ms,
+            bytes: 0,
+            was_requested: true,
+            missing: None,
+        };
         self.frontier.robots(now_ms, lease, answer);
     }
 

@@ -95,7 +95,7 @@ async fn a_private_address_is_not_reached_by_a_redirect() {
         |name| (name == "a").then(|| "http://inside.test:PORT/robots.txt".to_owned());
     let (asked, names) = ask_for("a", &["inside.test=10.0.0.1"], leads).await;
     assert_eq!(names, ["a"]);
-    let problem = asked.problem.as_deref().unwrap_or_default();
+    let (_, problem) = asked.problem.as_ref().expect("it cannot be had");
     assert!(problem.contains("10.0.0.1"), "{problem}");
     assert!(!allows(&asked, "/"), "who cannot be asked permits nothing");
 }
