@@ -172,7 +172,7 @@ impl World {
         let mut random = fastrand::Rng::with_seed(seed);
         let rules = Rules {
             delay_ms: 1_000,
-            per_host: random.u16(1..=2),
+            per_host: random.u8(1..=2),
             domain_share: *random.choice([0, 1, 2, 4].iter()).unwrap(),
             band_memory_max: random.u32(1..6),
             retry: retry::Rules { park_failures: 1_000, ..retry::Rules::default() },
