@@ -117,7 +117,9 @@ async fn a_video_that_is_added_before_the_round_keeps_its_source_and_finds_the_r
         (0, 1, 0),
         "no pass in vain"
     );
-    assert_eq!(library.results_of(source).await.unwrap(), results);
+    // More may be recorded meanwhile.
+    let kept = library.results_of(source).await.unwrap();
+    assert!(results.iter().all(|result| kept.contains(result)), "{results:?} became {kept:?}");
     theatre.stage.release_encodes(100);
     assert_eq!(theatre.finished(&second).await.video.state, VideoState::Ready);
     let rungs = |task: &crate::tasks::Encode| task.rungs.len();
