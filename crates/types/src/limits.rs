@@ -1,5 +1,7 @@
 //! The named limits: how large anything from outside may be. Each is checked in one place, [`crate::spec`],
-//! except where its line says otherwise.
+//! except where its line says otherwise. Those of a task's terms stand beside them.
+
+pub use crate::terms::limits::*;
 
 /// Characters of a task kind.
 pub const KIND_LEN_MAX: usize = 128;
@@ -9,36 +11,14 @@ pub const QUEUE_LEN_MAX: usize = 128;
 pub const CAPABILITY_LEN_MAX: usize = 128;
 /// Characters of the name of a worker, checked where it introduces itself.
 pub const WORKER_NAME_LEN_MAX: usize = 128;
-/// Capabilities that one task may need.
-pub const NEEDS_MAX: usize = 16;
-/// Limits that one task may run under.
-pub const LIMITS_MAX: usize = 8;
-/// Characters of a limit with its key.
-pub const LIMIT_LEN_MAX: usize = 192;
-/// Tags of one task.
-pub const TAGS_MAX: usize = 16;
-/// Characters of a tag.
-pub const TAG_LEN_MAX: usize = 64;
-/// Characters of a fair key or an affinity key.
-pub const KEY_LEN_MAX: usize = 128;
-/// Characters of a unique key.
-pub const UNIQUE_KEY_LEN_MAX: usize = 256;
 /// Unique keys in use at once, checked where tasks are taken in.
 pub const UNIQUE_KEYS_MAX: usize = 1_000_000;
-/// The longest window of a unique key: 30 days.
-pub const UNIQUE_WINDOW_MS_MAX: u64 = 30 * 86_400_000;
 /// Rules of one retry policy.
 pub const RETRY_RULES_MAX: usize = 16;
 /// Bytes of the text that a retry rule looks for.
 pub const RULE_TEXT_LEN_MAX: usize = 256;
 /// Bytes of a checkpoint, checked where it arrives.
 pub const CHECKPOINT_BYTES_MAX: usize = 256 << 10;
-/// Dependencies of one task.
-pub const AFTER_MAX: usize = 1_000;
-/// Characters of the name of a group.
-pub const GROUP_LEN_MAX: usize = 128;
-/// Groups that one task may wait for.
-pub const AFTER_GROUPS_MAX: usize = 100;
 /// Dependencies of all tasks of one batch together.
 pub const BATCH_EDGES_MAX: usize = 100_000;
 /// Tasks of one batch that are named as expected to be late; more are only counted.
@@ -59,8 +39,6 @@ pub const WORKFLOW_NAME_LEN_MAX: usize = 256;
 pub const RETRY_LIMIT_MAX: u32 = 1_000;
 /// The longest wait between two attempts: 30 days.
 pub const RETRY_WAIT_MS_MAX: u64 = 30 * 86_400_000;
-/// The longest attempt: 30 days.
-pub const TIMEOUT_MS_MAX: u64 = 30 * 86_400_000;
 /// Bytes of an error message that are kept; longer ones are cut where they arrive.
 pub const ERROR_BYTES_MAX: usize = 8 << 10;
 /// Bytes of an attempt's log that are kept: its end.

@@ -251,6 +251,34 @@ fn count(field: &'static str, count: usize, max: usize) -> Result<(), SpecError>
     Ok(())
 }
 
+/// How much may be said in a term. Read them in [`crate::limits`], among the others.
+pub mod limits {
+    /// Capabilities that one task may need.
+    pub const NEEDS_MAX: usize = 16;
+    /// Limits that one task may run under.
+    pub const LIMITS_MAX: usize = 8;
+    /// Characters of a limit with its key.
+    pub const LIMIT_LEN_MAX: usize = 192;
+    /// Tags of one task.
+    pub const TAGS_MAX: usize = 16;
+    /// Characters of a tag.
+    pub const TAG_LEN_MAX: usize = 64;
+    /// Characters of a fair key or an affinity key.
+    pub const KEY_LEN_MAX: usize = 128;
+    /// Characters of a unique key.
+    pub const UNIQUE_KEY_LEN_MAX: usize = 256;
+    /// The longest window of a unique key: 30 days.
+    pub const UNIQUE_WINDOW_MS_MAX: u64 = 30 * 86_400_000;
+    /// Dependencies of one task.
+    pub const AFTER_MAX: usize = 1_000;
+    /// Characters of the name of a group.
+    pub const GROUP_LEN_MAX: usize = 128;
+    /// Groups that one task may wait for.
+    pub const AFTER_GROUPS_MAX: usize = 100;
+    /// The longest attempt: 30 days.
+    pub const TIMEOUT_MS_MAX: u64 = 30 * 86_400_000;
+}
+
 /// A box that is empty while what it holds is at its default.
 #[derive(Clone, Debug, Default)]
 pub struct Sparse<T>(Option<Box<T>>);

@@ -1,0 +1,24 @@
+// This file is @generated from divvy.proto.
+const CHECKPOINT: &[Field] = &[];
+const CHECKPOINTS: &[Field] = &[list(1, List::Checkpoints, CHECKPOINT)];
+const DEPENDENCY: &[Field] = &[];
+const FAILED: &[Field] = &[];
+const FINISHED: &[Field] = &[list(3, List::Spawned, TASK_SPEC)];
+const FROM_WORKER: &[Field] = &[one(1, HELLO), one(2, REPORTS), one(3, HEARTBEAT), one(4, STOPPING), one(5, CHECKPOINTS)];
+const GROUP_DEPENDENCY: &[Field] = &[];
+const HEARTBEAT: &[Field] = &[list(1, List::Progress, PROGRESS), one(2, MACHINE_LOAD)];
+const HELLO: &[Field] = &[names(2), names(3), names(4), list(6, List::Held, LEASE), list(9, List::Tiers, TIER)];
+const LEASE: &[Field] = &[];
+const MACHINE_LOAD: &[Field] = &[];
+const PROGRESS: &[Field] = &[];
+const RELEASED: &[Field] = &[];
+const REPORT: &[Field] = &[one(3, FINISHED), one(4, FAILED), one(5, RELEASED)];
+const REPORTS: &[Field] = &[list(1, List::Reports, REPORT)];
+const RETRY_POLICY: &[Field] = &[list(5, List::Rules, RETRY_RULE)];
+const RETRY_RULE: &[Field] = &[];
+const STOPPING: &[Field] = &[];
+const SUBMIT_REQUEST: &[Field] = &[list(1, List::Tasks, TASK_SPEC)];
+const TASK_SPEC: &[Field] = &[names(7), list(8, List::After, DEPENDENCY), one(11, RETRY_POLICY), one(12, WORKFLOW), one(15, UNIQUE), names(16), names(20), list(22, List::AfterGroups, GROUP_DEPENDENCY)];
+const TIER: &[Field] = &[names(1)];
+const UNIQUE: &[Field] = &[];
+const WORKFLOW: &[Field] = &[];
