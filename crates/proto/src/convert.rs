@@ -44,12 +44,14 @@ pub fn task_id(field: &'static str, bytes: &[u8]) -> Result<TaskId, WireError> {
 /// Reads the specs of one message; zero and empty fields get their defaults.
 pub fn specs_from_wire(wires: Vec<v1::TaskSpec>) -> Result<Vec<TaskSpec>, WireError> {
     let mut pages = Pages::default();
-    let read = |mut wire: v1::TaskSpec| {
+    // Not collected: a collector of results does not know how many come, and copies what it has whenever it grows.
+    let mut specs = Vec::with_capacity(wires.len());
+    for mut wire in wires {
         let data = pages.keep(&std::mem::take(&mut wire.payload));
         let payload = payload_from_wire("payload", &wire.content_type, data)?;
-        Ok(TaskSpec { payload, ..granted_spec_from_wire(wire)? })
-    };
-    wires.into_iter().map(read).collect()
+        specs.push(TaskSpec { payload, ..granted_spec_from_wire(wire)? });
+    }
+    Ok(specs)
 }
 
 /// Copies of payloads that may stay in memory for long. A part of a message would keep all of the message, and a buffer

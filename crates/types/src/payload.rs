@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use memchr::{memchr_iter, memchr2_iter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -169,21 +170,21 @@ fn may_be_unreadable(data: &[u8]) -> bool {
     };
     let pairs = || data.iter().zip(data.get(1..).unwrap_or_default());
     let odd = pairs().fold(0, |any, (first, second)| any | odd(first, second));
-    let escape_or_exponent = || {
-        pairs().enumerate().any(|(place, (first, second))| match second {
-            b'u' => *first == b'\\',
-            b'e' | b'E' => first.is_ascii_digit() && begins_a_number(&data[..=place]),
-            _ => false,
-        })
-    };
-    (odd != 0 && escape_or_exponent()) || has_many_digits(data)
+    // An id of hexadecimal digits is odd in nearly every payload, so this jumps from candidate to candidate.
+    let has_escape = || memchr_iter(b'\\', data).any(|place| data.get(place + 1) == Some(&b'u'));
+    let has_exponent =
+        || memchr2_iter(b'e', b'E', data).any(|place| begins_a_number(&data[..place]));
+    (odd != 0 && (has_escape() || has_exponent())) || has_many_digits(data)
 }
 
-/// Whether what ends here can be the beginning of a number. Digits of a text such as an id follow other characters.
+/// Whether what ends here, with a digit, can be the beginning of a number. Digits of a text such as an id follow other
+/// characters.
 fn begins_a_number(data: &[u8]) -> bool {
     let in_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'-');
-    let before = data.iter().rev().find(|byte| !in_number(byte));
-    before.is_none_or(|byte| matches!(byte, b'[' | b',' | b':' | b' ' | b'\t' | b'\n' | b'\r'))
+    let before = || data.iter().rev().find(|byte| !in_number(byte));
+    data.last().is_some_and(u8::is_ascii_digit)
+        && before()
+            .is_none_or(|byte| matches!(byte, b'[' | b',' | b':' | b' ' | b'\t' | b'\n' | b'\r'))
 }
 
 /// Whether there are more digits in a row than a float holds before its point. Such a row is met by steps of its length.

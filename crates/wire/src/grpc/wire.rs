@@ -21,7 +21,11 @@ const PROGRESS_TEXT_BYTES_MAX: usize = 1 << 10;
 
 /// Reads reports.
 pub(crate) fn reports(wire: v1::Reports) -> Result<Vec<WorkerReport>, WireError> {
-    wire.reports.into_iter().map(report).collect()
+    let mut reports = Vec::with_capacity(wire.reports.len());
+    for wire in wire.reports {
+        reports.push(report(wire)?);
+    }
+    Ok(reports)
 }
 
 fn report(wire: v1::Report) -> Result<WorkerReport, WireError> {
