@@ -40,7 +40,12 @@ pub enum Source {
 impl Charset {
     /// The text of a body of that encoding, without byte order mark. What cannot be read becomes U+FFFD.
     pub fn text<'a>(&self, body: &'a [u8]) -> Cow<'a, str> {
-        self.encoding.decode_without_bom_handling(&body[self.mark_bytes..]).0
+        let body = &body[self.mark_bytes..];
+        // Nearly all pages need no decoder, and decoders are compiled to be small.
+        match str::from_utf8(body) {
+            Ok(text) if self.encoding == UTF_8 => Cow::Borrowed(text),
+            _ => self.encoding.decode_without_bom_handling(body).0,
+        }
     }
 }
 
@@ -119,6 +124,8 @@ fn of_meta(tag: &[u8]) -> Option<&'static Encoding> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::Strategy as _;
+
     use super::*;
 
     fn found(body: &[u8], content_type: Option<&str>) -> (&'static str, Source) {
@@ -163,5 +170,26 @@ mod tests {
     fn a_byte_order_mark_is_no_text() {
         let body = b"\xFF\xFEh\x00i\x00";
         assert_eq!(detect(body, None).text(body), "hi");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_body_is_read_as_by_the_decoder_of_its_encoding(
+            parts in proptest::collection::vec(proptest::prop_oneof![
+                proptest::collection::vec(proptest::prelude::any::<u8>(), 0..4),
+                proptest::collection::vec(0x80..=0xf5_u8, 0..6),
+                "\\PC{0,6}".prop_map(String::into_bytes),
+                "[\u{7ff}\u{800}\u{d7ff}\u{e000}\u{ffff}\u{10000}\u{10ffff}]".prop_map(String::into_bytes),
+            ], 0..12),
+            cut in 0..3_usize,
+        ) {
+            let mut body = parts.concat();
+            body.truncate(body.len().saturating_sub(cut));
+            for encoding in [UTF_8, UTF_16LE, encoding_rs::WINDOWS_1252, encoding_rs::SHIFT_JIS] {
+                let charset = Charset { encoding, source: Source::Header, mark_bytes: 0 };
+                let decoded = encoding.decode_without_bom_handling(&body).0;
+                proptest::prop_assert_eq!(charset.text(&body), decoded);
+            }
+        }
     }
 }

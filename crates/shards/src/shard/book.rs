@@ -156,7 +156,7 @@ impl Owner {
             }
             for link in waiting.read()? {
                 if let Ok(address) = link.url.parse::<Address>() {
-                    self.offer(&address, link);
+                    self.offer(&address, &link_of(&address, &link));
                 }
             }
             self.batch.received.push((waiting.from, waiting.seq));

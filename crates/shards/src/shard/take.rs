@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use divvy_frontier::address::Address;
-use divvy_frontier::frontier::{Answer, Discovery, Ending, Outcome};
+use divvy_frontier::frontier::{Answer, Discovery, Ending, Link, Outcome};
 use divvy_frontier::rules::retry::Failure;
 use tokio::time::Instant;
 
 use super::robots::{self, Asked};
 use super::visit::{Done, PageDone, Product, RobotsDone};
-use super::{DIGESTS_MAX, Owner, SESSIONS_MAX, ShardError, link_of};
+use super::{DIGESTS_MAX, Owner, SESSIONS_MAX, ShardError};
 use crate::fetch::Session;
 use crate::folder::inbox::Travelling;
 use crate::folder::status::{PAGES_SHOWN, PageRow};
@@ -180,28 +180,34 @@ impl Owner {
         if let Some(trap) = self.gear.addresses.trap(address, depth.into()) {
             return self.totals.refuse(trap.rule());
         }
-        let url = address.as_str();
-        let travelling = || Travelling { url: url.to_owned(), depth, hops, is_sitemap };
-        let owner = self.places.of(address);
+        let link = Link {
+            host: address.origin(),
+            domain: address.registrable(),
+            path: address.path_and_query(),
+            depth,
+            hops,
+            is_sitemap,
+        };
+        let owner = self.places.of_domain(link.domain);
         if owner == self.place.shard {
-            self.offer(address, travelling());
+            self.offer(address, &link);
         } else {
-            self.outbox.entry(owner).or_default().push(travelling());
+            self.outbox.entry(owner).or_default().push(travelling(address, &link));
             self.batch_since.get_or_insert_with(Instant::now);
         }
     }
 
     /// An address of a host of this shard was found, here or elsewhere.
-    pub(super) fn offer(&mut self, address: &Address, travelling: Travelling) {
+    pub(super) fn offer(&mut self, address: &Address, link: &Link<'_>) {
         if self.control.blocks(address.host_key()) {
             return self.totals.refuse("blocked");
         }
         let now_ms = self.clock.now_ms();
-        match self.frontier.discover(now_ms, &link_of(address, &travelling)) {
+        match self.frontier.discover(now_ms, link) {
             Discovery::Queued => drop(self.batch_since.get_or_insert_with(Instant::now)),
             Discovery::Ask => {
                 self.batch_since.get_or_insert_with(Instant::now);
-                self.asks.push(travelling);
+                self.asks.push(travelling(address, link));
             }
             Discovery::Refused(why) => self.refused(why),
         }
@@ -274,6 +280,12 @@ impl Owner {
             self.sessions.insert(host, session);
         }
     }
+}
+
+/// A link that is kept, or sent to another shard.
+fn travelling(address: &Address, link: &Link<'_>) -> Travelling {
+    let Link { depth, hops, is_sitemap, .. } = *link;
+    Travelling { url: address.as_str().to_owned(), depth, hops, is_sitemap }
 }
 
 /// What is kept of how a fetch ended, and the interval after which the page is looked at again. What was learnt of its pace
