@@ -9,6 +9,7 @@
 //! do outputs count.
 //!
 //! Reading order: `task` (turns), this file (the loop), `visit` and `robots` (one request), `take` (what follows from it),
+//! `errands` (a robots.txt that is elsewhere),
 //! `book` (commits and links from and to others), `steer` (what people want), `show` (what is seen of it), `ended` (when
 //! there is nothing left in any shard), `kept` (what a shard that sleeps need not read again), `manners` (whether requests
 //! were sent when they might be).
@@ -16,6 +17,7 @@
 mod book;
 pub mod clock;
 mod ended;
+mod errands;
 pub mod gear;
 mod kept;
 mod manners;
@@ -341,6 +343,7 @@ impl Owner {
             match self.frontier.next(self.clock.now_ms()) {
                 Next::Fetch(order) => self.fetch(order)?,
                 Next::Robots(order) => self.ask_robots(order)?,
+                Next::Errand(errand) => self.run_errand(errand),
                 Next::Load(order) => {
                     self.commit().await?;
                     let blocks = self.file().blocks(&order)?;
@@ -398,7 +401,7 @@ impl Owner {
     }
 
     fn ask_robots(&mut self, order: frontier::RobotsOrder) -> Result<(), ShardError> {
-        let copy = self.file().robots(order.host)?;
+        let copy = self.copy_of(order.host)?;
         let standing: Option<Standing> =
             copy.as_ref().and_then(|copy| serde_json::from_str(&copy.about).ok());
         let now_ms = self.clock.now_ms();
@@ -409,11 +412,20 @@ impl Owner {
             self.frontier.robots(now_ms, order.lease, answer);
             return Ok(());
         }
+        let standing = standing.unwrap_or_default();
+        if standing.leads_to(now_ms).is_some() {
+            return self.go_on(&order, standing);
+        }
         self.totals.robots += 1;
         let session = self.session(order.host, order.lease, order.allowed_at_ms);
-        let standing = standing.unwrap_or_default();
         self.visits.push(Box::pin(visit::robots(Arc::clone(&self.gear), order, standing, session)));
         Ok(())
+    }
+
+    fn run_errand(&mut self, errand: frontier::Errand) {
+        self.totals.robots += 1;
+        let session = self.session(errand.host, errand.lease, errand.allowed_at_ms);
+        self.visits.push(Box::pin(visit::errand(Arc::clone(&self.gear), errand, session)));
     }
 
     fn file(&self) -> &ShardFile {

@@ -12,7 +12,7 @@ use url::Url;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::gear::Gear;
-use super::robots::{self, Asked};
+use super::robots::{self, Reply};
 use crate::fetch::{FetchError, Fetched, Order, Purpose, Session, Trouble, Validators};
 use crate::output::{Exchange, Format, Prepared, Record, digest};
 use crate::page::sitemap;
@@ -49,13 +49,26 @@ pub(crate) enum Done {
     Page(Box<PageDone>),
     /// A robots.txt, or none.
     Robots(Box<RobotsDone>),
+    /// What is on the way to one.
+    Errand(Box<ErrandDone>),
 }
 
 /// What came of a robots.txt.
 pub(crate) struct RobotsDone {
     pub(crate) order: frontier::RobotsOrder,
+    /// What was known of it before.
+    pub(crate) standing: Standing,
     pub(crate) session: Session,
-    pub(crate) asked: Asked,
+    pub(crate) reply: Reply,
+    pub(crate) ended_ms: u64,
+}
+
+/// What came of a request on the way to a robots.txt.
+pub(crate) struct ErrandDone {
+    pub(crate) errand: frontier::Errand,
+    pub(crate) session: Session,
+    pub(crate) reply: Reply,
+    pub(crate) ended_ms: u64,
 }
 
 /// What came of a page.
@@ -123,15 +136,27 @@ pub(crate) async fn page(gear: Arc<Gear>, visit: PageVisit) -> Done {
     Done::Page(Box::new(PageDone { order, known, session, began_ms, ended_ms, outcome, prepared }))
 }
 
-/// Asks for a robots.txt.
+/// Asks a host for its robots.txt.
 pub(crate) async fn robots(
     gear: Arc<Gear>,
     order: frontier::RobotsOrder,
     standing: Standing,
     mut session: Session,
 ) -> Done {
-    let asked = robots::ask(&gear, &order.origin, standing, &mut session).await;
-    Done::Robots(Box::new(RobotsDone { order, session, asked }))
+    let reply = robots::request(&gear, &robots::place_of(&order.origin), &mut session).await;
+    let ended_ms = gear.clock.end_ms();
+    Done::Robots(Box::new(RobotsDone { order, standing, session, reply, ended_ms }))
+}
+
+/// Asks where the robots.txt of other hosts leads to.
+pub(crate) async fn errand(
+    gear: Arc<Gear>,
+    errand: frontier::Errand,
+    mut session: Session,
+) -> Done {
+    let reply = robots::request(&gear, &errand.url, &mut session).await;
+    let ended_ms = gear.clock.end_ms();
+    Done::Errand(Box::new(ErrandDone { errand, session, reply, ended_ms }))
 }
 
 /// When a page was asked for, and when the last byte of it had come.

@@ -46,7 +46,7 @@ async fn order(gear: &Gear, frontier: &mut Frontier, origin: &str, path: &str) -
     frontier.discover(0, &link);
     let Next::Robots(order) = frontier.next(0) else { panic!("robots.txt comes first") };
     let mut session = Session::default();
-    let asked = ask(gear, origin, Standing::default(), &mut session).await;
+    let asked = ask(gear, origin, &mut session).await;
     frontier.robots(0, order.lease, meaning(&asked.standing, 0, 0, true));
     let Next::Fetch(order) = frontier.next(1_000) else { panic!("then the page") };
     let permission = frontier.permission(order.host);
