@@ -6,7 +6,7 @@
 //! are led to one place are served by one request.
 
 use super::host::Open;
-use super::{Errand, Frontier, Lease, Link, NoErrand, Outcome, RobotsAnswer};
+use super::{Errand, Frontier, Lease, Link, Loan, NoErrand, Outcome, RobotsAnswer};
 use super::{HOST_BYTES_MAX, PATH_BYTES_MAX, Refusal};
 
 /// Places of one host that errands wait for.
@@ -41,17 +41,7 @@ impl Frontier {
     /// Asks for the place of a link when the turn of its host comes, for the origin `asker`. The host need not be known. Who
     /// asks again before that is served once.
     pub fn send(&mut self, now_ms: u64, link: &Link<'_>, asker: &str) -> Result<(), NoErrand> {
-        if link.path.len() > PATH_BYTES_MAX || link.host.len() > HOST_BYTES_MAX {
-            return Err(NoErrand::Refused(Refusal::TooLong));
-        }
-        let is_known = self.find(link.host).is_some();
-        if !is_known && self.hosts.len() >= self.rules.hosts_max as usize {
-            return Err(NoErrand::Refused(Refusal::TooManyHosts));
-        }
-        let number = self.intern(now_ms, link.host, link.domain);
-        if !is_known {
-            self.touch(number);
-        }
+        let number = self.known(now_ms, link).map_err(NoErrand::Refused)?;
         if let Some(park) = self.hosts[number].parked {
             // Nobody asks a parked host, and nobody may wait for that.
             self.hosts[number].change(|rare| rare.errands.clear());
@@ -79,6 +69,41 @@ impl Frontier {
         }
         self.schedule(number);
         Ok(())
+    }
+
+    /// The right to ask a host now, from which a page of another host takes parts: if it is free, and its gap over. It ends
+    /// with [`Frontier::passed`]. The host need not be known.
+    pub fn borrow(&mut self, now_ms: u64, link: &Link<'_>) -> Loan {
+        let Ok(number) = self.known(now_ms, link) else { return Loan::Refused };
+        let group = self.hosts[number].group;
+        let at_ms = self.not_before(number).max(self.groups[group].next_at_ms);
+        if self.hosts[number].parked.is_some() || self.is_busy(number) {
+            return Loan::Refused;
+        }
+        if at_ms > now_ms {
+            return Loan::Later(at_ms);
+        }
+        if !self.is_group_free(group, now_ms) {
+            return Loan::Refused;
+        }
+        let (lease, _) = self.occupy(now_ms, number, None);
+        Loan::Granted { lease, host: number }
+    }
+
+    /// The number of a host that is asked for others; it is made if it is not known.
+    fn known(&mut self, now_ms: u64, link: &Link<'_>) -> Result<u32, Refusal> {
+        if link.path.len() > PATH_BYTES_MAX || link.host.len() > HOST_BYTES_MAX {
+            return Err(Refusal::TooLong);
+        }
+        let is_known = self.find(link.host).is_some();
+        if !is_known && self.hosts.len() >= self.rules.hosts_max as usize {
+            return Err(Refusal::TooManyHosts);
+        }
+        let number = self.intern(now_ms, link.host, link.domain);
+        if !is_known {
+            self.touch(number);
+        }
+        Ok(number)
     }
 
     /// A request that was for no page, and that gave no robots.txt to its own host, has ended: an errand, or one whose answer

@@ -126,6 +126,22 @@ pub struct Errand {
     pub allowed_at_ms: u64,
 }
 
+/// Whether a host may be asked now on behalf of a page of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loan {
+    /// It may.
+    Granted {
+        /// To give back with [`super::Frontier::passed`].
+        lease: Lease,
+        /// The number of the host.
+        host: u32,
+    },
+    /// Not before this time.
+    Later(u64),
+    /// It is parked or has requests in flight, or there is no room for it.
+    Refused,
+}
+
 /// Why nobody will be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoErrand {

@@ -9,7 +9,7 @@
 //! do outputs count.
 //!
 //! Reading order: `task` (turns), this file (the loop), `visit` and `robots` (one request), `take` (what follows from it),
-//! `errands` (a robots.txt that is elsewhere),
+//! `errands` (a robots.txt that is elsewhere), `parts` (hosts from which rendered pages take parts),
 //! `book` (commits and links from and to others), `steer` (what people want), `show` (what is seen of it), `ended` (when
 //! there is nothing left in any shard), `kept` (what a shard that sleeps need not read again), `manners` (whether requests
 //! were sent when they might be).
@@ -21,6 +21,7 @@ mod errands;
 pub mod gear;
 mod kept;
 mod manners;
+mod parts;
 pub mod robots;
 pub mod show;
 mod steer;
@@ -44,6 +45,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -60,6 +62,7 @@ use crate::store::{Batch, Opening, Saved, ShardFile};
 use clock::Clock;
 use gear::Gear;
 use manners::{Manners, Sent};
+use parts::{QUESTIONS_MAX, Question};
 use task::{Site, Summary};
 use visit::{Done, Known, PageVisit};
 
@@ -185,6 +188,8 @@ pub struct Owner {
     received: BTreeMap<u32, u64>,
     visits: FuturesUnordered<BoxFuture<'static, Done>>,
     manners: Manners,
+    lender: mpsc::Sender<Question>,
+    questions: mpsc::Receiver<Question>,
     pages_in_flight: u64,
     sessions: HashMap<u32, Session>,
     totals: Totals,
@@ -224,6 +229,7 @@ impl Owner {
         let seen = seen_before(&path, &file, mode, noted(&saved, "lost").unwrap_or(0.0))?;
         let frontier = file.frontier(rules, seen, seed, from_ms)?;
         let gear = Gear::new(&spec, &place.site, clock).await?;
+        let (lender, questions) = mpsc::channel(QUESTIONS_MAX);
         let outputs: BTreeMap<String, u64> = saved.outputs.iter().cloned().collect();
         let writer = open_outputs(&folder, &place, &spec, &gear, &outputs)?;
         let budget = spec
@@ -248,6 +254,8 @@ impl Owner {
             received: saved.received.iter().copied().collect(),
             visits: FuturesUnordered::new(),
             manners: Manners::new(IN_FLIGHT_MAX),
+            lender,
+            questions,
             pages_in_flight: 0,
             sessions: HashMap::new(),
             totals: noted(&saved, "totals").unwrap_or_default(),
@@ -300,6 +308,7 @@ impl Owner {
                 biased;
                 () = stop.cancelled() => return Err(ShardError::Stopped),
                 Some(done) = self.visits.next(), if !self.visits.is_empty() => self.take_in(done)?,
+                Some(question) = self.questions.recv() => self.lend(question),
                 // Only further requests at once wait for it; else it is soon enough when the request has ended.
                 sent = self.manners.sent(), if self.spec.rules.per_host > 1 => self.note_sent(&sent),
                 () = sleep_until(timer) => {}
@@ -395,7 +404,8 @@ impl Owner {
         // Only a browser asks for more than the order names.
         let permission =
             self.gear.browser.as_ref().and_then(|_| self.frontier.permission(order.host));
-        let visit = PageVisit { order, known, session, permission };
+        let lender = self.lender.clone();
+        let visit = PageVisit { order, known, session, permission, lender };
         self.visits.push(Box::pin(visit::page(Arc::clone(&self.gear), visit)));
         Ok(())
     }
@@ -490,6 +500,9 @@ impl Owner {
         end: Ending,
         stop: CancellationToken,
     ) -> Result<TurnEnd, ShardError> {
+        // Pages that are still made do without further hosts.
+        self.questions.close();
+        while self.questions.try_recv().is_ok() {}
         while !self.visits.is_empty() {
             tokio::select! {
                 biased;

@@ -47,6 +47,9 @@ impl Owner {
         let outcome = self.outcome(&done);
         let ending = self.frontier.fetched(done.ended_ms, done.order.lease, outcome);
         self.note_end(done.order.host, done.ended_ms);
+        if let Ok(product) = &done.outcome {
+            self.take_back(&product.lent, done.ended_ms);
+        }
         self.note_page(&done, ending);
         if let Some(prepared) = &done.prepared {
             self.writer.append(prepared)?;

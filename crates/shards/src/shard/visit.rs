@@ -8,10 +8,12 @@ use divvy_frontier::address::Address;
 use divvy_frontier::frontier::{self, Permission};
 use divvy_frontier::rules::retry::Failure;
 use http::{HeaderMap, HeaderName};
+use tokio::sync::mpsc;
 use url::Url;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::gear::Gear;
+use super::parts::{Lent, Parts, Question};
 use super::robots::{self, Reply};
 use crate::fetch::{FetchError, Fetched, Order, Purpose, Session, Trouble, Validators};
 use crate::output::{Exchange, Format, Prepared, Record, digest};
@@ -32,6 +34,8 @@ pub(crate) struct PageVisit {
     pub(crate) session: Session,
     /// What its host lets be fetched, for what a browser asks for besides.
     pub(crate) permission: Option<Arc<dyn Permission>>,
+    /// Who is asked for other hosts.
+    pub(crate) lender: mpsc::Sender<Question>,
 }
 
 /// What is known of an earlier fetch.
@@ -101,21 +105,29 @@ pub(crate) struct Product {
     pub(crate) redirect: Option<Address>,
     pub(crate) listed: sitemap::Sitemap,
     pub(crate) render_ms: u64,
+    /// Other hosts that were lent to it.
+    pub(crate) lent: Vec<Lent>,
     /// When the last request of the visit ended: the host's turn lasts until then.
     pub(crate) ended_ms: u64,
 }
 
 /// Fetches and reads a page.
 pub(crate) async fn page(gear: Arc<Gear>, visit: PageVisit) -> Done {
-    let PageVisit { order, known, mut session, permission } = visit;
+    let PageVisit { order, known, mut session, permission, lender } = visit;
     let began_ms = gear.clock.now_ms();
     let fetched = fetch(&gear, &order, known.as_ref(), &mut session).await;
     let mut ended_ms = gear.clock.end_ms();
     let (outcome, prepared) = match fetched {
         Ok(fetched) => {
-            let (product, prepared) =
-                read(&gear, &order, fetched, permission.as_deref(), Times { began_ms, ended_ms })
-                    .await;
+            let (product, prepared) = read(
+                &gear,
+                &order,
+                fetched,
+                permission.as_deref(),
+                &lender,
+                Times { began_ms, ended_ms },
+            )
+            .await;
             ended_ms = product.ended_ms;
             (Ok(product), prepared)
         }
@@ -198,6 +210,7 @@ async fn read(
     order: &frontier::Order,
     fetched: Fetched,
     permission: Option<&dyn Permission>,
+    lender: &mpsc::Sender<Question>,
     times: Times,
 ) -> (Product, Option<Prepared>) {
     let mut product = Product {
@@ -225,16 +238,19 @@ async fn read(
     if is_good && fetched.is_html() {
         page = extract(gear, &address, &fetched).await;
         if let Some(permission) = permission {
+            let parts = Parts::new(gear, lender);
             let document = Document {
                 address: &address,
                 status: fetched.status,
                 headers: &fetched.headers,
                 body: &fetched.body,
                 permission,
+                others: &parts,
             };
             if let Some((after, place)) = render(gear, document, &page, &mut product).await {
                 (page, shown) = (after, Some(place));
             }
+            product.lent = parts.lent();
         }
     }
     let prepared = prepare(gear, order, &fetched, &page, &product, shown.as_deref(), times);

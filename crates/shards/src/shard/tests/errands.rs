@@ -17,22 +17,22 @@ const TURNS_MAX: u64 = 50;
 
 /// A request, as the web saw it.
 #[derive(Clone, Debug)]
-struct Seen {
+pub(super) struct Seen {
     host: String,
-    path: String,
-    came: Instant,
-    ready: Instant,
+    pub(super) path: String,
+    pub(super) came: Instant,
+    pub(super) ready: Instant,
 }
 
 /// A web of names on one address, which keeps a log.
-struct Web {
-    port: u16,
+pub(super) struct Web {
+    pub(super) port: u16,
     log: Arc<Mutex<Vec<Seen>>>,
 }
 
 impl Web {
     /// `answer` gives the status with further headers, and the body.
-    fn start(answer: fn(&str, &str, u16) -> (String, String)) -> Self {
+    pub(super) fn start(answer: fn(&str, &str, u16) -> (String, String)) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let log = Arc::<Mutex<Vec<Seen>>>::default();
@@ -70,14 +70,14 @@ impl Web {
         format!("http://{name}.test:{}/", self.port)
     }
 
-    fn of(&self, host: &str) -> Vec<Seen> {
+    pub(super) fn of(&self, host: &str) -> Vec<Seen> {
         let mut seen: Vec<Seen> =
             self.log.lock().unwrap().iter().filter(|seen| seen.host == host).cloned().collect();
         seen.sort_by_key(|seen| seen.came);
         seen
     }
 
-    fn paths(&self, host: &str) -> Vec<String> {
+    pub(super) fn paths(&self, host: &str) -> Vec<String> {
         self.of(host).into_iter().map(|seen| seen.path).collect()
     }
 
@@ -95,16 +95,20 @@ impl Web {
 }
 
 /// A crawl of so many shards, and which shard each name is at.
-fn crawl_of(shards: u32, web: &Web, names: &[&str]) -> (tempfile::TempDir, Places) {
+pub(super) fn crawl_of(
+    shards: u32,
+    web: &Web,
+    names: &[&str],
+    rules: Rules,
+) -> (tempfile::TempDir, Places) {
     let temporary = tempfile::tempdir().unwrap();
     let folder = Folder::new(temporary.path());
     let rules = Rules {
         shards,
-        delay_ms: DELAY.as_millis() as u64,
         allow_private: vec!["127.0.0.0/8".into()],
         resolve: vec!["*.test=127.0.0.1".into()],
         scope: divvy_frontier::address::Reach::Any,
-        ..Rules::default()
+        ..rules
     };
     let seeds = names.iter().map(|name| web.seed(name)).collect();
     let new = NewCrawl { seeds, rules, ..NewCrawl::default() };
@@ -124,8 +128,19 @@ fn crawl_of(shards: u32, web: &Web, names: &[&str]) -> (tempfile::TempDir, Place
     (temporary, places)
 }
 
+/// Turns of a shard until it has ended; whether it has.
+pub(super) fn turns_of(folder: &Path, shard: u32) -> bool {
+    let is_done = |epoch| matches!(turn_of_shard(folder, shard, epoch), TurnEnd::Done(_));
+    (1..TURNS_MAX).any(is_done)
+}
+
+fn rules() -> Rules {
+    Rules { delay_ms: DELAY.as_millis() as u64, ..Rules::default() }
+}
+
 fn turn_of_shard(folder: &Path, shard: u32, epoch: u64) -> TurnEnd {
-    let site = Site { allow_private: true, ..Site::default() };
+    let chromium = crate::render::find();
+    let site = Site { allow_private: true, chromium, ..Site::default() };
     let place = Place { folder: folder.to_owned(), shard, round: 1, epoch, site };
     on_this_thread(place, CancellationToken::new(), Box::new(|_, _| ())).unwrap()
 }
@@ -153,20 +168,15 @@ fn who_is_asked_for_the_robots_txt_of_others_keeps_its_turn_in_whichever_shard()
     let askers: Vec<String> = (0..ASKERS).map(|n| format!("asker{n}")).collect();
     let mut names: Vec<&str> = askers.iter().map(String::as_str).collect();
     names.extend(["hub", "self"]);
-    let (folder, places) = crawl_of(2, &web, &names);
+    let (folder, places) = crawl_of(2, &web, &names, rules());
     let at = |name: &str| places.of(&web.seed(name).parse().unwrap());
     let others = askers.iter().filter(|asker| at(asker) != at("hub")).count();
     assert!((1..ASKERS).contains(&others), "{others} of {ASKERS} are in the other shard");
 
     std::thread::scope(|scope| {
         let folder = folder.path();
-        let turns = |shard| {
-            let ended = (1..TURNS_MAX)
-                .any(|epoch| matches!(turn_of_shard(folder, shard, epoch), TurnEnd::Done(_)));
-            assert!(ended, "shard {shard} does not come to its end");
-        };
         for shard in [0, 1] {
-            scope.spawn(move || turns(shard));
+            scope.spawn(move || assert!(turns_of(folder, shard), "{shard} does not end"));
         }
     });
 
@@ -197,7 +207,7 @@ fn a_hub_that_rests(host: &str, path: &str, port: u16) -> (String, String) {
 #[test]
 fn a_robots_txt_that_is_at_a_host_which_rests_is_waited_for_and_not_looked_for_again() {
     let web = Web::start(a_hub_that_rests);
-    let (folder, _) = crawl_of(1, &web, &["hub"]);
+    let (folder, _) = crawl_of(1, &web, &["hub"], rules());
     let rests = |epoch| {
         let ended = turn_of_shard(folder.path(), 0, epoch);
         assert!(matches!(ended, TurnEnd::Later(..)), "{ended:?}");
@@ -221,7 +231,7 @@ fn a_robots_txt_that_is_at_a_host_which_rests_is_waited_for_and_not_looked_for_a
 #[test]
 fn a_robots_txt_that_is_at_a_blocked_host_cannot_be_had_and_the_reason_says_so() {
     let web = Web::start(askers_and_a_hub);
-    let (folder, _) = crawl_of(1, &web, &["asker0"]);
+    let (folder, _) = crawl_of(1, &web, &["asker0"], rules());
     let place = Folder::new(folder.path());
     let mut control: Control = read_json(&place.control()).unwrap().unwrap();
     control.blocked.insert(format!("hub.test:{}", web.port));
