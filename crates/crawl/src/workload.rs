@@ -2,11 +2,13 @@
 //!
 //! Decides nothing about crawls; it only says which part of this crate answers which question of the interface.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches};
 use divvy::Worker;
+use divvy_workload::confine;
 use divvy_workload::console::exit::Code;
 use divvy_workload::settings::{Row, Sources};
 use divvy_workload::{
@@ -57,6 +59,14 @@ impl Workload for CrawlWorkload {
 
     fn bench_command(&self) -> Option<Command> {
         Some(bench::Args::command())
+    }
+
+    fn inner_word(&self) -> Option<&'static str> {
+        Some(confine::WORD)
+    }
+
+    fn run_inner(&self, arguments: &mut dyn Iterator<Item = OsString>) -> Code {
+        confine::run_inner(arguments)
     }
 
     fn bench<'a>(&'a self, matches: &'a ArgMatches, context: &'a Context) -> Doing<'a, Code> {

@@ -9,6 +9,7 @@ mod a_full_disk_refuses_tasks_but_loses_none;
 mod a_video_survives_what_goes_wrong;
 mod connections_break_and_nobody_notices;
 mod crawls_are_polite_whoever_dies;
+mod crawls_become_parquet;
 mod dataflow_is_the_same_whoever_dies;
 mod nothing_is_lost_when_processes_are_killed;
 mod parquet_is_read_where_duckdb_is;

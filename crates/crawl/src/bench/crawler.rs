@@ -60,7 +60,7 @@ pub(super) async fn run(folder: &Path, web: &Web, wish: &Wish) -> Result<Cost> {
     }
     let seed = seeds.first().context("a web has a beginning")?;
     let shard = Places::new(spec.rules.shards).of(seed);
-    let link = Travelling { url: seed.as_str().to_owned(), depth: 0, hops: 0, is_sitemap: false };
+    let link = Travelling::seed(seed.as_str());
     inbox::send(&place.inbox(shard), SERVER, 1, &[link])?;
     let sent = [(shard, 1)].into();
     let control = Control { version: 1, round: 1, sent, ..Control::default() };

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use divvy_frontier::address::Reach;
 use divvy_workload::console::values::Span;
 
@@ -92,6 +92,7 @@ Examples:
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   divvy crawl export 7f3a out/             pages.jsonl, links.tsv, WARC files
+  divvy crawl export 7f3a out/ --format parquet
   divvy crawl export 7f3a - | jq .title";
 const DEMO_EXAMPLES: &str = "\
 Examples:
@@ -194,7 +195,7 @@ impl FromStr for Extract {
 }
 
 /// How addresses that were seen are remembered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Seen {
     /// Nothing is lost.
     Exact,
@@ -280,4 +281,21 @@ pub(crate) struct Export {
     pub(crate) id: String,
     /// The folder, or `-` for JSON lines on the output
     pub(crate) to: PathBuf,
+    /// Only these: what the crawl kept of jsonl, warc and graph, and parquet, which DuckDB makes of jsonl
+    /// [default: all that it kept]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) format: Vec<ExportFormat>,
+}
+
+/// What is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// A line of JSON for each page
+    Jsonl,
+    /// Archives with their indexes
+    Warc,
+    /// Which page leads to which
+    Graph,
+    /// A row for each page, with typed columns
+    Parquet,
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod args;
 mod export;
+mod parquet;
 mod robots;
 mod start;
 mod words;
@@ -44,7 +45,7 @@ pub(crate) async fn run(verb: Verb, context: &Context) -> Result<Code> {
         Verb::Export(args) => {
             let api = context.api()?;
             let id = resolve::<CrawlView>(&api, &args.id).await?;
-            export::run(&api, &id, &args.to, context).await
+            export::run(&api, &id, &args.to, &args.format, context).await
         }
         Verb::Remove(One { id }) => remove::<CrawlView>(&id, context).await,
         Verb::Demo(args) => crate::demo::run(&args, context).await,

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use divvy_frontier::address::{Address, Rules as AddressRules};
-use divvy_frontier::robots::{Permission, Standing};
+use divvy_frontier::robots::Permission;
 use divvy_workload::Context;
 use divvy_workload::console::exit::{Code, Failure};
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::fetch::Session;
 use crate::settings::{NewCrawl, Rules};
 use crate::shard::clock::Clock;
 use crate::shard::gear::Gear;
-use crate::shard::robots;
+use crate::shard::robots::{self, Reply};
 use crate::shard::task::Site;
 
 /// Asks and tells.
@@ -32,7 +32,7 @@ pub(super) async fn run(args: &RobotsOf, context: &Context) -> Result<Code> {
     let site = Site { allow_private: !args.allow_private.is_empty(), ..Site::default() };
     let gear = Gear::new(&spec, &site, Clock::start()).await?;
     let mut session = Session::default();
-    let asked = robots::ask(&gear, address.origin(), Standing::default(), &mut session).await;
+    let asked = robots::ask(&gear, address.origin(), &mut session).await;
     let path = address.path_and_query();
     let (is_allowed, why) = match asked.standing.permission(asked.ended_ms, path) {
         Permission::Allowed(Some(rule)) => {
@@ -43,11 +43,11 @@ pub(super) async fn run(args: &RobotsOf, context: &Context) -> Result<Code> {
             (false, format!("line {}: Disallow: {}", rule.line, rule.pattern))
         }
         Permission::Ask | Permission::Wait { .. } => {
-            let why = asked.problem.clone().map(|(_, text)| text);
-            (
-                false,
-                why.unwrap_or_else(|| "robots.txt cannot be had, so nothing is fetched".to_owned()),
-            )
+            let why = match &asked.last {
+                Reply::Nothing { text, .. } => text.as_str(),
+                _ => "robots.txt cannot be had, so nothing is fetched",
+            };
+            (false, why.to_owned())
         }
     };
     let robots = asked.standing.robots(asked.ended_ms);
@@ -55,18 +55,22 @@ pub(super) async fn run(args: &RobotsOf, context: &Context) -> Result<Code> {
     let sitemaps: Vec<String> = robots
         .map(|robots| robots.sitemaps().iter().map(|text| text.to_string()).collect())
         .unwrap_or_default();
+    let status = match asked.last {
+        Reply::Answer { status, .. } | Reply::Redirect { status, .. } => Some(status),
+        Reply::Nothing { .. } => None,
+    };
     let output = &context.output;
     if output.is_json() {
         output.object(&json!({
             "url": address.as_str(), "robots": format!("{}/robots.txt", address.origin()),
-            "status": asked.status, "allowed": is_allowed, "why": why, "delay_ms": delay_ms,
+            "status": status, "allowed": is_allowed, "why": why, "delay_ms": delay_ms,
             "sitemaps": sitemaps, "product": gear.agent.product(),
         }))?;
         return Ok(Code::Done);
     }
     let verdict = if is_allowed { "allowed" } else { "not allowed" };
     output.data(format_args!("{verdict} for {}: {why}", gear.agent.product()))?;
-    let status = asked.status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
+    let status = status.map_or_else(|| "no answer".to_owned(), |status| status.to_string());
     output.data(format_args!("  robots   {}/robots.txt, {status}", address.origin()))?;
     if let Some(delay) = delay_ms {
         output.data(format_args!("  delay    {delay} ms"))?;

@@ -25,7 +25,7 @@ pub(super) async fn run(args: &Start, context: &Context) -> Result<Code> {
     }
     let code = wait_for::<CrawlView>(&api, id, context).await?;
     if let Some(to) = &args.out {
-        export::run(&api, id, to, context).await?;
+        export::run(&api, id, to, &[], context).await?;
     }
     Ok(code)
 }

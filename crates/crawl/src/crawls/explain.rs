@@ -189,6 +189,15 @@ impl Question {
         {
             *because = Because::Ready;
         }
+        if let Some(place) = standing.as_ref().and_then(|known| known.leads_to(now_ms)) {
+            let text = "which is asked when the turn of its host comes";
+            explained.details.push(format!("its robots.txt leads to {place}, {text}"));
+            if let Explanation::Fetched { because: because @ Because::RobotsFirst, .. } =
+                &mut explanation
+            {
+                *because = Because::RobotsElsewhere;
+            }
+        }
         let why = host.as_ref().and_then(why_kept_away);
         tell(explained, &explanation, why.as_deref(), now_ms);
         Ok(())
@@ -299,6 +308,9 @@ fn tell(explained: &mut Explained, explanation: &Explanation, why: Option<&str>,
             let (rule, usual) = match because {
                 Because::Ready => ("ready", "nothing stands in its way"),
                 Because::RobotsFirst => ("robots_first", "the robots.txt of its host comes first"),
+                Because::RobotsElsewhere => {
+                    ("robots_elsewhere", "the robots.txt of its host leads to another place")
+                }
                 Because::RobotsUnreachable => ("robots_unreachable", "its robots.txt is missing"),
                 Because::Gap => ("delay", "the delay of its host is not over"),
                 Because::DomainGap => ("domain_delay", "the delay of its domain is not over"),

@@ -249,7 +249,7 @@ impl Crawls {
         let mut by_shard: Vec<Vec<Travelling>> = vec![Vec::new(); spec.rules.shards as usize];
         for seed in seeds {
             let url = seed.as_str().to_owned();
-            let link = Travelling { url, depth: 0, hops: 0, is_sitemap: false };
+            let link = Travelling::seed(&url);
             by_shard[places.of(seed) as usize].push(link);
         }
         for (shard, links) in (0..).zip(&by_shard) {

@@ -66,10 +66,16 @@ impl Frontier {
     /// What is known of a robots.txt now.
     pub fn robots(&mut self, now_ms: u64, lease: Lease, answer: RobotsAnswer) {
         let Some(open) = self.close(lease) else { return };
-        let number = lease.host;
+        self.learn_robots(now_ms, lease.host, &answer);
+        self.release(now_ms, lease.host, (!answer.was_requested).then_some(&open));
+        self.bound_robots(lease.host);
+    }
+
+    pub(super) fn learn_robots(&mut self, now_ms: u64, number: u32, answer: &RobotsAnswer) {
         self.forget_robots(number);
+        self.hosts[number].change(|rare| rare.led_until_ms = 0);
         match (&answer.permission, self.rules.gap_ms(answer.delay_ms)) {
-            (None, _) => self.lack_robots(now_ms, number, &answer),
+            (None, _) => self.lack_robots(now_ms, number, answer),
             (Some(_), None) => self.hosts[number].parked = Some(Park::CrawlDelay),
             (Some(_), Some(gap_ms)) => {
                 self.hosts[number].gap_ms = u32::try_from(gap_ms).unwrap_or(u32::MAX);
@@ -86,8 +92,6 @@ impl Frontier {
         });
         self.robots_bytes += u64::from(answer.bytes);
         self.touch(number);
-        self.release(now_ms, number, (!answer.was_requested).then_some(&open));
-        self.bound_robots(number);
     }
 
     /// A host may not be asked at all, for this reason: it is parked until [`Frontier::retry`].
@@ -118,16 +122,7 @@ impl Frontier {
         let attempt = entry.failed + 1;
         let rules = &self.rules.retry;
         let verdict = rules.after_status(status, wait, attempt, now_ms, &mut self.random);
-        if let Some(until_ms) = rules.host_rests_until(status, wait, now_ms) {
-            let lead = self.lead(number);
-            self.hosts[lead].change(|rare| rare.rest_until_ms = until_ms.max(rare.rest_until_ms));
-            self.touch(lead);
-        }
-        if is_failure(status) {
-            self.fail(now_ms, number, 1);
-        } else {
-            self.succeed(now_ms, number);
-        }
+        self.judge(now_ms, number, status, wait);
         if let Some(simhash) = answer.simhash {
             self.brake(number, simhash);
         }
@@ -153,12 +148,31 @@ impl Frontier {
         let attempt = entry.failed + 1;
         let rules = &self.rules.retry;
         let verdict = rules.after_failure(failure, attempt, now_ms, &mut self.random);
+        self.blame(now_ms, number, failure);
+        self.settle(now_ms, number, entry, verdict)
+    }
+
+    /// What an answer says of its host, whatever was asked for.
+    pub(super) fn judge(&mut self, now_ms: u64, number: u32, status: u16, wait_ms: Option<u64>) {
+        if let Some(until_ms) = self.rules.retry.host_rests_until(status, wait_ms, now_ms) {
+            let lead = self.lead(number);
+            self.hosts[lead].change(|rare| rare.rest_until_ms = until_ms.max(rare.rest_until_ms));
+            self.touch(lead);
+        }
+        if is_failure(status) {
+            self.fail(now_ms, number, 1);
+        } else {
+            self.succeed(now_ms, number);
+        }
+    }
+
+    /// What the lack of an answer says of the host.
+    pub(super) fn blame(&mut self, now_ms: u64, number: u32, failure: Failure) {
         match failure {
             Failure::Forbidden | Failure::Refused => {}
             Failure::TimedOut | Failure::Connection => self.fail(now_ms, number, 1),
             Failure::NoSuchName | Failure::Tls => self.fail_by_name(now_ms, number),
         }
-        self.settle(now_ms, number, entry, verdict)
     }
 
     /// Nothing is fetched from a host whose robots.txt cannot be had. It is tried again, later and later, and given up like
@@ -289,7 +303,7 @@ impl Frontier {
         is_known && self.hosts[lease.host].opened().iter().any(|open| open.serial == lease.serial)
     }
 
-    fn close(&mut self, lease: Lease) -> Option<Open> {
+    pub(super) fn close(&mut self, lease: Lease) -> Option<Open> {
         if !self.is_open(lease) {
             return None;
         }
@@ -301,7 +315,7 @@ impl Frontier {
 
     /// The host may be asked again after its gap, and those that waited for it may go on. What was not sent costs no
     /// gap.
-    fn release(&mut self, now_ms: u64, number: u32, unsent: Option<&Open>) {
+    pub(super) fn release(&mut self, now_ms: u64, number: u32, unsent: Option<&Open>) {
         self.in_flight -= 1;
         let lead = self.lead(number);
         let (twin, group) = (self.hosts[number].twin, self.hosts[number].group);
@@ -336,7 +350,7 @@ impl Frontier {
     }
 
     /// When robots rules take too much memory, those of hosts that wait are dropped, in turn.
-    fn bound_robots(&mut self, but: u32) {
+    pub(super) fn bound_robots(&mut self, but: u32) {
         let hosts = self.hosts.len() as u32;
         for _ in 0..DROP_LOOKS_MAX {
             if self.robots_bytes <= self.rules.robots_bytes_max {

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::band::{Pieces, Queues};
+use super::errand::Waiting;
 use super::table::{Name, Spot};
 use super::words::{Park, Permission};
 use crate::rules::brake::Brake;
@@ -72,6 +73,10 @@ pub(super) struct Rare {
     pub(super) open_until_ms: u64,
     /// Why it may not be asked, or why its robots.txt cannot be had.
     pub(super) trouble: Option<Box<str>>,
+    /// Until when it waits for a robots.txt that is elsewhere.
+    pub(super) led_until_ms: u64,
+    /// What it is to be asked on behalf of others.
+    pub(super) errands: Vec<Waiting>,
     /// What is in flight or goes before its queues.
     open: Vec<Open>,
 }
@@ -187,7 +192,11 @@ impl Host {
     }
 
     pub(super) fn has_work(&self, pieces: &Pieces) -> bool {
-        self.queues.best(pieces).is_some() || self.redo().next().is_some()
+        self.queues.best(pieces).is_some() || self.redo().next().is_some() || self.has_errands()
+    }
+
+    pub(super) fn has_errands(&self) -> bool {
+        !self.rare().errands.is_empty()
     }
 
     pub(super) fn opened(&self) -> &[Open] {
@@ -199,9 +208,9 @@ impl Host {
         self.opened().iter().filter(|open| open.serial == 0)
     }
 
-    /// The best band that has something; what goes before the queues is in the best.
+    /// The best band that has something; what goes before the queues is in the best, as are errands.
     pub(super) fn best_band(&self, pieces: &Pieces) -> usize {
-        if self.redo().next().is_some() {
+        if self.redo().next().is_some() || self.has_errands() {
             return 0;
         }
         usize::from(self.queues.best(pieces).unwrap_or(priority::LAST))
@@ -244,13 +253,17 @@ impl Rare {
         failures: 0,
         open_until_ms: 0,
         trouble: None,
+        led_until_ms: 0,
+        errands: Vec::new(),
         open: Vec::new(),
     };
 
     fn is_common(&self) -> bool {
-        let Self { rest_until_ms, budget, failures, open_until_ms, trouble, open } = self;
+        let Self { rest_until_ms, failures, open_until_ms, led_until_ms, .. } = self;
         let is_well = *rest_until_ms == 0 && *failures == 0 && *open_until_ms == 0;
-        is_well && trouble.is_none() && budget.is_none() && open.is_empty()
+        let has_robots = *led_until_ms == 0;
+        let is_free = self.trouble.is_none() && self.budget.is_none() && has_robots;
+        is_well && is_free && self.errands.is_empty() && self.open.is_empty()
     }
 
     fn bytes(&self) -> u64 {
@@ -258,7 +271,8 @@ impl Rare {
         let entries = self.open.iter().filter_map(|open| open.entry.as_ref());
         let entries: u64 = entries.map(|entry| entry.len() as u64 + EACH).sum();
         let trouble = self.trouble.as_ref().map_or(0, |text| text.len() as u64 + EACH);
-        size_of::<Self>() as u64 + EACH + open + entries + trouble
+        let errands: u64 = self.errands.iter().map(|errand| errand.bytes() + EACH).sum();
+        size_of::<Self>() as u64 + EACH + open + entries + trouble + errands
     }
 }
 

@@ -6,7 +6,8 @@
 //!   batch together, and those that are new go to [`Frontier::admit`];
 //! - [`Frontier::next`] is asked until it says [`Next::Wait`], [`Next::Idle`] or [`Next::Enough`], and again after any
 //!   report; when an order's request is written, [`Frontier::sent`] is told; its outcome goes to [`Frontier::fetched`], an
-//!   answer about robots.txt to [`Frontier::robots`];
+//!   answer about robots.txt to [`Frontier::robots`]; one that leads to another place is told by [`Frontier::led_on`] and
+//!   [`Frontier::passed`], and the place is asked for by [`Frontier::send`];
 //! - [`Frontier::changes`] is drained into one commit per batch; only then do links to other shards and outputs count;
 //! - what the store says is due goes to [`Frontier::again`], and is committed before the store is asked again.
 //!
@@ -26,6 +27,7 @@ mod band;
 mod changes;
 mod discover;
 mod entry;
+mod errand;
 mod finish;
 mod group;
 mod host;

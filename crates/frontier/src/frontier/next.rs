@@ -110,7 +110,9 @@ impl Frontier {
         let lead = &self.hosts[self.lead(number)];
         let rare = self.hosts[number].rare();
         let rest_ms = rare.rest_until_ms.max(lead.rare().rest_until_ms);
-        lead.next_at_ms.max(rest_ms).max(rare.open_until_ms)
+        // Who waits for a robots.txt may be asked for those of others, or for its own at another place.
+        let led_ms = if rare.errands.is_empty() { rare.led_until_ms } else { 0 };
+        lead.next_at_ms.max(rest_ms).max(rare.open_until_ms).max(led_ms)
     }
 
     /// Hosts whose time has come leave the heap.
@@ -161,6 +163,9 @@ impl Frontier {
         if !in_turn || !self.is_group_free(group, now_ms) {
             self.wait_for_group(group, number, was_runner);
             return None;
+        }
+        if let Some(errand) = self.hand_out_errand(now_ms, number) {
+            return Some(Next::Errand(errand));
         }
         let robots = self.robots.get(self.hosts[number].robots);
         if robots.is_none_or(|robots| robots.until_ms <= now_ms) {
@@ -258,7 +263,12 @@ impl Frontier {
     }
 
     /// A request of this host goes out: its gap begins, and that of its domain.
-    fn occupy(&mut self, now_ms: u64, number: u32, entry: Option<Box<[u8]>>) -> (Lease, u64) {
+    pub(super) fn occupy(
+        &mut self,
+        now_ms: u64,
+        number: u32,
+        entry: Option<Box<[u8]>>,
+    ) -> (Lease, u64) {
         self.serial += 1;
         self.in_flight += 1;
         let (lead, group) = (self.lead(number), self.hosts[number].group);

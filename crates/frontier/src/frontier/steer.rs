@@ -60,6 +60,7 @@ impl Frontier {
         host.parked = None;
         host.change(|rare| {
             (rare.failures, rare.open_until_ms, rare.trouble) = (0, 0, None);
+            rare.led_until_ms = 0;
         });
         self.forget_robots(number);
         self.touch(number);

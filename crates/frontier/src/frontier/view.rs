@@ -31,9 +31,10 @@ impl Frontier {
                 }
                 _ if !host.has_work(&self.pieces) => continue,
                 Because::Ready | Because::RobotsFirst => &mut counts.hosts_ready,
-                Because::Gap | Because::DomainGap | Because::HostInFlight => {
-                    &mut counts.hosts_waiting
-                }
+                Because::Gap
+                | Because::DomainGap
+                | Because::HostInFlight
+                | Because::RobotsElsewhere => &mut counts.hosts_waiting,
                 Because::RobotsUnreachable | Because::Blocked | Because::Breaker => {
                     &mut counts.hosts_resting
                 }
@@ -136,8 +137,12 @@ impl Frontier {
             return Explanation::Enough;
         }
         let group_ms = self.groups[host.group].next_at_ms;
-        let not_before_ms = self.not_before(number).max(group_ms).max(now_ms);
         let because = self.because(now_ms, number);
+        let not_before_ms = match because {
+            // It goes on as soon as that comes.
+            Because::RobotsElsewhere => now_ms,
+            _ => self.not_before(number).max(group_ms).max(now_ms),
+        };
         Explanation::Fetched { not_before_ms, because, queued: host.queued(&self.pieces) }
     }
 
@@ -176,6 +181,7 @@ impl Frontier {
             () if is_shut && rare.trouble.is_some() => Because::RobotsUnreachable,
             () if is_shut => Because::Breaker,
             () if rest_ms > now_ms => Because::Blocked,
+            () if rare.led_until_ms > now_ms => Because::RobotsElsewhere,
             () if self.is_busy(number) => Because::HostInFlight,
             () if lead.next_at_ms > now_ms => Because::Gap,
             () if host.place == Place::Group || group.next_at_ms > now_ms => Because::DomainGap,

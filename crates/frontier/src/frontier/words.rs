@@ -111,6 +111,48 @@ pub struct RobotsOrder {
     pub allowed_at_ms: u64,
 }
 
+/// A place to ask for, now, because the robots.txt of other hosts leads there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Errand {
+    /// To give back with [`super::Frontier::passed`].
+    pub lease: Lease,
+    /// The number of the host that is asked.
+    pub host: u32,
+    /// The place.
+    pub url: String,
+    /// The origins whose robots.txt leads there.
+    pub askers: Vec<Box<str>>,
+    /// Since when the host might have been asked.
+    pub allowed_at_ms: u64,
+}
+
+/// Whether a host may be asked now on behalf of a page of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loan {
+    /// It may.
+    Granted {
+        /// To give back with [`super::Frontier::passed`].
+        lease: Lease,
+        /// The number of the host.
+        host: u32,
+    },
+    /// Not before this time.
+    Later(u64),
+    /// It is parked or has requests in flight, or there is no room for it.
+    Refused,
+}
+
+/// Why nobody will be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoErrand {
+    /// The host is parked.
+    Parked(Park),
+    /// Its address is not taken in.
+    Refused(Refusal),
+    /// Too many wait for the host already.
+    TooMany,
+}
+
 /// A part of a queue to read from the store, after everything in [`super::Frontier::changes`] is committed there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadOrder {
@@ -131,6 +173,8 @@ pub enum Next {
     Fetch(Order),
     /// Get this robots.txt.
     Robots(RobotsOrder),
+    /// Ask for this place, on the way to the robots.txt of other hosts.
+    Errand(Errand),
     /// Read this part of a queue, then ask again.
     Load(LoadOrder),
     /// Nothing before this time, unless something is reported or found.
@@ -431,6 +475,8 @@ pub enum Because {
     Ready,
     /// Its robots.txt is not known yet and is asked for first.
     RobotsFirst,
+    /// Its robots.txt leads to another place, whose host's turn it waits for.
+    RobotsElsewhere,
     /// Its robots.txt cannot be had.
     RobotsUnreachable,
     /// Its gap is not over.

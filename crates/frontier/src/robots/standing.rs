@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 2xx | its rules hold for 24 hours; asked for anew after 18, so that there is time to fail |
 //! | 304 | the copy at hand holds for 24 hours more |
+//! | a redirect, up to five in a row | it is at another place, which is asked within a day, or it is looked for from the start |
 //! | 4xx, more than five redirects | there is none: all is allowed, for as long |
 //! | 429 | the host is left alone: as long as it asks for, or longer and longer |
 //! | 5xx, network errors, time-outs | nothing is allowed while it is tried again, longer and longer apart, up to 6 hours; a copy holds until it is 24 hours old; after 30 days without an answer there is none |
@@ -41,7 +42,9 @@ pub enum Answer<'a> {
         /// How long it asks to wait, see [`super::retry_after_ms`].
         retry_after_ms: Option<u64>,
     },
-    /// More than [`REDIRECTS_MAX`] redirects, or one that leads nowhere.
+    /// A redirect to this address.
+    Redirect(&'a str),
+    /// A redirect that leads nowhere.
     LostInRedirects,
     /// No response: a name that cannot be resolved, an address that may not be reached, a time-out, a broken connection.
     Unreachable,
@@ -60,6 +63,20 @@ pub struct Standing {
     ask_after_ms: u64,
     /// The host is left alone until then.
     blocked_until_ms: u64,
+    /// Where the last redirect leads.
+    #[serde(default)]
+    led: Option<Led>,
+}
+
+/// On the way to a robots.txt that is elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Led {
+    url: String,
+    /// Redirects so far.
+    redirects: u32,
+    since_ms: u64,
+    /// When somebody else was last told to ask there.
+    told_ms: Option<u64>,
 }
 
 /// Whether a path may be fetched now.
@@ -81,7 +98,14 @@ pub enum Permission<'a> {
 impl Standing {
     /// Takes note of what came when robots.txt was asked for.
     pub fn answered(&mut self, now_ms: u64, answer: Answer<'_>, product: &str) {
+        let is_on_its_way = self.leads_to(now_ms).is_some();
+        let led = self.led.take().filter(|_| is_on_its_way);
+        let redirects = led.map_or(0, |led| led.redirects);
         match answer {
+            Answer::Redirect(url) if redirects < REDIRECTS_MAX => {
+                let (url, redirects) = (url.to_owned(), redirects + 1);
+                self.led = Some(Led { url, redirects, since_ms: now_ms, told_ms: None });
+            }
             Answer::Status { status: 200..=299, body, .. } => {
                 self.take(now_ms, Robots::parse(body, product))
             }
@@ -95,7 +119,9 @@ impl Standing {
                     self.ask_after_ms.max(now_ms.saturating_add(retry_after_ms.unwrap_or(0)));
                 self.blocked_until_ms = self.ask_after_ms;
             }
-            Answer::Status { status: 400..=499, .. } | Answer::LostInRedirects => {
+            Answer::Status { status: 400..=499, .. }
+            | Answer::Redirect(_)
+            | Answer::LostInRedirects => {
                 self.take(now_ms, Robots::default());
             }
             Answer::Status { retry_after_ms, .. } => {
@@ -132,6 +158,24 @@ impl Standing {
         is_stale && now_ms >= self.ask_after_ms
     }
 
+    /// Where the last redirect leads, if that was not asked yet.
+    pub fn leads_to(&self, now_ms: u64) -> Option<&str> {
+        let led = self.led.as_ref()?;
+        (now_ms.saturating_sub(led.since_ms) < HOLDS_MS).then_some(led.url.as_str())
+    }
+
+    /// When somebody else was last told to ask there.
+    pub fn told_ms(&self) -> Option<u64> {
+        self.led.as_ref()?.told_ms
+    }
+
+    /// Somebody else is told to ask there.
+    pub fn told(&mut self, now_ms: u64) {
+        if let Some(led) = &mut self.led {
+            led.told_ms = Some(now_ms);
+        }
+    }
+
     /// The copy that holds.
     pub fn robots(&self, now_ms: u64) -> Option<&Robots> {
         let (robots, at) = self.copy.as_ref()?;
@@ -153,6 +197,7 @@ impl Standing {
     pub fn ask_anew(&mut self) {
         self.ask_after_ms = self.blocked_until_ms;
         self.failures = 0;
+        self.led = None;
     }
 
     fn take(&mut self, now_ms: u64, robots: Robots) {
@@ -298,6 +343,26 @@ mod tests {
         let mut standing = after(&[(T, asks)]);
         standing.ask_anew();
         assert_eq!(standing.permission(T, "/"), Permission::Wait { until_ms: T + HOUR_MS });
+    }
+
+    #[test]
+    fn redirects_lead_from_place_to_place_and_the_sixth_means_that_there_is_none() {
+        let mut standing = after(&[(T, RULES)]);
+        let later = T + REFRESH_MS;
+        for place in ["1", "2", "3", "4", "5"] {
+            assert_eq!(may(&standing, later, "/x"), "ask");
+            standing.answered(later, Answer::Redirect(place), "bot");
+            assert_eq!(standing.leads_to(later), Some(place));
+        }
+        assert_eq!(standing.leads_to(later + DAY_MS), None, "then it is looked for from the start");
+        let mut at_the_end = standing.clone();
+        at_the_end.answered(later, RULES, "bot");
+        assert_eq!((at_the_end.leads_to(later), may(&at_the_end, later, "/x")), (None, "no"));
+        let mut away = standing.clone();
+        away.answered(later, Answer::Unreachable, "bot");
+        assert_eq!((away.leads_to(later), may(&away, later, "/x")), (None, "no"), "the copy holds");
+        standing.answered(later, Answer::Redirect("6"), "bot");
+        assert_eq!((standing.leads_to(later), may(&standing, later, "/x")), (None, "yes"));
     }
 
     #[test]

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use divvy_workload::files::{FolderError, read_json, show_json};
 use serde::{Deserialize, Serialize};
 
+use crate::shard::robots::Reply;
+
 /// Files that one look takes in.
 const FILES_MAX: usize = 256;
 /// The sender that is no shard.
@@ -29,6 +31,39 @@ pub struct Travelling {
     /// Whether it is a sitemap rather than a page.
     #[serde(default)]
     pub is_sitemap: bool,
+    /// What is said of the address, if it is not a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub word: Option<Word>,
+}
+
+/// What shards say of a place to which the robots.txt of a host leads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// To the owner of its host: ask there when the turn of the host comes.
+    Ask {
+        /// The origin whose robots.txt it is.
+        of: String,
+    },
+    /// To the owner of the origin: this came.
+    Came {
+        /// The origin whose robots.txt it is.
+        of: String,
+        /// What came.
+        reply: Reply,
+    },
+}
+
+impl Travelling {
+    /// An address from which a crawl begins.
+    pub fn seed(url: &str) -> Self {
+        Self { url: url.to_owned(), depth: 0, hops: 0, is_sitemap: false, word: None }
+    }
+
+    /// Whether it may hold a whole file.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(self.word, Some(Word::Came { .. }))
+    }
 }
 
 /// A batch that waits.
@@ -99,7 +134,7 @@ mod tests {
     #[test]
     fn batches_come_in_the_order_of_their_senders() {
         let place = tempfile::tempdir().unwrap();
-        let link = |url: &str| Travelling { url: url.into(), depth: 1, hops: 0, is_sitemap: false };
+        let link = |url: &str| Travelling { depth: 1, ..Travelling::seed(url) };
         for (from, seq) in [(1, 10), (0, 2), (1, 9), (SERVER, 1)] {
             send(place.path(), from, seq, &[link("http://a/")]).unwrap();
         }

@@ -56,7 +56,7 @@ impl FromStr for Format {
             "warc" => Ok(Self::Warc),
             "graph" => Ok(Self::Graph),
             "parquet" => {
-                Err("the format `parquet` cannot be written yet; take jsonl, which other programs convert".to_owned())
+                Err("the format `parquet` is made of jsonl in the end: divvy crawl export --format parquet".to_owned())
             }
             _ => Err(format!("the format `{text}` is not known; it is one of jsonl, warc, graph")),
         }

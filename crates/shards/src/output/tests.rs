@@ -323,7 +323,7 @@ fn what_was_not_committed_is_cut() {
 #[test]
 fn formats_have_names() {
     assert_eq!("warc".parse(), Ok(Format::Warc));
-    assert!("parquet".parse::<Format>().unwrap_err().contains("cannot be written yet"));
+    assert!("parquet".parse::<Format>().unwrap_err().contains("crawl export --format parquet"));
     assert!("csv".parse::<Format>().unwrap_err().contains("jsonl, warc, graph"));
 }
 

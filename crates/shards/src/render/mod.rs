@@ -17,12 +17,15 @@ mod renderer;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_frontier::address::Address;
 use divvy_frontier::frontier::Permission;
+use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use thiserror::Error;
 
@@ -61,6 +64,16 @@ pub struct Document<'a> {
     pub body: &'a [u8],
     /// What the robots.txt of its host lets be fetched.
     pub permission: &'a dyn Permission,
+    /// Who knows that of other hosts.
+    pub others: &'a dyn Others,
+}
+
+/// Who says what other hosts let be fetched, from which a page takes parts.
+pub trait Others: fmt::Debug + Send + Sync {
+    /// What the origin of this address permits; nothing if it may not be asked now. It is asked once for a page, and what
+    /// was said holds until the page is made.
+    fn permission<'a>(&'a self, address: &'a Address)
+    -> BoxFuture<'a, Option<Arc<dyn Permission>>>;
 }
 
 /// A page after its scripts.

@@ -155,9 +155,8 @@ impl Visit<'_> {
                     Some(said["errorText"].as_str().unwrap_or("it was cut off").to_owned());
             }
             "Network.loadingFailed" | "Network.loadingFinished" => {
-                if let Some(next) = self.gate.ended(&string(&said["requestId"])) {
-                    self.pass(&next.id).await?;
-                }
+                self.gate.ended(&string(&said["requestId"]));
+                self.pass_waiting().await?;
             }
             "Page.lifecycleEvent"
                 if said["name"] == "networkIdle" && is_ours(&said["loaderId"]) =>
@@ -183,12 +182,20 @@ impl Visit<'_> {
             url: string(&said["request"]["url"]),
         };
         let (id, network_id) = (held.id.clone(), held.network_id.clone());
+        if let Some(address) = self.gate.asks_of(&held) {
+            let permission = self.document.others.permission(&address).await;
+            self.gate.know(address.origin(), permission);
+        }
         match self.gate.decide(held) {
             Verdict::Give => {
                 self.loader = Some(network_id);
                 self.give(&id).await
             }
-            Verdict::Pass => self.pass(&id).await,
+            Verdict::Pass => {
+                self.pass(&id).await?;
+                // A redirect to another host ends what was under way at the first.
+                self.pass_waiting().await
+            }
             Verdict::Wait => Ok(()),
             Verdict::Refuse => self.refuse(&id, "BlockedByClient").await,
             // With any other reason the browser would show a page that tells it.
@@ -218,6 +225,13 @@ impl Visit<'_> {
     async fn pass(&mut self, id: &str) -> Result<(), RenderError> {
         let request = json!({ "requestId": id });
         self.pipe.send(Some(self.session), "Fetch.continueRequest", request).await.map(drop)
+    }
+
+    async fn pass_waiting(&mut self) -> Result<(), RenderError> {
+        while let Some(next) = self.gate.next() {
+            self.pass(&next.id).await?;
+        }
+        Ok(())
     }
 
     async fn refuse(&mut self, id: &str, reason: &str) -> Result<(), RenderError> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use divvy_frontier::frontier::Everything;
+use futures_util::future::BoxFuture;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -79,6 +80,16 @@ async fn answer(
     let _ = stream.write_all(answer.as_bytes()).await;
 }
 
+/// Hosts that permit everything.
+#[derive(Debug)]
+struct Open;
+
+impl Others for Open {
+    fn permission<'a>(&'a self, _: &'a Address) -> BoxFuture<'a, Option<Arc<dyn Permission>>> {
+        Box::pin(std::future::ready(Some(Arc::new(Everything) as Arc<dyn Permission>)))
+    }
+}
+
 /// Renders a page of a web that was fetched before.
 async fn render(
     renderer: &mut Renderer,
@@ -94,6 +105,7 @@ async fn render(
         headers: &headers,
         body: body.as_bytes(),
         permission: &Everything,
+        others: &Open,
     };
     renderer.render(document).await
 }

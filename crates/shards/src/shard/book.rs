@@ -22,7 +22,9 @@ impl Owner {
         let mut batch = std::mem::take(&mut self.batch);
         batch.changes = self.frontier.changes();
         for (to, links) in std::mem::take(&mut self.outbox) {
-            for part in links.chunks(BATCH_LINKS_MAX) {
+            // What came of an errand may be large, and travels alone.
+            let parts = links.chunk_by(|one, next| !one.is_large() && !next.is_large());
+            for part in parts.flat_map(|part| part.chunks(BATCH_LINKS_MAX)) {
                 let bytes = serde_json::to_vec(part)
                     .map_err(|error| ShardError::system("write down links", &error))?;
                 batch.outgoing.push((to, bytes));
@@ -155,7 +157,9 @@ impl Owner {
                 continue;
             }
             for link in waiting.read()? {
-                if let Ok(address) = link.url.parse::<Address>() {
+                if let Some(word) = link.word {
+                    self.take_word(&link.url, word)?;
+                } else if let Ok(address) = link.url.parse::<Address>() {
                     self.offer(&address, &link_of(&address, &link));
                 }
             }

@@ -6,9 +6,9 @@ use divvy::net::Reach;
 use divvy_frontier::address;
 use tokio::sync::Mutex;
 
-use super::ShardError;
 use super::clock::Clock;
 use super::task::Site;
+use super::{ShardError, parts};
 use crate::fetch::{Fetcher, Limits};
 use crate::net::{Connector, Proxy, UserAgent, tls_config};
 use crate::output::Format;
@@ -28,6 +28,8 @@ pub struct Gear {
     pub(crate) formats: Vec<Format>,
     pub(crate) mode: render::Mode,
     pub(crate) browser: Option<Rendering>,
+    /// What hosts permit from which pages take parts.
+    pub(crate) known: parts::Known,
     pub(crate) delay_ms: u64,
 }
 
@@ -87,7 +89,14 @@ impl Gear {
             formats: spec.rules.formats.clone(),
             mode: spec.rules.render,
             browser,
+            known: parts::Known::default(),
             delay_ms: spec.rules.delay_ms,
         }))
+    }
+}
+
+impl std::fmt::Debug for Gear {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gear").field("agent", &self.agent).finish_non_exhaustive()
     }
 }

@@ -9,6 +9,7 @@
 //! do outputs count.
 //!
 //! Reading order: `task` (turns), this file (the loop), `visit` and `robots` (one request), `take` (what follows from it),
+//! `errands` (a robots.txt that is elsewhere), `parts` (hosts from which rendered pages take parts),
 //! `book` (commits and links from and to others), `steer` (what people want), `show` (what is seen of it), `ended` (when
 //! there is nothing left in any shard), `kept` (what a shard that sleeps need not read again), `manners` (whether requests
 //! were sent when they might be).
@@ -16,9 +17,11 @@
 mod book;
 pub mod clock;
 mod ended;
+mod errands;
 pub mod gear;
 mod kept;
 mod manners;
+mod parts;
 pub mod robots;
 pub mod show;
 mod steer;
@@ -42,6 +45,7 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -58,6 +62,7 @@ use crate::store::{Batch, Opening, Saved, ShardFile};
 use clock::Clock;
 use gear::Gear;
 use manners::{Manners, Sent};
+use parts::{QUESTIONS_MAX, Question};
 use task::{Site, Summary};
 use visit::{Done, Known, PageVisit};
 
@@ -183,6 +188,8 @@ pub struct Owner {
     received: BTreeMap<u32, u64>,
     visits: FuturesUnordered<BoxFuture<'static, Done>>,
     manners: Manners,
+    lender: mpsc::Sender<Question>,
+    questions: mpsc::Receiver<Question>,
     pages_in_flight: u64,
     sessions: HashMap<u32, Session>,
     totals: Totals,
@@ -222,6 +229,7 @@ impl Owner {
         let seen = seen_before(&path, &file, mode, noted(&saved, "lost").unwrap_or(0.0))?;
         let frontier = file.frontier(rules, seen, seed, from_ms)?;
         let gear = Gear::new(&spec, &place.site, clock).await?;
+        let (lender, questions) = mpsc::channel(QUESTIONS_MAX);
         let outputs: BTreeMap<String, u64> = saved.outputs.iter().cloned().collect();
         let writer = open_outputs(&folder, &place, &spec, &gear, &outputs)?;
         let budget = spec
@@ -246,6 +254,8 @@ impl Owner {
             received: saved.received.iter().copied().collect(),
             visits: FuturesUnordered::new(),
             manners: Manners::new(IN_FLIGHT_MAX),
+            lender,
+            questions,
             pages_in_flight: 0,
             sessions: HashMap::new(),
             totals: noted(&saved, "totals").unwrap_or_default(),
@@ -298,6 +308,7 @@ impl Owner {
                 biased;
                 () = stop.cancelled() => return Err(ShardError::Stopped),
                 Some(done) = self.visits.next(), if !self.visits.is_empty() => self.take_in(done)?,
+                Some(question) = self.questions.recv() => self.lend(question),
                 // Only further requests at once wait for it; else it is soon enough when the request has ended.
                 sent = self.manners.sent(), if self.spec.rules.per_host > 1 => self.note_sent(&sent),
                 () = sleep_until(timer) => {}
@@ -341,6 +352,7 @@ impl Owner {
             match self.frontier.next(self.clock.now_ms()) {
                 Next::Fetch(order) => self.fetch(order)?,
                 Next::Robots(order) => self.ask_robots(order)?,
+                Next::Errand(errand) => self.run_errand(errand),
                 Next::Load(order) => {
                     self.commit().await?;
                     let blocks = self.file().blocks(&order)?;
@@ -392,13 +404,14 @@ impl Owner {
         // Only a browser asks for more than the order names.
         let permission =
             self.gear.browser.as_ref().and_then(|_| self.frontier.permission(order.host));
-        let visit = PageVisit { order, known, session, permission };
+        let lender = self.lender.clone();
+        let visit = PageVisit { order, known, session, permission, lender };
         self.visits.push(Box::pin(visit::page(Arc::clone(&self.gear), visit)));
         Ok(())
     }
 
     fn ask_robots(&mut self, order: frontier::RobotsOrder) -> Result<(), ShardError> {
-        let copy = self.file().robots(order.host)?;
+        let copy = self.copy_of(order.host)?;
         let standing: Option<Standing> =
             copy.as_ref().and_then(|copy| serde_json::from_str(&copy.about).ok());
         let now_ms = self.clock.now_ms();
@@ -409,11 +422,20 @@ impl Owner {
             self.frontier.robots(now_ms, order.lease, answer);
             return Ok(());
         }
+        let standing = standing.unwrap_or_default();
+        if standing.leads_to(now_ms).is_some() {
+            return self.go_on(&order, standing);
+        }
         self.totals.robots += 1;
         let session = self.session(order.host, order.lease, order.allowed_at_ms);
-        let standing = standing.unwrap_or_default();
         self.visits.push(Box::pin(visit::robots(Arc::clone(&self.gear), order, standing, session)));
         Ok(())
+    }
+
+    fn run_errand(&mut self, errand: frontier::Errand) {
+        self.totals.robots += 1;
+        let session = self.session(errand.host, errand.lease, errand.allowed_at_ms);
+        self.visits.push(Box::pin(visit::errand(Arc::clone(&self.gear), errand, session)));
     }
 
     fn file(&self) -> &ShardFile {
@@ -478,6 +500,9 @@ impl Owner {
         end: Ending,
         stop: CancellationToken,
     ) -> Result<TurnEnd, ShardError> {
+        // Pages that are still made do without further hosts.
+        self.questions.close();
+        while self.questions.try_recv().is_ok() {}
         while !self.visits.is_empty() {
             tokio::select! {
                 biased;

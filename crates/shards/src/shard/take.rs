@@ -7,17 +7,13 @@ use divvy_frontier::frontier::{Answer, Discovery, Ending, Link, Outcome};
 use divvy_frontier::rules::retry::Failure;
 use tokio::time::Instant;
 
-use super::robots::{self, Asked};
-use super::visit::{Done, PageDone, Product, RobotsDone};
+use super::visit::{Done, PageDone, Product};
 use super::{DIGESTS_MAX, Owner, SESSIONS_MAX, ShardError};
 use crate::fetch::Session;
 use crate::folder::inbox::Travelling;
 use crate::folder::status::{PAGES_SHOWN, PageRow};
-use crate::store::{PageEnd, PageState, RobotsCopy};
-use divvy_frontier::frontier::RobotsOrder;
+use crate::store::{PageEnd, PageState};
 
-/// Sitemaps of a host that are read.
-const SITEMAPS_MAX: usize = 16;
 /// Characters of a title that is shown.
 const NOTE_LEN_MAX: usize = 160;
 
@@ -31,10 +27,8 @@ impl Owner {
         }
         match done {
             Done::Page(page) => self.take_page(*page),
-            Done::Robots(robots) => {
-                let RobotsDone { order, session, asked } = *robots;
-                self.take_robots(order, session, asked)
-            }
+            Done::Robots(robots) => self.take_robots(*robots),
+            Done::Errand(errand) => self.take_errand(*errand),
         }
     }
 
@@ -53,6 +47,9 @@ impl Owner {
         let outcome = self.outcome(&done);
         let ending = self.frontier.fetched(done.ended_ms, done.order.lease, outcome);
         self.note_end(done.order.host, done.ended_ms);
+        if let Ok(product) = &done.outcome {
+            self.take_back(&product.lent, done.ended_ms);
+        }
         self.note_page(&done, ending);
         if let Some(prepared) = &done.prepared {
             self.writer.append(prepared)?;
@@ -66,7 +63,7 @@ impl Owner {
     }
 
     /// A request of a host ended. Its gap is the one that a robots.txt may just have asked for.
-    fn note_end(&mut self, host: u32, ended_ms: u64) {
+    pub(super) fn note_end(&mut self, host: u32, ended_ms: u64) {
         let (lead, gap_ms) = self.frontier.pace_of(host);
         self.manners.ended(lead, ended_ms, gap_ms);
     }
@@ -227,53 +224,8 @@ impl Owner {
         });
     }
 
-    fn take_robots(
-        &mut self,
-        order: RobotsOrder,
-        session: Session,
-        asked: Asked,
-    ) -> Result<(), ShardError> {
-        let mut answer = robots::meaning(&asked.standing, asked.ended_ms, asked.ended_ms, true);
-        if answer.permission.is_none() {
-            self.totals.robots_failed += 1;
-            answer.missing = Some(robots::missing(&asked));
-        }
-        let origin = order.origin;
-        self.frontier.robots(asked.ended_ms, order.lease, answer);
-        self.note_end(order.host, asked.ended_ms);
-        for other in &asked.others {
-            // It was asked on the way: its own gap counts from here too.
-            self.frontier.rest(other, asked.ended_ms + self.spec.rules.delay_ms);
-        }
-        let about = serde_json::to_string(&asked.standing)
-            .map_err(|error| ShardError::system("write down a robots.txt", &error))?;
-        self.batch.robots.push(RobotsCopy {
-            host: order.host,
-            fetched_ms: asked.ended_ms,
-            about,
-            body: asked.body,
-        });
-        self.put_session(order.host, session);
-        if asked.status.is_some_and(|status| (200..300).contains(&status))
-            && let Some(robots) = asked.standing.robots(asked.ended_ms)
-        {
-            let listed: Vec<String> =
-                robots.sitemaps().iter().take(SITEMAPS_MAX).map(|text| text.to_string()).collect();
-            let base: Option<Address> = format!("{origin}/robots.txt").parse().ok();
-            for text in listed {
-                let address = base
-                    .as_ref()
-                    .and_then(|base| Address::resolve(base, &text, &self.gear.addresses).ok());
-                if let Some(address) = address {
-                    self.found(&address, 0, 0, true);
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Keeps the connection of a host while it has work soon.
-    fn put_session(&mut self, host: u32, mut session: Session) {
+    pub(super) fn put_session(&mut self, host: u32, mut session: Session) {
         let delay = Duration::from_millis(self.spec.rules.delay_ms);
         session.rest(delay, self.gear.fetcher.limits());
         if session.is_open() && self.sessions.len() < SESSIONS_MAX {
@@ -285,7 +237,7 @@ impl Owner {
 /// A link that is kept, or sent to another shard.
 fn travelling(address: &Address, link: &Link<'_>) -> Travelling {
     let Link { depth, hops, is_sitemap, .. } = *link;
-    Travelling { url: address.as_str().to_owned(), depth, hops, is_sitemap }
+    Travelling { depth, hops, is_sitemap, ..Travelling::seed(address.as_str()) }
 }
 
 /// What is kept of how a fetch ended, and the interval after which the page is looked at again. What was learnt of its pace

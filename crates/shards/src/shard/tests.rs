@@ -1,6 +1,7 @@
-//! Whole turns of a shard in this process, without a server; in `robots` and `rendering` single visits of hosts on this
-//! machine.
+//! Whole turns of a shard in this process, without a server, in `errands` of several; in `robots` and `rendering` single
+//! visits of hosts on this machine.
 
+mod errands;
 mod rendering;
 mod robots;
 
@@ -89,7 +90,7 @@ fn a_host_that_may_not_be_asked_ends_the_crawl_with_the_reason_and_a_retry_asks_
         Rules { allow_private: vec!["127.0.0.0/8".into()], delay_ms: 1, ..Rules::default() };
     let (folder, _) = crawl(&seed, &control, rules);
     let place = Folder::new(folder.path());
-    let link = Travelling { url: seed, depth: 0, hops: 0, is_sitemap: false };
+    let link = Travelling::seed(&seed);
     inbox::send(&place.inbox(0), inbox::SERVER, 1, &[link]).unwrap();
     // The crawl asks for private addresses, and the worker does not allow them.
     let ended = turn_of(folder.path(), 1, Site::default());

@@ -8,11 +8,13 @@ use divvy_frontier::address::Address;
 use divvy_frontier::frontier::{self, Permission};
 use divvy_frontier::rules::retry::Failure;
 use http::{HeaderMap, HeaderName};
+use tokio::sync::mpsc;
 use url::Url;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::gear::Gear;
-use super::robots::{self, Asked};
+use super::parts::{Lent, Parts, Question};
+use super::robots::{self, Reply};
 use crate::fetch::{FetchError, Fetched, Order, Purpose, Session, Trouble, Validators};
 use crate::output::{Exchange, Format, Prepared, Record, digest};
 use crate::page::sitemap;
@@ -32,6 +34,8 @@ pub(crate) struct PageVisit {
     pub(crate) session: Session,
     /// What its host lets be fetched, for what a browser asks for besides.
     pub(crate) permission: Option<Arc<dyn Permission>>,
+    /// Who is asked for other hosts.
+    pub(crate) lender: mpsc::Sender<Question>,
 }
 
 /// What is known of an earlier fetch.
@@ -49,13 +53,26 @@ pub(crate) enum Done {
     Page(Box<PageDone>),
     /// A robots.txt, or none.
     Robots(Box<RobotsDone>),
+    /// What is on the way to one.
+    Errand(Box<ErrandDone>),
 }
 
 /// What came of a robots.txt.
 pub(crate) struct RobotsDone {
     pub(crate) order: frontier::RobotsOrder,
+    /// What was known of it before.
+    pub(crate) standing: Standing,
     pub(crate) session: Session,
-    pub(crate) asked: Asked,
+    pub(crate) reply: Reply,
+    pub(crate) ended_ms: u64,
+}
+
+/// What came of a request on the way to a robots.txt.
+pub(crate) struct ErrandDone {
+    pub(crate) errand: frontier::Errand,
+    pub(crate) session: Session,
+    pub(crate) reply: Reply,
+    pub(crate) ended_ms: u64,
 }
 
 /// What came of a page.
@@ -88,21 +105,29 @@ pub(crate) struct Product {
     pub(crate) redirect: Option<Address>,
     pub(crate) listed: sitemap::Sitemap,
     pub(crate) render_ms: u64,
+    /// Other hosts that were lent to it.
+    pub(crate) lent: Vec<Lent>,
     /// When the last request of the visit ended: the host's turn lasts until then.
     pub(crate) ended_ms: u64,
 }
 
 /// Fetches and reads a page.
 pub(crate) async fn page(gear: Arc<Gear>, visit: PageVisit) -> Done {
-    let PageVisit { order, known, mut session, permission } = visit;
+    let PageVisit { order, known, mut session, permission, lender } = visit;
     let began_ms = gear.clock.now_ms();
     let fetched = fetch(&gear, &order, known.as_ref(), &mut session).await;
     let mut ended_ms = gear.clock.end_ms();
     let (outcome, prepared) = match fetched {
         Ok(fetched) => {
-            let (product, prepared) =
-                read(&gear, &order, fetched, permission.as_deref(), Times { began_ms, ended_ms })
-                    .await;
+            let (product, prepared) = read(
+                &gear,
+                &order,
+                fetched,
+                permission.as_deref(),
+                &lender,
+                Times { began_ms, ended_ms },
+            )
+            .await;
             ended_ms = product.ended_ms;
             (Ok(product), prepared)
         }
@@ -123,15 +148,27 @@ pub(crate) async fn page(gear: Arc<Gear>, visit: PageVisit) -> Done {
     Done::Page(Box::new(PageDone { order, known, session, began_ms, ended_ms, outcome, prepared }))
 }
 
-/// Asks for a robots.txt.
+/// Asks a host for its robots.txt.
 pub(crate) async fn robots(
     gear: Arc<Gear>,
     order: frontier::RobotsOrder,
     standing: Standing,
     mut session: Session,
 ) -> Done {
-    let asked = robots::ask(&gear, &order.origin, standing, &mut session).await;
-    Done::Robots(Box::new(RobotsDone { order, session, asked }))
+    let reply = robots::request(&gear, &robots::place_of(&order.origin), &mut session).await;
+    let ended_ms = gear.clock.end_ms();
+    Done::Robots(Box::new(RobotsDone { order, standing, session, reply, ended_ms }))
+}
+
+/// Asks where the robots.txt of other hosts leads to.
+pub(crate) async fn errand(
+    gear: Arc<Gear>,
+    errand: frontier::Errand,
+    mut session: Session,
+) -> Done {
+    let reply = robots::request(&gear, &errand.url, &mut session).await;
+    let ended_ms = gear.clock.end_ms();
+    Done::Errand(Box::new(ErrandDone { errand, session, reply, ended_ms }))
 }
 
 /// When a page was asked for, and when the last byte of it had come.
@@ -173,6 +210,7 @@ async fn read(
     order: &frontier::Order,
     fetched: Fetched,
     permission: Option<&dyn Permission>,
+    lender: &mpsc::Sender<Question>,
     times: Times,
 ) -> (Product, Option<Prepared>) {
     let mut product = Product {
@@ -200,16 +238,19 @@ async fn read(
     if is_good && fetched.is_html() {
         page = extract(gear, &address, &fetched).await;
         if let Some(permission) = permission {
+            let parts = Parts::new(gear, lender);
             let document = Document {
                 address: &address,
                 status: fetched.status,
                 headers: &fetched.headers,
                 body: &fetched.body,
                 permission,
+                others: &parts,
             };
             if let Some((after, place)) = render(gear, document, &page, &mut product).await {
                 (page, shown) = (after, Some(place));
             }
+            product.lent = parts.lent();
         }
     }
     let prepared = prepare(gear, order, &fetched, &page, &product, shown.as_deref(), times);

@@ -106,6 +106,7 @@ fn every_page_is_fetched_over_crashes_and_twice_only_if_it_was_not_committed() {
         }
         match frontier.next(now_ms) {
             Next::Robots(order) => frontier.robots(now_ms, order.lease, robots()),
+            Next::Errand(errand) => panic!("nobody sent {errand:?}"),
             Next::Fetch(order) => {
                 let answer = Answer { status: 200, is_changed: true, ..Answer::default() };
                 let ending = frontier.fetched(now_ms, order.lease, Outcome::Answer(answer));

@@ -1,14 +1,18 @@
 //! Providers: programs of their own that do for workers what this binary shall not hold, such as recognise speech or read
 //! Parquet. Those that come with it are Python programs, whose packages are installed once (`install`), pinned by hash, and
-//! tried out; people list and install them with the same command of each workload (`command`).
+//! tried out; people list and install them with the same command of each workload (`command`). One that
+//! several workloads use is here (`duckdb`), as is how those are run that say much (`run`).
 //!
 //! Knows nothing of what is said to a provider, except that each can be asked who it is. They run confined: see
 //! [`confine`](crate::confine).
 
 pub mod command;
+pub mod duckdb;
 mod install;
+mod run;
 
 pub use install::{DESCRIBE, InstallError, Ready, folder, install, root};
+pub use run::{Ended, Run};
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -72,6 +72,7 @@ fn work(frontier: &mut Frontier, batch: &mut Batch, mut at_ms: u64) {
                 frontier.robots(at_ms, order.lease, answer);
             }
             Next::Fetch(order) => fetch(frontier, batch, at_ms, order),
+            Next::Errand(errand) => panic!("nobody sent {errand:?}"),
             Next::Wait(until_ms) => at_ms = until_ms,
             Next::Load(_) | Next::Idle | Next::Enough => return,
         }

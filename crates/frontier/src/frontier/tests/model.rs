@@ -42,6 +42,18 @@ struct Waiting {
     redo: BTreeSet<String>,
     used: u32,
     failures: u32,
+    /// Until when it waits for a robots.txt that is elsewhere.
+    led_ms: u64,
+    /// Places that it is to be asked for, and for whom.
+    errands: Vec<(String, BTreeSet<String>)>,
+}
+
+/// What a request is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    Page(String),
+    Robots,
+    Errand(String, BTreeSet<String>),
 }
 
 /// What should be, told in lists.
@@ -52,7 +64,9 @@ struct Reference {
     hosts: BTreeMap<String, Waiting>,
     found: BTreeSet<String>,
     fetched: BTreeMap<String, u32>,
-    flying: Vec<(Lease, String, Option<String>)>,
+    flying: Vec<(Lease, String, Wanted)>,
+    /// Errands that were done, and how many hosts they served.
+    errands: (u32, usize),
 }
 
 fn side(host: &str) -> String {
@@ -73,16 +87,16 @@ impl Reference {
     }
 
     /// Everything that an order must keep.
-    fn ordered(
-        &mut self,
-        now_ms: u64,
-        rules: &Rules,
-        host: &str,
-        path: Option<&str>,
-        lease: Lease,
-    ) {
+    fn ordered(&mut self, now_ms: u64, rules: &Rules, host: &str, wanted: Wanted, lease: Lease) {
         let waiting = self.hosts.get_mut(host).unwrap();
-        if let Some(path) = path {
+        if let Wanted::Errand(path, askers) = &wanted {
+            assert!(!waiting.errands.is_empty(), "{host}{path}: nobody asked for it");
+            assert_eq!(waiting.errands.remove(0), (path.clone(), askers.clone()));
+        } else {
+            assert_eq!(waiting.errands, [], "{host}: errands go first");
+            assert!(now_ms >= waiting.led_ms, "{host} waits for its robots.txt");
+        }
+        if let Wanted::Page(path) = &wanted {
             assert!(Allowed.allows(path), "{path} is forbidden");
             if !waiting.redo.remove(path) {
                 let place = waiting.bands.iter().enumerate().find_map(|(band, list)| {
@@ -113,7 +127,7 @@ impl Reference {
             pace.in_flight += 1;
             pace.next_ms = now_ms + rules.delay_ms / u64::from(share);
         }
-        self.flying.push((lease, host.into(), path.map(str::to_owned)));
+        self.flying.push((lease, host.into(), wanted));
     }
 
     /// A request goes out some time after it was handed out.
@@ -136,7 +150,9 @@ impl Reference {
     /// The first time at which somebody may be asked, as things are.
     fn earliest(&self, rules: &Rules) -> Option<u64> {
         let hosts = self.hosts.iter().filter_map(|(host, waiting)| {
-            let has_work = !waiting.redo.is_empty()
+            let has_errands = !waiting.errands.is_empty();
+            let has_work = has_errands
+                || !waiting.redo.is_empty()
                 || waiting.bands.iter().flatten().any(|path| Allowed.allows(path));
             let none = Pace::default();
             let pace = self.sides.get(&side(host)).unwrap_or(&none);
@@ -147,7 +163,8 @@ impl Reference {
                 || share > 0 && group.in_flight >= share * u32::from(rules.per_host);
             // A breaker may keep it away for longer.
             let is_ill = waiting.failures >= rules.retry.breaker_failures;
-            let at_ms = pace.next_ms.max(group.next_ms).max(pace.blocked_ms);
+            let led_ms = if has_errands { 0 } else { waiting.led_ms };
+            let at_ms = pace.next_ms.max(group.next_ms).max(pace.blocked_ms).max(led_ms);
             (has_work && !is_full && !is_ill).then_some(at_ms)
         });
         hosts.min()
@@ -220,11 +237,22 @@ impl World {
                     assert!(order.allowed_at_ms <= self.now_ms);
                     let (host, path) = order.url.split_at(order.path_at);
                     let (now, rules) = (self.now_ms, &self.rules);
-                    self.reference.ordered(now, rules, host, Some(path), order.lease);
+                    let wanted = Wanted::Page(path.into());
+                    self.reference.ordered(now, rules, host, wanted, order.lease);
                 }
                 Next::Robots(order) => {
                     let (now, rules) = (self.now_ms, &self.rules);
-                    self.reference.ordered(now, rules, &order.origin, None, order.lease);
+                    let wanted = Wanted::Robots;
+                    self.reference.ordered(now, rules, &order.origin, wanted, order.lease);
+                }
+                Next::Errand(errand) => {
+                    assert!(errand.allowed_at_ms <= self.now_ms);
+                    let (now, rules) = (self.now_ms, &self.rules);
+                    let host = self.frontier.host_name(errand.host).unwrap().0.to_owned();
+                    let path = errand.url[host.len()..].to_owned();
+                    let askers = errand.askers.iter().map(ToString::to_string).collect();
+                    let wanted = Wanted::Errand(path, askers);
+                    self.reference.ordered(now, rules, &host, wanted, errand.lease);
                 }
                 Next::Load(order) => {
                     self.commit();
@@ -264,14 +292,22 @@ impl World {
             return;
         }
         let at = self.random.usize(..self.reference.flying.len());
-        let (lease, host, path) = self.reference.flying.swap_remove(at);
+        let (lease, host, wanted) = self.reference.flying.swap_remove(at);
         self.reference.ended(self.now_ms, &self.rules, &host, lease);
-        let Some(path) = path else {
-            let until_ms = self.now_ms + self.random.u64(1_000..60_000);
-            let permission: Option<Arc<dyn Permission>> = Some(Arc::new(Allowed));
-            let answer = RobotsAnswer { permission, bytes: 100, ..everything(until_ms) };
-            self.reference.hosts.get_mut(&host).unwrap().failures = 0;
-            return self.frontier.robots(self.now_ms, lease, answer);
+        let path = match wanted {
+            Wanted::Page(path) => path,
+            Wanted::Errand(_, askers) => return self.errand_ended(lease, &host, &askers),
+            Wanted::Robots if !is_calm && self.random.u8(..3) == 0 => {
+                self.lead_on(&host);
+                self.reference.hosts.get_mut(&host).unwrap().failures = 0;
+                return self.frontier.passed(self.now_ms, lease, status(302, None));
+            }
+            Wanted::Robots => {
+                let answer = self.rules_of_a_host();
+                let waiting = self.reference.hosts.get_mut(&host).unwrap();
+                (waiting.failures, waiting.led_ms) = (0, 0);
+                return self.frontier.robots(self.now_ms, lease, answer);
+            }
         };
         let outcome = match self.random.u8(..20) {
             0 if !is_calm => status(503, Some(self.random.u64(..20_000))),
@@ -292,6 +328,48 @@ impl World {
             }
             (Ending::Again { .. }, _) => {}
             (ending, outcome) => panic!("{ending:?} after {outcome:?}"),
+        }
+    }
+
+    fn rules_of_a_host(&mut self) -> RobotsAnswer {
+        let until_ms = self.now_ms + self.random.u64(1_000..60_000);
+        let permission: Option<Arc<dyn Permission>> = Some(Arc::new(Allowed));
+        RobotsAnswer { permission, bytes: 100, ..everything(until_ms) }
+    }
+
+    /// The robots.txt of a host is at another one, or elsewhere at its own.
+    fn lead_on(&mut self, asker: &str) {
+        let number = self.frontier.host_number(asker).unwrap();
+        let until_ms = self.now_ms + self.random.u64(5_000..20_000);
+        self.frontier.led_on(number, until_ms);
+        self.reference.hosts.get_mut(asker).unwrap().led_ms = until_ms;
+        let (host, domain) = HOSTS[self.random.usize(..HOSTS.len())];
+        let path = format!("/rules/{}", self.random.u8(..2));
+        // Who asks twice is served once.
+        for _ in 0..2 {
+            self.frontier.send(self.now_ms, &link(host, domain, &path), asker).unwrap();
+        }
+        let errands = &mut self.reference.hosts.entry(host.into()).or_default().errands;
+        match errands.iter_mut().find(|(known, _)| *known == path) {
+            Some((_, askers)) => drop(askers.insert(asker.into())),
+            None => errands.push((path, [asker.to_owned()].into())),
+        }
+    }
+
+    fn errand_ended(&mut self, lease: Lease, host: &str, askers: &BTreeSet<String>) {
+        self.reference.errands.0 += 1;
+        self.reference.errands.1 += askers.len();
+        self.reference.hosts.get_mut(host).unwrap().failures = 0;
+        self.frontier.passed(self.now_ms, lease, well());
+        for asker in askers {
+            // Some answers are lost on the way, and others come twice.
+            for _ in 0..self.random.u8(..3) {
+                let answer = self.rules_of_a_host();
+                let number = self.frontier.host_number(asker).unwrap();
+                self.frontier.robots_came(self.now_ms, number, &answer);
+                let waiting = self.reference.hosts.get_mut(asker).unwrap();
+                (waiting.failures, waiting.led_ms) = (0, 0);
+            }
         }
     }
 
@@ -319,8 +397,13 @@ impl World {
         self.now_ms += self.random.u64(..3_000);
         self.frontier = self.disk.restore(&self.rules, false, self.now_ms);
         let mut after = self.committed.clone();
-        for (_, host, path) in std::mem::take(&mut after.flying) {
-            after.hosts.get_mut(&host).unwrap().redo.extend(path);
+        for (_, host, wanted) in std::mem::take(&mut after.flying) {
+            if let Wanted::Page(path) = wanted {
+                after.hosts.get_mut(&host).unwrap().redo.insert(path);
+            }
+        }
+        for waiting in after.hosts.values_mut() {
+            (waiting.led_ms, waiting.errands) = (0, Vec::new());
         }
         let next_ms = self.now_ms + self.rules.delay_ms;
         for host in after.hosts.keys() {
@@ -369,7 +452,7 @@ impl World {
 
 #[test]
 fn every_order_keeps_the_rules_and_nothing_is_lost_over_crashes() {
-    let mut crashes = 0;
+    let (mut crashes, mut errands, mut served) = (0, 0, 0);
     for seed in 0..60 {
         let mut world = World::new(seed);
         world.play(1_500);
@@ -383,6 +466,9 @@ fn every_order_keeps_the_rules_and_nothing_is_lost_over_crashes() {
         assert!(reference.found.len() > 100, "seed {seed}: {}", reference.found.len());
         assert!(world.disk.blocks.is_empty() && world.disk.later.is_empty(), "seed {seed}");
         crashes += world.crashes;
+        errands += reference.errands.0;
+        served += reference.errands.1;
     }
     assert!(crashes > 100, "{crashes}");
+    assert!(errands > 100 && served > errands as usize, "{errands} errands served {served}");
 }

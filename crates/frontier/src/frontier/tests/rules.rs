@@ -492,3 +492,25 @@ fn broken_records_are_refused_with_the_name_of_the_host() {
     }
     assert!(restore(HostRecord { id: 3, ..whole }).is_err());
 }
+
+#[test]
+fn a_host_is_lent_in_its_turn_alone_and_has_its_gap_afterwards() {
+    let (mut frontier, mut now_ms) = (with_pages(Rules::default(), 2), 0);
+    let order = fetch(&mut frontier, &mut now_ms);
+    let own = link(HOST, DOMAIN, "/part");
+    assert_eq!(frontier.borrow(now_ms, &own), Loan::Refused, "it has a request in flight");
+    frontier.fetched(now_ms, order.lease, well());
+    let due_ms = now_ms + 1_000;
+    assert_eq!(frontier.borrow(now_ms, &own), Loan::Later(due_ms));
+    let Loan::Granted { lease, host } = frontier.borrow(due_ms, &own) else { panic!() };
+    assert_eq!(frontier.host_number(HOST), Some(host));
+    assert_eq!(frontier.borrow(due_ms, &own), Loan::Refused, "another page has it");
+    assert_eq!(frontier.next(due_ms), Next::Idle, "nobody else has its turn");
+    frontier.passed(due_ms + 700, lease, Outcome::Failed(retry::Failure::Forbidden));
+    assert_eq!(frontier.borrow(due_ms + 1_000, &own), Loan::Later(due_ms + 1_700));
+    assert_eq!(frontier.next(due_ms + 1_000), Next::Wait(due_ms + 1_700));
+    frontier.park(HOST, Park::Blocked);
+    assert_eq!(frontier.borrow(due_ms + 9_000, &own), Loan::Refused, "it is parked");
+    let other = link("http://cdn.test", "cdn.test", "/part");
+    assert!(matches!(frontier.borrow(due_ms, &other), Loan::Granted { .. }), "nobody knew it");
+}

@@ -158,6 +158,9 @@ impl Side for Real {
                 Next::Robots(order) => {
                     return Step::Robots(Ticket::Lease(order.lease), Web::page(&order.origin).host);
                 }
+                Next::Errand(errand) => {
+                    unreachable!("no robots.txt of this web leads on: {errand:?}")
+                }
                 Next::Load(order) => self.load(now_ms, &order),
                 Next::Wait(until_ms) => return Step::Wait(until_ms),
                 Next::Idle | Next::Enough => return Step::Idle,

@@ -1,4 +1,4 @@
-"""Reads columns of Parquet files for `divvy flow`, with DuckDB and without the network.
+"""Reads columns of Parquet files for `divvy flow` and writes such files for `divvy crawl`, with DuckDB and without the network.
 
 One request comes in on standard input, as a line of JSON:
 
@@ -6,6 +6,8 @@ One request comes in on standard input, as a line of JSON:
 - {"task": "rows", "path", "from", "to", "columns", "memory_bytes", "threads"} is answered with a line
   {"first_row": N}, then with a line of JSON for each row of the row groups that begin in these bytes of the file. All
   values are text, as they would be in CSV. N counts from 0; it is null if the rows do not follow each other.
+- {"task": "write", "path", "columns", "memory_bytes", "threads"} makes `output.parquet` in this folder of a file of JSON
+  lines, in their order. Each of the columns is [name, its type in the file, what is written]. The number of rows is the answer.
 
 Code 3 says that the file is at fault, in the last line of standard error; any other that something else is.
 """
@@ -20,6 +22,9 @@ import duckdb
 AT_FAULT = 3
 # A name without the signs of patterns, which DuckDB would follow.
 LINK = "input.parquet"
+# What is written, and the longest line that is read for it.
+OUTPUT = "output.parquet"
+LINE_BYTES_MAX = 64 << 20
 NESTED = ("list", "struct", "map", "array", "union", "variant")
 
 
@@ -86,12 +91,34 @@ def ranges(connection, begin, end):
     return chosen
 
 
-def rows(request):
+def link(request):
     if os.path.lexists(LINK):
         os.remove(LINK)
     os.symlink(request["path"], LINK)
+
+
+def connect_for(request):
     memory = f"{max(request['memory_bytes'], 256 << 20)}B"
-    connection = connect(threads=str(request["threads"]), memory_limit=memory)
+    return connect(threads=str(request["threads"]), memory_limit=memory)
+
+
+def write(request):
+    link(request)
+    connection = connect_for(request)
+    columns = request["columns"]
+    types = ", ".join(f"{name(column)}: '{kind}'" for column, kind, _ in columns)
+    wanted = ", ".join(f"{what} AS {name(column)}" for column, _, what in columns)
+    connection.execute(
+        f"""COPY (SELECT {wanted} FROM read_json('{LINK}', format = 'newline_delimited', columns = {{{types}}},
+        maximum_object_size = {LINE_BYTES_MAX})) TO '{OUTPUT}' (FORMAT parquet, COMPRESSION zstd)"""
+    )
+    (count,) = connection.execute(f"SELECT count(*) FROM read_parquet('{OUTPUT}')").fetchone()
+    print(json.dumps({"rows": count}))
+
+
+def rows(request):
+    link(request)
+    connection = connect_for(request)
     wanted = select(connection, request["columns"])
     chosen = ranges(connection, request["from"], request["to"])
     print(json.dumps({"first_row": chosen[0][0] if len(chosen) == 1 else None}), flush=True)
@@ -109,14 +136,16 @@ def main():
     if request.get("task") == "describe":
         describe()
         return
-    if request.get("task") != "rows":
-        raise ValueError(f"this provider reads Parquet; it cannot {request.get('task')!r}")
+    tasks = {"rows": (rows, "Parquet file"), "write": (write, "file of JSON lines")}
+    if request.get("task") not in tasks:
+        raise ValueError(f"this provider reads and writes Parquet; it cannot {request.get('task')!r}")
+    task, kind = tasks[request["task"]]
     try:
-        rows(request)
+        task(request)
     except duckdb.OutOfMemoryException as error:
         fail(f"its rows need more memory than --memory allows: {error}")
     except duckdb.Error as error:
-        fail(f"it is no whole Parquet file, or one that DuckDB cannot read: {error}")
+        fail(f"it is no whole {kind}, or one that DuckDB cannot read: {error}")
 
 
 main()
