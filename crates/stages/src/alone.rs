@@ -1,4 +1,5 @@
-//! Runs jobs without a server, for tests: parts one after the other, each told to stop as often as a test wants.
+//! Runs jobs without a server, for tests: parts one after the other, each told to stop as often as a test wants, every attempt with
+//! another number of threads.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -14,6 +15,9 @@ use crate::job::{
 
 /// Turns of one part, at most.
 const TURNS_MAX: u32 = 100_000;
+
+/// Threads of an attempt, at most; the first attempt of a part has one.
+const THREADS_MAX: u32 = 3;
 
 /// A job that has ended.
 #[derive(Debug)]
@@ -77,7 +81,8 @@ pub(crate) fn run_with_stops(
             };
             let report = (0..TURNS_MAX).find_map(|token| {
                 let around = Around { left: Cell::new(stops(&stage.name)) };
-                let mut io = PartIo::new(&spec, &part, u64::from(token), 1, &around);
+                let threads = 1 + token % THREADS_MAX;
+                let mut io = PartIo::new(&spec, &part, u64::from(token), threads, &around);
                 match kind.run(&part, &mut io) {
                     Ok(report) => Some(Ok(report)),
                     Err(PartError::Cancelled) => {

@@ -171,6 +171,7 @@ fn cell(ask: Ask, state: &mut State) -> Cell {
         }),
         (Ask::Top(most), State::Counts(table)) => exact(top(table, most)),
         (_, State::Counts(table)) => exact(json!(table.len())),
+        (_, State::Different(different)) => exact(json!(different.len())),
         (Ask::Top(most), State::Frequent(sketch)) => exact(frequent(sketch, most)),
         (_, State::Frequent(_)) => exact(Json::Null),
         (_, State::Distinct(registers)) => {

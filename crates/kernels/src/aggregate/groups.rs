@@ -6,13 +6,17 @@
 
 use super::answer::Answer;
 use super::bytes::Damaged;
+use super::different::word;
 use super::query::Query;
-use super::state::State;
+use super::state::{Keep, State};
 use super::table::Table;
 use crate::text::{Field, Number};
 
 const ESCAPE: [u8; 2] = [0, 255];
 const BETWEEN: [u8; 2] = [0, 1];
+
+/// Texts that wait for the lists of different ones in their groups, at most: their places fit in the nearest cache.
+const WAITING_MAX: usize = 256;
 
 /// A row that cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +33,9 @@ pub struct Groups<'q> {
     table: Table,
     /// All states of the first group, then all of the second one, and so on.
     states: Vec<State>,
+    /// States and the words of texts that they do not have yet; lists of different texts are too large for any cache, and to
+    /// wait for one place after the other would take longer than all the rest of a row.
+    waiting: Vec<(usize, u64)>,
     key: Vec<u8>,
     text: Vec<u8>,
     numbers: Vec<Option<Number>>,
@@ -41,8 +48,9 @@ impl<'q> Groups<'q> {
     pub fn new(query: &'q Query) -> Self {
         let wanted = wanted(query);
         let numbers = vec![None; wanted.len()];
-        let (table, states) = (Table::new(), Vec::new());
-        Self { query, table, states, key: Vec::new(), text: Vec::new(), numbers, wanted }
+        let (table, states, waiting) = (Table::new(), Vec::new(), Vec::with_capacity(WAITING_MAX));
+        let (key, text) = (Vec::new(), Vec::new());
+        Self { query, table, states, waiting, key, text, numbers, wanted }
     }
 
     /// Takes a row: the query's columns in their order.
@@ -63,16 +71,44 @@ impl<'q> Groups<'q> {
         write_key(&fields[..self.query.keys()], &mut self.key, &mut self.text);
         let start = start(&mut self.table, &mut self.states, self.query, &self.key);
         let specs = self.query.states();
-        for (spec, state) in specs.iter().zip(&mut self.states[start..start + specs.len()]) {
+        let states = &mut self.states[start..start + specs.len()];
+        for (at, (spec, state)) in specs.iter().zip(states).enumerate() {
             match spec.column {
                 None => state.add(&Field::Nothing, None, &mut self.text),
+                Some(column)
+                    if spec.keep == Keep::Different
+                        && let Field::Text(text) = fields[column]
+                        && let Some(word) = word(text) =>
+                {
+                    self.waiting.push((start + at, word));
+                }
                 Some(column) if !fields[column].is_nothing() => {
                     state.add(&fields[column], self.numbers[column], &mut self.text);
                 }
                 Some(_) => {}
             }
         }
+        if self.waiting.len() + specs.len() > WAITING_MAX {
+            self.add_waiting();
+        }
         Ok(())
+    }
+
+    /// Adds the texts that wait.
+    #[inline(never)]
+    fn add_waiting(&mut self) {
+        let mut seen = 0;
+        for (at, word) in &self.waiting {
+            if let State::Different(different) = &self.states[*at] {
+                seen ^= different.look(*word);
+            }
+        }
+        std::hint::black_box(seen);
+        for (at, word) in self.waiting.drain(..) {
+            if let State::Different(different) = &mut self.states[at] {
+                different.add_word(word);
+            }
+        }
     }
 
     /// Takes in what another place kept of a group.
@@ -113,6 +149,7 @@ impl<'q> Groups<'q> {
         partitions: u32,
         mut take: impl FnMut(u32, &[u8], &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.add_waiting();
         let stride = self.query.states().len();
         let mut written = Vec::new();
         for (partition, key, number) in self.table.sorted(partitions).iter() {
@@ -132,6 +169,7 @@ impl<'q> Groups<'q> {
     /// # Errors
     /// Those of `take`.
     pub fn answers<E>(&mut self, mut take: impl FnMut(Answer) -> Result<(), E>) -> Result<(), E> {
+        self.add_waiting();
         let stride = self.query.states().len();
         for (_, key, number) in self.table.sorted(1).iter() {
             let start = (number as usize - 1) * stride;
@@ -145,6 +183,7 @@ impl<'q> Groups<'q> {
     fn clear(&mut self) {
         self.table.clear();
         self.states.clear();
+        self.waiting.clear();
     }
 }
 

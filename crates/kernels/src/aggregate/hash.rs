@@ -72,6 +72,12 @@ pub(super) fn mix(first: u64, second: u64, length: usize) -> u64 {
     fold(folded ^ SEEDS[2], length as u64 ^ SEEDS[1])
 }
 
+/// The hash of a word, for tables only.
+#[inline]
+pub(super) fn hash_word(word: u64) -> u64 {
+    fold(word ^ SEEDS[0], SEEDS[1])
+}
+
 #[inline]
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);

@@ -1,9 +1,9 @@
 //! Groups and what is known of each: counts, sums, distinct values, quantiles, frequent values; exact or approximate.
 //!
-//! Reading order: [`hash`] and [`table`] (keys of bytes), [`runs`] (sorted records and their merge), [`query`] (what is
-//! asked of each group), [`state`] (what is kept for an answer, and how two of them become one), [`groups`] (a state per
-//! key, within memory), [`answer`] (what is printed), [`hot`] (which keys are much of the whole), [`divide`] (what is
-//! done about them).
+//! Reading order: [`hash`] and [`table`] (keys of bytes), `different` (texts without more), [`runs`] (sorted records and
+//! their merge), [`query`] (what is asked of each group), [`state`] (what is kept for an answer, and how two of them
+//! become one), [`groups`] (a state per key, within memory), [`answer`] (what is printed), [`hot`] (which keys are much of
+//! the whole), [`divide`] (what is done about them).
 //!
 //! Every state can be written, read and merged, so a group may be worked on in as many places as one likes. All of them
 //! are deterministic: the same rows in the same order give the same bytes. That is why quantiles are kept in buckets of
@@ -11,6 +11,7 @@
 
 pub mod answer;
 mod bytes;
+mod different;
 pub mod divide;
 pub mod groups;
 pub mod hash;

@@ -156,10 +156,11 @@ impl Query {
         let column = column.map(|column| self.column(column));
         let keep = keep(ask, column.is_some(), self.approximate);
         let spec = StateSpec { keep, column };
-        let state = self.states.iter().position(|state| *state == spec).unwrap_or_else(|| {
-            self.states.push(spec);
-            self.states.len() - 1
-        });
+        let state =
+            self.states.iter_mut().position(|state| state.serves(spec)).unwrap_or_else(|| {
+                self.states.push(spec);
+                self.states.len() - 1
+            });
         self.measures.push(Measure { name, ask, state });
         Ok(())
     }
@@ -262,8 +263,9 @@ fn keep(ask: Ask, has_column: bool, approximate: bool) -> Keep {
         Ask::Least => Keep::Least,
         Ask::Most => Keep::Most,
         Ask::Distinct if approximate => Keep::DistinctSketch,
-        Ask::Distinct | Ask::Top(_) if !approximate => Keep::Counts,
-        Ask::Distinct | Ask::Top(_) => Keep::Frequent,
+        Ask::Distinct => Keep::Different,
+        Ask::Top(_) if approximate => Keep::Frequent,
+        Ask::Top(_) => Keep::Counts,
         Ask::Quantile(_) if approximate => Keep::Buckets,
         Ask::Quantile(_) => Keep::Numbers,
         Ask::Histogram => Keep::Histogram,

@@ -11,6 +11,7 @@ use datasketches::hll::{HllSketch, HllType, HllUnion};
 use super::bytes::{
     Damaged, put_bytes, put_float, put_number, take_bytes, take_float, take_number,
 };
+use super::different::Different;
 use super::hash::hash;
 use super::quantile::Buckets;
 use super::sum::Sum;
@@ -31,6 +32,21 @@ pub struct StateSpec {
     pub(super) column: Option<usize>,
 }
 
+impl StateSpec {
+    /// Whether it tells what another one would; if it can, it becomes that. What counts each text tells as well how many
+    /// different ones there are.
+    pub(super) fn serves(&mut self, other: Self) -> bool {
+        let of_texts = |keep| matches!(keep, Keep::Counts | Keep::Different);
+        if self.column != other.column || !of_texts(self.keep) || !of_texts(other.keep) {
+            return *self == other;
+        }
+        if other.keep == Keep::Counts {
+            self.keep = Keep::Counts;
+        }
+        true
+    }
+}
+
 /// What is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
@@ -40,6 +56,7 @@ pub(super) enum Keep {
     Least,
     Most,
     Counts,
+    Different,
     Frequent,
     DistinctSketch,
     Numbers,
@@ -67,6 +84,7 @@ pub(super) enum State {
     Least(Option<Value>),
     Most(Option<Value>),
     Counts(Table),
+    Different(Different),
     Frequent(Box<FrequentItemsSketch<String>>),
     Distinct(Box<Registers>),
     Numbers(Vec<f64>),
@@ -95,6 +113,7 @@ impl State {
             Keep::Least => Self::Least(None),
             Keep::Most => Self::Most(None),
             Keep::Counts => Self::Counts(Table::new()),
+            Keep::Different => Self::Different(Different::new()),
             Keep::Frequent => {
                 Self::Frequent(Box::new(FrequentItemsSketch::new(FREQUENT_SIZE).expect(SOUND)))
             }
@@ -132,6 +151,7 @@ impl State {
                 keep_most(most, new);
             }
             (Self::Counts(counts), _) => *counts.value(field.text(text)) += 1,
+            (Self::Different(different), _) => different.add(field.text(text)),
             (Self::Frequent(sketch), _) => {
                 sketch.update_ref::<str>(&String::from_utf8_lossy(field.text(text)));
             }
@@ -148,6 +168,7 @@ impl State {
                 _ => 0,
             },
             Self::Counts(table) => table.memory(),
+            Self::Different(different) => different.memory(),
             // Texts are not in the estimate of the sketch.
             Self::Frequent(sketch) => sketch.estimated_size() + 32 * sketch.num_active_items(),
             Self::Distinct(registers) => match &**registers {
@@ -172,6 +193,7 @@ impl State {
                     put_number(count, out);
                 }
             }
+            Self::Different(different) => different.write(out),
             Self::Frequent(sketch) => put_bytes(&sketch.serialize(), out),
             Self::Distinct(registers) => put_bytes(&registers.serialize(), out),
             Self::Numbers(numbers) => {
@@ -205,6 +227,7 @@ impl State {
                     *table.value(text) += take_number(from)?;
                 }
             }
+            Self::Different(different) => different.merge(from)?,
             Self::Frequent(sketch) => {
                 let other = FrequentItemsSketch::deserialize(take_bytes(from)?);
                 sketch.merge(&other.map_err(|_| Damaged)?);

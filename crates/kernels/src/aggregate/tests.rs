@@ -126,6 +126,32 @@ proptest! {
     }
 
     #[test]
+    fn different_texts_are_counted_with_or_without_how_often(rows in rows(), size in 1_usize..20, long in any::<bool>()) {
+        let end = if long { " and more" } else { "" };
+        let lengthen = |mut row: Row| {
+            if !row.2.is_empty() && row.2 != "z" { row.2 += end; }
+            row
+        };
+        let rows: Vec<Row> = rows.into_iter().map(lengthen).collect();
+        let expected = reference(&rows);
+        for (words, at) in [
+            ("sum(x), distinct(u)", 1),
+            ("sum(x), distinct(u), top(2,u)", 1),
+            ("sum(x), top(2,u), distinct(u)", 2),
+        ] {
+            let query = query(&["g"], words, false);
+            prop_assert_eq!(query.states().len(), 2, "what counts texts tells how many there are");
+            // In pieces, and as many rows in one that most texts do not wait for the end.
+            let many: Vec<Row> = rows.iter().cycle().take(rows.len() * 20).cloned().collect();
+            for groups in [merged(&query, &rows, size), merged(&query, &many, many.len() + 1)] {
+                for (group, cells) in answers(groups) {
+                    prop_assert_eq!(&cells[at].value, &expected[&group][6]);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn approximate_answers_keep_within_their_bounds(rows in rows(), size in 1_usize..20) {
         let (exact, rough) = (query(&["g"], WORDS, false), query(&["g"], WORDS, true));
         let expected = answers(merged(&exact, &rows, rows.len().max(1)));

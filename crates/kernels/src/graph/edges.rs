@@ -60,6 +60,41 @@ pub fn parse(line: &[u8]) -> Result<Option<Line<'_>>, BadEdge> {
     }
 }
 
+/// Reads the line in front if it is a plain one: two numbers of at most eight digits, one tab, blank or comma between
+/// them, and a line end; both, and the bytes of the line with its end. Of any other line nothing, whatever it is: that
+/// is for [`parse`] and [`vertex`], which say the same of a plain one.
+#[inline]
+pub fn plain_line(bytes: &[u8]) -> Option<(u32, u32, usize)> {
+    let (from, from_digits) = digits(bytes)?;
+    let (separator, rest) = bytes[from_digits..].split_first()?;
+    if !matches!(separator, b'\t' | b' ' | b',') {
+        return None;
+    }
+    let (to, to_digits) = digits(rest)?;
+    (rest.get(to_digits) == Some(&b'\n')).then_some((from, to, from_digits + to_digits + 2))
+}
+
+/// The number in front and its digits, one to eight of them: all at once, in a word of eight bytes (Lemire, "Quickly
+/// parsing eight digits", 2018). Nothing if less than eight bytes are left.
+#[inline]
+fn digits(bytes: &[u8]) -> Option<(u32, usize)> {
+    const LOW_BITS: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    let word = u64::from_le_bytes(*bytes.first_chunk()?);
+    // A digit has a value below 10 here. 0x76 more reach the upper bit from 10 on.
+    let values = word ^ u64::from_le_bytes([b'0'; 8]);
+    let others = (((values & LOW_BITS) + 0x7676_7676_7676_7676) | values) & !LOW_BITS;
+    let count = others.trailing_zeros() as usize / 8;
+    if count == 0 {
+        return None;
+    }
+    // What follows is shifted out, and zeros come before the digits.
+    let values = values << (64 - 8 * count);
+    let pairs = values * 10 + (values >> 8);
+    let upper = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(100 + (1_000_000 << 32));
+    let lower = ((pairs >> 16) & 0x0000_00ff_0000_00ff).wrapping_mul(1 + (10_000 << 32));
+    Some(((upper.wrapping_add(lower) >> 32) as u32, count))
+}
+
 /// The number of a vertex. The largest number of 32 bits is none, so that vertices can be counted in 32 bits.
 pub fn vertex(field: &[u8]) -> Result<u32, BadEdge> {
     let bad = || BadEdge::Vertex(shown(field));
@@ -144,6 +179,54 @@ mod tests {
         assert_eq!(edge("%%MatrixMarket"), None);
         assert_eq!(edge("   "), None);
         assert_eq!(parse(b"alone"), Err(BadEdge::OneField));
+    }
+
+    #[test]
+    fn plain_lines_are_read_as_all_others_are() {
+        let mut chance = fastrand::Rng::with_seed(16);
+        let mut plain = 0;
+        for _ in 0..200_000 {
+            let mut line = Vec::new();
+            for field in 0..chance.u8(1..4) {
+                let separators: [&[u8]; 8] =
+                    [b"\t", b" ", b",", b"  ", b"\t\t", b", ", b"\x0b", b"-"];
+                let usual = chance.u8(0..4) > 0;
+                if field > 0 {
+                    line.extend_from_slice(separators[chance.usize(0..if usual { 3 } else { 8 })]);
+                }
+                let starts: [&str; 6] = ["", "00", "-", "+", " ", "#"];
+                let start = if usual { "" } else { starts[chance.usize(0..6)] };
+                let number = chance.u64(..) >> chance.u32(27..64);
+                line.extend_from_slice(format!("{start}{number}").as_bytes());
+            }
+            let at = chance.usize(0..line.len());
+            match chance.u8(0..40) {
+                0 => line[at] = chance.u8(..),
+                1 => line[at] = b'0' ^ 1 << chance.u8(0..8),
+                2 => line.insert(at, b"\r \t,#%:/"[chance.usize(0..8)]),
+                _ => {}
+            }
+            // A line of another kind would be two lines.
+            line.retain(|byte| *byte != b'\n');
+            let ends: [&[u8]; 5] = [b"\n", b"\n", b"\n", b"\r\n", b""];
+            line.extend_from_slice(ends[chance.usize(0..5)]);
+            let bytes = line.len();
+            line.extend_from_slice(&b"77\t1234567890\n"[..chance.usize(0..15)]);
+            let Some((from, to, read)) = plain_line(&line) else { continue };
+            plain += 1;
+            if line[..bytes].ends_with(b"\n") {
+                assert_eq!(read, bytes, "{}", line.escape_ascii());
+            }
+            let edge = parse(&line[..read]).unwrap().unwrap();
+            assert_eq!(edge.weight, None, "{}", line.escape_ascii());
+            let wanted = (vertex(edge.from), vertex(edge.to));
+            assert_eq!((Ok(from), Ok(to)), wanted, "{}", line.escape_ascii());
+        }
+        assert!(plain > 5_000, "{plain}");
+        assert_eq!(plain_line(b"12345678\t00000007\n......."), Some((12_345_678, 7, 18)));
+        assert_eq!(plain_line(b"123456789\t7\n......."), None);
+        assert_eq!(plain_line(b"1\t2\r\n..........."), None);
+        assert_eq!(plain_line(b"1\t2\t3\n..........."), None);
     }
 
     #[test]

@@ -7,9 +7,10 @@
 //!
 //! It does not know where edges and numbers lie between two passes, and nothing here counts passes: who drives it does.
 //!
-//! Reading order: `edges` (lines and packed edges), `grid` (ranges and blocks), then `pagerank`, `components`, `distance`
+//! Reading order: `edges` (lines and packed edges), `bins` (edges by where they end), `grid` (ranges and blocks), then `pagerank`, `components`, `distance`
 //! and `degree` with one pass each, `top` (the largest of many).
 
+pub mod bins;
 pub mod components;
 pub mod degree;
 pub mod distance;

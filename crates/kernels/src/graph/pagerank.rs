@@ -24,6 +24,15 @@ pub struct Sums {
     pub total: f64,
 }
 
+impl Sums {
+    /// Adds what another range adds up to.
+    pub fn add(&mut self, other: &Self) {
+        self.change += other.change;
+        self.dangling += other.dangling;
+        self.total += other.total;
+    }
+}
+
 /// What all ranges are settled with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Terms {
@@ -40,6 +49,14 @@ pub fn count_out(block: &[u8], degrees: &mut [u32], base: u32) {
     for (from, _) in edges::plain(block) {
         let degree = &mut degrees[(from - base) as usize];
         *degree = if *degree == ABSENT { 1 } else { (*degree + 1).min(ABSENT - 1) };
+    }
+}
+
+/// Adds what was counted elsewhere of the same vertices.
+pub fn add_counts(degrees: &mut [u32], others: &[u32]) {
+    for (degree, other) in degrees.iter_mut().zip(others).filter(|(_, other)| **other != ABSENT) {
+        *degree = if *degree == ABSENT { *other } else { degree.saturating_add(*other) };
+        *degree = (*degree).min(ABSENT - 1);
     }
 }
 

@@ -2,16 +2,16 @@
 //!
 //! | stage | parts | what a part does |
 //! |---|---|---|
-//! | `edges` | one for each split of the input; one in all if vertices have names | packs edges to eight bytes each, twelve with weights |
+//! | `edges` | one for each split of the input; one in all if vertices have names | packs edges to eight bytes each, twelve with weights, by where they end |
 //! | `graph` | one | passes over the packed edges until the result stands |
 //!
 //! The one part keeps a few bytes for each vertex in memory and reads edges in a stream, as often as it takes. If the
 //! vertices do not fit in the memory of a part either, edges are sorted into a grid of blocks first, and numbers of
 //! vertices come and go in ranges. What is reached after each pass is kept, so an attempt goes on where the last one
-//! was; and the order of all sums is fixed, so it reaches the same bits.
+//! was; and the order of all sums is fixed, so it reaches the same bits, on however many threads.
 //!
-//! Reading order: `pack` (the first stage), `edges` (passes over edges), `numbers` (of vertices, on disk), then one file for
-//! each algorithm, `names` and `output`.
+//! Reading order: `pack` and `spilled` (the first stage), `edges` and `threads` (passes over edges), `numbers` (of vertices, on
+//! disk), then one file for each algorithm, `names` and `output`.
 
 mod components;
 mod degrees;
@@ -21,9 +21,11 @@ mod numbers;
 mod output;
 mod pack;
 mod pagerank;
+mod spilled;
 mod sssp;
 #[cfg(test)]
 mod tests;
+mod threads;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

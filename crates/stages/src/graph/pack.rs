@@ -1,4 +1,7 @@
-//! The first stage: lists of edges as text become packed edges.
+//! The first stage: lists of edges as text become packed edges, by where they end.
+//!
+//! The edges of a part come together in memory, range by range, because a partition of the shuffle follows the other; those of a
+//! part that is larger than usual wait in a file of the scratch folder.
 //!
 //! Names become numbers in the order in which they are met, so one part reads all files then, and its table of names has to
 //! fit in its memory. The names follow the edges as a partition of their own.
@@ -8,19 +11,22 @@ use std::io::{self, Read as _, Write as _};
 use std::path::PathBuf;
 
 use divvy_kernels::aggregate::{Table, put_bytes};
-use divvy_kernels::graph::edges::{self, BadEdge, Line};
+use divvy_kernels::graph::bins::{BINS, Bins};
+use divvy_kernels::graph::edges::{self, BadEdge};
+use divvy_kernels::text::Block;
 use serde_json::json;
 
+use super::spilled::Spilled;
 use super::{Ids, Options};
-use crate::input::{self, Split, Text, split};
+use crate::input::{self, Faults, Split, Text, split};
 use crate::job::{Part, PartError, PartIo, PartSpec, Report, ShuffleWriter, Spec};
 
-/// The partition of edges.
-pub(super) const EDGES: u32 = 0;
-/// The partition of names.
-pub(super) const NAMES: u32 = 1;
-/// Bytes of packed edges that are written at once.
+/// The partition of names, behind those of edges: one for each range in which they end.
+pub(super) const NAMES: u32 = BINS as u32;
+/// Bytes of names that are written at once.
 const STAGE_BYTES: usize = 1 << 18;
+/// The share of a part's memory that edges take before they go to the scratch folder.
+const EDGES_SHARE: usize = 4;
 
 /// The parts of the stage.
 pub(super) fn parts(spec: &Spec, ids: Ids) -> Vec<Part> {
@@ -42,33 +48,20 @@ pub(super) fn run(
     // Numbers are digits, whatever else is in their lines.
     let text = if options.ids == Ids::Name { Text::Utf8 } else { Text::Bytes };
     input::read(io, &splits, text, &mut report, |lines, faults| {
-        let mut offset = lines.block.offset;
-        for line in lines.block.bytes.split_inclusive(|byte| *byte == b'\n') {
-            let edge = edges::parse(line).and_then(|parsed| match parsed {
-                Some(edge) => packer.numbers(&edge),
-                None => Ok(None),
-            });
-            match edge {
-                Ok(Some((from, to, weight))) => packer.push(from, to, weight)?,
-                Ok(None) => {}
-                Err(bad) => faults.line(offset, bad)?,
-            }
-            offset += line.len() as u64;
-        }
-        packer.check_memory(io.memory_bytes())
+        packer.take(lines.block, faults)?;
+        packer.check_memory()
     })?;
-    packer.finish(io, &mut report)?;
+    packer.finish(&mut report)?;
     Ok(report)
 }
 
-struct Packer {
-    writer: ShuffleWriter,
+struct Packer<'i> {
+    io: &'i PartIo<'i>,
+    bins: Bins,
+    spilled: Option<Spilled>,
     names: Option<Names>,
     weighted: bool,
-    block: Vec<u8>,
-    edges: u64,
-    /// The largest number of a vertex.
-    last: Option<u32>,
+    edge_bytes: u64,
 }
 
 /// Numbers of names, and the names in the order of their numbers.
@@ -80,8 +73,8 @@ struct Names {
     text: Vec<u8>,
 }
 
-impl Packer {
-    fn new(options: &Options, io: &PartIo<'_>) -> Result<Self, PartError> {
+impl<'i> Packer<'i> {
+    fn new(options: &Options, io: &'i PartIo<'i>) -> Result<Self, PartError> {
         let names = match options.ids {
             Ids::Number => None,
             Ids::Name => {
@@ -90,39 +83,55 @@ impl Packer {
                 Some(Names { table: Table::new(), path, file, text: Vec::new() })
             }
         };
-        let writer = io.shuffle(if names.is_some() { 2 } else { 1 })?;
-        let (block, weighted) = (Vec::with_capacity(2 * STAGE_BYTES), options.weighted);
-        Ok(Self { writer, names, weighted, block, edges: 0, last: None })
+        let (weighted, edge_bytes) = (options.weighted, options.edge_bytes() as u64);
+        Ok(Self { io, bins: Bins::new(), spilled: None, names, weighted, edge_bytes })
     }
 
-    fn numbers(&mut self, line: &Line<'_>) -> Result<Option<(u32, u32, Option<f32>)>, BadEdge> {
-        let weight = if self.weighted { Some(edges::weight(line.weight)?) } else { None };
-        let (from, to) = match &mut self.names {
-            None => (edges::vertex(line.from)?, edges::vertex(line.to)?),
-            Some(names) => (names.number(line.from), names.number(line.to)),
-        };
-        Ok(Some((from, to, weight)))
-    }
-
-    fn push(&mut self, from: u32, to: u32, weight: Option<f32>) -> Result<(), PartError> {
-        edges::pack(from, to, weight, &mut self.block);
-        self.edges += 1;
-        self.last = self.last.max(Some(from.max(to)));
-        if let Some(names) = &mut self.names
-            && names.text.len() >= STAGE_BYTES
-        {
-            names.write()?;
+    /// Takes some lines.
+    fn take(&mut self, block: Block<'_>, faults: &mut Faults<'_>) -> Result<(), PartError> {
+        let takes_plain_lines = self.names.is_none() && !self.weighted;
+        let mut rest = block.bytes;
+        while !rest.is_empty() {
+            if takes_plain_lines && let Some((from, to, bytes)) = edges::plain_line(rest) {
+                self.bins.push(from, to, None);
+                rest = &rest[bytes..];
+                continue;
+            }
+            let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+            if let Err(bad) = self.line(&rest[..end]) {
+                faults.line(block.offset + (block.bytes.len() - rest.len()) as u64, bad)?;
+            }
+            rest = &rest[end..];
+            if let Some(names) = &mut self.names
+                && names.text.len() >= STAGE_BYTES
+            {
+                names.write()?;
+            }
         }
-        if self.block.len() >= STAGE_BYTES { self.write() } else { Ok(()) }
+        Ok(())
     }
 
-    fn write(&mut self) -> Result<(), PartError> {
-        let written = self.writer.write_all(&self.block);
-        self.block.clear();
-        written.map_err(|error| PartError::io(self.writer.path(), &error))
+    /// Takes a line of any sort.
+    fn line(&mut self, line: &[u8]) -> Result<(), BadEdge> {
+        let Some(edge) = edges::parse(line)? else { return Ok(()) };
+        let weight = if self.weighted { Some(edges::weight(edge.weight)?) } else { None };
+        let (from, to) = match &mut self.names {
+            None => (edges::vertex(edge.from)?, edges::vertex(edge.to)?),
+            Some(names) => (names.number(edge.from), names.number(edge.to)),
+        };
+        self.bins.push(from, to, weight);
+        Ok(())
     }
 
-    fn check_memory(&self, memory: usize) -> Result<(), PartError> {
+    fn check_memory(&mut self) -> Result<(), PartError> {
+        let memory = self.io.memory_bytes();
+        if self.bins.bytes() > memory / EDGES_SHARE {
+            let spilled = match &mut self.spilled {
+                Some(spilled) => spilled,
+                none => none.insert(Spilled::create(self.io)?),
+            };
+            spilled.add(&mut self.bins)?;
+        }
         let Some(names) = &self.names else { return Ok(()) };
         if names.table.len() >= u32::MAX as usize - 1 {
             return Err(PartError::Broken(
@@ -139,27 +148,34 @@ impl Packer {
         )))
     }
 
-    fn finish(mut self, io: &PartIo<'_>, report: &mut Report) -> Result<(), PartError> {
-        self.write()?;
-        self.writer.add_rows(self.edges);
-        let path = self.writer.path().to_owned();
+    fn finish(mut self, report: &mut Report) -> Result<(), PartError> {
+        let partitions = if self.names.is_some() { NAMES + 1 } else { NAMES };
+        let mut writer = self.io.shuffle(partitions)?;
+        let path = writer.path().to_owned();
         let failed = |error: io::Error| PartError::io(&path, &error);
-        if let Some(mut names) = self.names {
-            names.write()?;
-            self.writer.partition(NAMES).map_err(failed)?;
-            let unread = |error: io::Error| PartError::io(&names.path, &error);
-            let mut file = File::open(&names.path).map_err(unread)?;
-            let mut buffer = vec![0; STAGE_BYTES];
-            loop {
-                let count = file.read(&mut buffer).map_err(unread)?;
-                if count == 0 {
-                    break;
-                }
-                self.writer.write_all(&buffer[..count]).map_err(failed)?;
+        let mut edges = 0;
+        for (partition, bin) in (0..).zip(0..BINS) {
+            writer.partition(partition).map_err(failed)?;
+            let mut bytes = 0;
+            let mut write = |piece: &[u8]| {
+                bytes += piece.len() as u64;
+                writer.write_all(piece).map_err(failed)
+            };
+            if let Some(spilled) = &self.spilled {
+                spilled.each(bin, self.bins.width_log2(), &mut write)?;
             }
+            write(self.bins.bin(bin))?;
+            writer.add_rows(bytes / self.edge_bytes);
+            edges += bytes / self.edge_bytes;
+            self.io.check()?;
         }
-        io.finish_shuffle(self.writer, report)?;
-        report.extra = json!({ "edges": self.edges, "last": self.last });
+        if let Some(names) = &mut self.names {
+            names.write()?;
+            writer.partition(NAMES).map_err(failed)?;
+            names.copy_to(&mut writer)?;
+        }
+        self.io.finish_shuffle(writer, report)?;
+        report.extra = json!({ "edges": edges, "last": self.bins.last() });
         Ok(())
     }
 }
@@ -180,6 +196,21 @@ impl Names {
         let written = self.file.write_all(&self.text);
         self.text.clear();
         written.map_err(|error| PartError::io(&self.path, &error))
+    }
+
+    /// Copies the file.
+    fn copy_to(&self, writer: &mut ShuffleWriter) -> Result<(), PartError> {
+        let unread = |error: io::Error| PartError::io(&self.path, &error);
+        let mut file = File::open(&self.path).map_err(unread)?;
+        let mut buffer = vec![0; STAGE_BYTES];
+        loop {
+            let count = file.read(&mut buffer).map_err(unread)?;
+            if count == 0 {
+                return Ok(());
+            }
+            let written = writer.write_all(&buffer[..count]);
+            written.map_err(|error| PartError::io(writer.path(), &error))?;
+        }
     }
 }
 
