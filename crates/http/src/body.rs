@@ -367,6 +367,20 @@ mod tests {
         assert_eq!(common.pieces.available_permits(), 4);
     }
 
+    #[tokio::test]
+    async fn plain_bytes_say_that_they_are() {
+        let read = |media: &'static str, body: &'static str| {
+            let request = Request::builder().header(CONTENT_TYPE, media).body(Body::from(body));
+            RawBytes::from_request(request.unwrap(), &())
+        };
+        let RawBytes(bytes) = read("application/octet-stream; x=y", "abc").await.unwrap();
+        assert_eq!(bytes, "abc");
+        let error = read("application/json", "abc").await.unwrap_err();
+        assert_eq!((error.status().as_u16(), error.code()), (415, "unsupported_media_type"));
+        assert!(error.message().contains("plain bytes"), "{}", error.message());
+        assert!(read("application/json", "").await.is_ok(), "nothing is of no type");
+    }
+
     fn refusal(text: &str) -> serde_json::Value {
         let error = parse::<Sample>(text.as_bytes()).unwrap_err();
         serde_json::json!({"code": error.code(), "message": error.message(), "field": error.field_name()})
