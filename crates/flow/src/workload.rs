@@ -188,9 +188,15 @@ async fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
     if !choice.is_enabled {
         return Ok(None);
     }
-    let Some(client) = context.connect().await? else { return Ok(None) };
-    let theirs = match identity_of(&client).await {
-        Ok(identity) => identity,
+    let found = async {
+        let Some(client) = context.connect().await? else { return Ok(None) };
+        let identity = identity_of(&client).await?;
+        anyhow::Ok(Some((client, identity)))
+    };
+    let (client, theirs) = match found.await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(None),
+        // Who is not let in hears of it from the worker itself, which goes on trying.
         Err(error) => {
             tracing::warn!(
                 "takes no parts of jobs: the server does not say where they are: {error}"

@@ -8,6 +8,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use crate::job::{SpecError, Written};
 
 /// Bytes of a file that an attempt writes.
 pub(crate) const WRITTEN_BYTES_MAX: u64 = 1 << 40;
-/// The file of the folder of jobs that says which folder it is, wherever it is seen from.
+/// A link in the folder of jobs, to nowhere, whose text says which folder it is, wherever it is seen from. No file, because
+/// backups copy files, and a copy is another folder.
 const IDENTITY: &str = "identity";
 /// Characters of an identity.
 const IDENTITY_LEN: usize = 32;
@@ -65,7 +67,7 @@ impl Readable {
 
 /// Which folder of jobs this is: the same text for everybody who sees the same folder; nothing if it is none.
 pub(crate) fn identity(flows: &Path) -> Option<String> {
-    let text = fs::read_to_string(flows.join(IDENTITY)).ok()?;
+    let text = fs::read_link(flows.join(IDENTITY)).ok()?.into_os_string().into_string().ok()?;
     (text.len() == IDENTITY_LEN).then_some(text)
 }
 
@@ -79,7 +81,8 @@ pub(super) fn identify(flows: &Path) -> Result<String, FolderError> {
     }
     let path = flows.join(IDENTITY);
     let text: String = (0..IDENTITY_LEN).map(|_| fastrand::digit(16)).collect();
-    files::write_whole(&path, text.as_bytes()).map_err(|error| FolderError::new(&path, error))?;
+    let made = symlink(&text, &path).and_then(|()| files::sync_folder(flows));
+    made.map_err(|error| FolderError::new(&path, error))?;
     Ok(text)
 }
 

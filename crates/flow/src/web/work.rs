@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::Site;
 use super::error::RETRY_AFTER_MS;
 use crate::job::remote::PIECE_BYTES_MAX;
-use crate::job::{AttemptName, Written};
+use crate::job::{AttemptName, Spec, StageDone, Written};
 use crate::jobs::JobsError;
 use crate::jobs::remote::{Piece, WRITTEN_BYTES_MAX};
 
@@ -32,14 +32,18 @@ pub(super) fn table() -> Vec<Route<Site>> {
         get("/api/v1/flows/folder", folder).scope(Scope::Work).summary(
             "Which folder of jobs this server has, so that a worker can tell whether it sees it",
         ),
-        reading(get("/api/v1/flows/{id}/work/job", job), JSON)
+        reading(get("/api/v1/flows/{id}/work/job", job))
+            .gives::<Spec>()
             .summary("What a job was asked to do, for its workers"),
-        reading(get("/api/v1/flows/{id}/work/stages/{stage}", stage), JSON)
+        reading(get("/api/v1/flows/{id}/work/stages/{stage}", stage))
+            .gives::<StageDone>()
             .summary("What became of a stage, for workers of the next"),
-        reading(get("/api/v1/flows/{id}/work/inputs/{number}", input), BYTES)
+        reading(get("/api/v1/flows/{id}/work/inputs/{number}", input))
+            .gives_media(BYTES)
             .summary("A file of the job's input, if it is as it was and jobs may read it")
             .refuses([403, 409]),
-        reading(get("/api/v1/flows/{id}/work/shuffle/{stage}/{attempt}", shuffle), BYTES)
+        reading(get("/api/v1/flows/{id}/work/shuffle/{stage}/{attempt}", shuffle))
+            .gives_media(BYTES)
             .summary("What an attempt wrote for the next stage"),
         writing(put("/api/v1/flows/{id}/work/shuffle/{stage}/{attempt}", take_shuffle))
             .summary("Hand over what an attempt wrote for the next stage, piece by piece"),
@@ -48,14 +52,13 @@ pub(super) fn table() -> Vec<Route<Site>> {
     ]
 }
 
-fn reading(route: Route<Site>, media: &'static str) -> Route<Site> {
+fn reading(route: Route<Site>) -> Route<Site> {
     route
         .scope(Scope::Work)
         .header("Range", "One range, such as `bytes=0-1023`.")
         .header("If-None-Match", "The tag of the file.")
         .header("If-Range", "The tag of the file.")
         .answers([200, 206, 304])
-        .gives_media(media)
         .refuses([404, 416])
 }
 
@@ -67,7 +70,7 @@ fn writing(route: Route<Site>) -> Route<Site> {
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "FlowFolder")]
 pub(super) struct About {
-    /// What its file `identity` says.
+    /// What its link `identity` says.
     identity: String,
 }
 

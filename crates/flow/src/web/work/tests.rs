@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use divvy::extract::Cancel;
 use divvy::{Api, Client};
@@ -420,5 +421,6 @@ async fn a_part_that_shall_stop_does_not_wait_for_a_server_that_does_not_answer(
         bytes: 0,
     };
     bench.cancel_next("enough");
-    bench.run(Map(part)).await.assert_cancelled("enough");
+    let ran = tokio::time::timeout(Duration::from_secs(30), bench.run(Map(part))).await;
+    ran.expect("the part waits for the server").assert_cancelled("enough");
 }
