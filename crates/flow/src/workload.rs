@@ -4,25 +4,31 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::{ArgMatches, Args, Command, CommandFactory, FromArgMatches};
-use divvy::Worker;
+use divvy::api::Patience;
+use divvy::{Client, Worker};
 use divvy_workload::console::exit::Code;
 use divvy_workload::provider::command::with_examples;
 use divvy_workload::settings::{Row, Sources};
 use divvy_workload::{
-    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, Prepared, ServerContext,
-    ServerPart, UpContext, WorkerContext, WorkerPart, Workload, confine,
+    BoxFuture, Context, DataFolders, Doing, Finding, Grade, Listing, Prepared, Scratch,
+    ServerContext, ServerPart, UpContext, WorkerContext, WorkerPart, Workload, confine,
 };
+
+use serde::Deserialize;
 
 use crate::bench;
 use crate::command::providers::EXAMPLES;
 use crate::command::{self, args::FlowCommand};
 use crate::duckdb::{self, Duckdb};
 use crate::job::folder::FLOWS;
-use crate::job::tasks::{self, CAPABILITY, COMMANDS, Site as WorkerSite};
+use crate::job::remote::AtServer;
+use crate::job::tasks::{self, CAPABILITY, COMMANDS, JobsAt, Site as WorkerSite};
 use crate::jobs::Jobs;
+use crate::jobs::remote::{self, Readable};
 use crate::settings::{FlowFlags, FlowSettings, NAME, TEMPLATE, readable};
 use crate::web::Site;
 use crate::web::metrics::Figures;
@@ -103,7 +109,10 @@ impl Workload for FlowWorkload {
         Box::pin(async {
             let jobs = Jobs::open(context.client.clone(), &context.data)?;
             let figures = Figures::default();
-            let site = Site::new(jobs.clone(), context.shutdown.clone(), context.frame.clone());
+            let mut folders = readable(&FlowSettings::read(&context.sources)?.read.value);
+            folders.extend(beside_folder(&context.data.join(FLOWS)));
+            let (shutdown, frame) = (context.shutdown.clone(), context.frame.clone());
+            let site = Site::new(jobs.clone(), Readable::new(folders), shutdown, frame);
             let keeping = jobs.keep(figures.clone(), context.shutdown.clone());
             Ok(ServerPart {
                 routes: site.routes(),
@@ -129,6 +138,8 @@ struct Choice {
     folder: Option<PathBuf>,
     /// Folders that jobs may read; none means where the worker is started.
     read: Vec<PathBuf>,
+    /// Where parts spill that do not see the folder of jobs.
+    scratch: Option<PathBuf>,
     commands: bool,
 }
 
@@ -140,6 +151,7 @@ impl Choice {
             is_enabled: !flags.no_flow && settings.enabled.value,
             folder: flags.flows.or(settings.folder.value),
             read: if flags.flow_read.is_empty() { settings.read.value } else { flags.flow_read },
+            scratch: flags.flow_scratch.or(settings.scratch.value),
             commands: flags.flow_commands || settings.commands.value,
         })
     }
@@ -170,23 +182,82 @@ fn prepare(up: &UpContext<'_>) -> Result<Prepared> {
     Ok(prepared)
 }
 
-/// The kinds of parts, if this worker takes any and can read the folder of jobs.
+/// The kinds of parts, if this worker takes any.
 async fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
     let choice = Choice::new(context.matches, context.sources)?;
     if !choice.is_enabled {
         return Ok(None);
     }
-    let Some(folder) = context.shared_folder(choice.folder, FLOWS) else {
-        tracing::info!("takes no parts of jobs: --flows names the server's folder of them");
-        return Ok(None);
+    let found = async {
+        let Some(client) = context.connect().await? else { return Ok(None) };
+        let identity = identity_of(&client).await?;
+        anyhow::Ok(Some((client, identity)))
     };
-    let mut readable = readable(&choice.read);
-    readable.extend(beside_folder(&folder));
+    let (client, theirs) = match found.await {
+        Ok(Some(found)) => found,
+        Ok(None) => return Ok(None),
+        // Who is not let in hears of it from the worker itself, which goes on trying.
+        Err(error) => {
+            tracing::warn!(
+                "takes no parts of jobs: the server does not say where they are: {error}"
+            );
+            return Ok(None);
+        }
+    };
     let mut capabilities = vec![CAPABILITY.to_owned()];
     if choice.commands {
         capabilities.push(COMMANDS.to_owned());
     }
+    let seen = context.shared_folder(choice.folder.clone(), FLOWS);
+    let site = match seen.filter(|folder| remote::identity(folder).as_ref() == Some(&theirs)) {
+        Some(folder) => in_folder(choice, folder, &mut capabilities).await,
+        None => at_server(choice, &client)?,
+    };
+    let worker = tasks::serve(Worker::new(NAME).state(site));
+    Ok(Some(WorkerPart { registry: worker.into_registry()?, capabilities }))
+}
+
+/// Which folder of jobs the server has.
+async fn identity_of(client: &Client) -> Result<String, divvy::Error> {
+    #[derive(Deserialize)]
+    struct About {
+        identity: String,
+    }
+    let mut patience = Patience::endless();
+    loop {
+        match client.api().get(&["flows", "folder"], &[]).await {
+            Ok(reply) => return Ok(reply.parse::<About>()?.identity),
+            Err(error) => patience.bear(error).await?,
+        }
+    }
+}
+
+/// A worker that does not see the server's folder of jobs.
+fn at_server(choice: Choice, client: &Client) -> Result<WorkerSite> {
+    let api = client.api().clone();
+    let why = match &choice.folder {
+        Some(folder) => format!("{} is not the server's folder of them", folder.display()),
+        None => "the server's folder of them is not seen from here".to_owned(),
+    };
+    tracing::info!("takes parts of jobs over HTTP from {}: {why}", api.server());
+    let scratch = std::path::absolute(choice.scratch.unwrap_or_else(std::env::temp_dir))?;
+    let opened = std::fs::create_dir_all(&scratch).and_then(|()| Scratch::open(&scratch, NAME));
+    let scratch = opened.with_context(|| {
+        let scratch = scratch.display();
+        format!("cannot work in {scratch}; name another folder with --flow-scratch")
+    })?;
+    let server = AtServer::new(api, tokio::runtime::Handle::current(), scratch);
+    let jobs = JobsAt::Server(Arc::new(server));
+    // What reads Parquet wants a file of this machine.
+    Ok(WorkerSite { jobs, readable: [].into(), commands: choice.commands, duckdb: None })
+}
+
+/// A worker that sees the server's folder of jobs.
+async fn in_folder(choice: Choice, folder: PathBuf, capabilities: &mut Vec<String>) -> WorkerSite {
+    let mut readable = readable(&choice.read);
+    readable.extend(beside_folder(&folder));
     tracing::info!("takes parts of jobs in {}", folder.display());
+    capabilities.push(tasks::FOLDER.to_owned());
     let duckdb = find_duckdb().await.unwrap_or_else(|problem| {
         tracing::warn!("reads no Parquet: {problem}");
         None
@@ -195,10 +266,8 @@ async fn worker(context: &WorkerContext<'_>) -> Result<Option<WorkerPart>> {
         tracing::info!("reads Parquet with {}", duckdb.words());
         capabilities.push(duckdb.capability());
     }
-    let commands = choice.commands;
-    let site = WorkerSite { folder, readable: readable.into(), commands, duckdb };
-    let worker = tasks::serve(Worker::new(NAME).state(site));
-    Ok(Some(WorkerPart { registry: worker.into_registry()?, capabilities }))
+    let jobs = JobsAt::Folder(folder);
+    WorkerSite { jobs, readable: readable.into(), commands: choice.commands, duckdb }
 }
 
 /// The DuckDB that is installed here, tried out.

@@ -93,6 +93,13 @@ pub struct JsonBody<T>(pub T);
 #[derive(Debug)]
 pub struct JsonBytes(pub Bytes);
 
+/// The type of a body that is bytes and nothing more.
+pub(crate) const RAW: &str = "application/octet-stream";
+
+/// The bytes of a body that is nothing more; empty if there was none.
+#[derive(Debug)]
+pub struct RawBytes(pub Bytes);
+
 /// An empty object: the body of an action that needs no more words.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -103,6 +110,16 @@ impl<S: Send + Sync> FromRequest<S> for JsonBytes {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         read_json(request, MESSAGE_BYTES_MAX).await.map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for RawBytes {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let is_raw = essence(request.headers()).is_some_and(|essence| essence == RAW);
+        let bytes = read(request, MESSAGE_BYTES_MAX).await?;
+        if !bytes.is_empty() && !is_raw { Err(unsupported(RAW)) } else { Ok(Self(bytes)) }
     }
 }
 
@@ -151,20 +168,25 @@ pub fn form(bytes: Bytes) -> Result<Bytes, ApiError> {
 
 async fn read_json(request: Request, max: usize) -> Result<Bytes, ApiError> {
     let is_json = is_json(request.headers());
+    let bytes = read(request, max).await?;
+    if !bytes.is_empty() && !is_json { Err(unsupported("application/json")) } else { Ok(bytes) }
+}
+
+async fn read(request: Request, max: usize) -> Result<Bytes, ApiError> {
     let declared = declared_length(request.headers());
     let max = request.extensions().get::<BodyMax>().map_or(max, |own| own.0.min(max));
     let room = request.extensions().get::<BodyRoom>().cloned();
     let read = read_whole(request.into_body(), declared, max, room);
-    let bytes = tokio::time::timeout(BODY_WITHIN, read).await.map_err(|_| {
+    tokio::time::timeout(BODY_WITHIN, read).await.map_err(|_| {
         let message = format!("the body did not arrive within {} seconds", BODY_WITHIN.as_secs());
         ApiError::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", message)
-    })??;
-    if !bytes.is_empty() && !is_json {
-        let message = "the body must be JSON; send the header Content-Type: application/json";
-        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        return Err(ApiError::new(status, "unsupported_media_type", message));
-    }
-    Ok(bytes)
+    })?
+}
+
+fn unsupported(wanted: &str) -> ApiError {
+    let what = if wanted == RAW { "plain bytes" } else { "JSON" };
+    let message = format!("the body must be {what}; send the header Content-Type: {wanted}");
+    ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
 }
 
 /// Parses JSON; an error says where and, for a well-formed document, which field.
@@ -227,12 +249,16 @@ fn ends_with(path: &str, field: &str) -> bool {
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()) else {
-        return false;
-    };
-    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json"
-        || (essence.starts_with("application/") && essence.ends_with("+json"))
+    essence(headers).is_some_and(|essence| {
+        essence == "application/json"
+            || (essence.starts_with("application/") && essence.ends_with("+json"))
+    })
+}
+
+/// What a body is by its header, without its parameters.
+fn essence(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
 fn declared_length(headers: &HeaderMap) -> usize {
@@ -339,6 +365,20 @@ mod tests {
         assert_eq!(common.pieces.available_permits(), 4, "what was refused holds nothing either");
         assert!(read((2 << 20) + 1, &common).await.is_err());
         assert_eq!(common.pieces.available_permits(), 4);
+    }
+
+    #[tokio::test]
+    async fn plain_bytes_say_that_they_are() {
+        let read = |media: &'static str, body: &'static str| {
+            let request = Request::builder().header(CONTENT_TYPE, media).body(Body::from(body));
+            RawBytes::from_request(request.unwrap(), &())
+        };
+        let RawBytes(bytes) = read("application/octet-stream; x=y", "abc").await.unwrap();
+        assert_eq!(bytes, "abc");
+        let error = read("application/json", "abc").await.unwrap_err();
+        assert_eq!((error.status().as_u16(), error.code()), (415, "unsupported_media_type"));
+        assert!(error.message().contains("plain bytes"), "{}", error.message());
+        assert!(read("application/json", "").await.is_ok(), "nothing is of no type");
     }
 
     fn refusal(text: &str) -> serde_json::Value {

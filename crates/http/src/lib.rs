@@ -28,7 +28,7 @@ pub mod range;
 
 pub use divvy_types::{Scope, Scopes};
 
-pub use body::{BodyRoom, JsonBody, JsonBytes, NoFields, apart, form, parse};
+pub use body::{BodyRoom, JsonBody, JsonBytes, NoFields, RawBytes, apart, form, parse};
 pub use document::Document;
 pub use error::{ApiError, no_such_address};
 pub use feed::Feeds;

@@ -13,7 +13,7 @@ use divvy_types::{Scope, Scopes};
 use http::{HeaderMap, Method, StatusCode};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use crate::body::{JsonBody, JsonBytes};
+use crate::body::{JsonBody, JsonBytes, RAW, RawBytes};
 use crate::error::ApiError;
 use crate::events::LastEventId;
 use crate::parameters::Parameters;
@@ -212,6 +212,13 @@ impl<T: JsonSchema> Takes for JsonBody<T> {
 impl Takes for JsonBytes {
     fn describe(operation: &mut Operation) {
         operation.takes_json::<serde_json::Value>();
+        operation.refuses(&[400, 408, 413, 415, 429, 503]);
+    }
+}
+
+impl Takes for RawBytes {
+    fn describe(operation: &mut Operation) {
+        operation.body = Some(Content { media: RAW, schema: |_| Schema::default() });
         operation.refuses(&[400, 408, 413, 415, 429, 503]);
     }
 }

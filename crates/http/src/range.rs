@@ -21,6 +21,9 @@ use crate::error::ApiError;
 /// others have no token.
 pub const FOR_EVER: &str = "private, max-age=31536000, immutable";
 
+/// Bytes that are read of a file at once.
+const STEP: usize = 128 << 10;
+
 /// Something of which parts can be asked for.
 #[derive(Clone, Debug)]
 pub struct Offer {
@@ -88,7 +91,7 @@ impl Offer {
         }
         let mut file = tokio::fs::File::open(path).await?;
         file.seek(SeekFrom::Start(bytes.start)).await?;
-        let stream = ReaderStream::new(file.take(bytes.end - bytes.start));
+        let stream = ReaderStream::with_capacity(file.take(bytes.end - bytes.start), STEP);
         Ok(part.answer(Body::from_stream(stream)))
     }
 }

@@ -9,8 +9,8 @@ use divvy_workload::files::{make, write_json};
 
 use crate::duckdb::Duckdb;
 use crate::job::{
-    Folder, InputFile, NewJob, Next, PartDone, PartError, PartIo, PartSpec, StageDone, Summary,
-    Surroundings, kinds,
+    Folder, InputFile, NewJob, Next, PartDone, PartError, PartIo, PartSpec, Place, StageDone,
+    Summary, Surroundings, kinds,
 };
 
 /// Turns of one part, at most.
@@ -82,7 +82,14 @@ pub(crate) fn run_with_stops(
             let report = (0..TURNS_MAX).find_map(|token| {
                 let around = Around { left: Cell::new(stops(&stage.name)) };
                 let threads = 1 + token % THREADS_MAX;
-                let mut io = PartIo::new(&spec, &part, u64::from(token), threads, &around);
+                let mut io = PartIo::new(
+                    &spec,
+                    &part,
+                    Place::Folder(folder.clone()),
+                    u64::from(token),
+                    threads,
+                    &around,
+                );
                 match kind.run(&part, &mut io) {
                     Ok(report) => Some(Ok(report)),
                     Err(PartError::Cancelled) => {

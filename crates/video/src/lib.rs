@@ -37,7 +37,6 @@ mod fmp4;
 mod hls;
 mod ladder;
 mod room;
-mod scratch;
 mod subtitles;
 mod webvtt;
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use divvy::objects::{BlobId, ObjectError, Objects};
 use divvy::prelude::*;
+use divvy_workload::Scratch;
 
 use crate::plan::Plan;
 use crate::room::Room;
-use crate::scratch::Scratch;
 use crate::tools::Tools;
 
 /// Plans that are kept; a worker runs tasks of few videos at once.

@@ -14,7 +14,7 @@
 //! [`settings`] (where values come from), [`Context`] (what a command works with), [`WorkerContext`] and
 //! [`ServerContext`] (what a worker and a server give), [`UpContext`] (how `divvy up` starts), [`Finding`] (what a check
 //! says). What commands of workloads do alike is in [`View`] (things that people start, watch and end) and [`follow`], what they share
-//! on disk in [`files`], how their workers run programs of others in [`confine`] and [`provider`].
+//! on disk in [`files`], where their workers keep what goes with them in [`Scratch`], how their workers run programs of others in [`confine`] and [`provider`].
 //!
 //! **Invariant:** nothing here decides. A workload depends on this crate and the SDK, never on the server or the engine.
 
@@ -27,6 +27,7 @@ pub mod follow;
 mod listing;
 pub mod private;
 pub mod provider;
+mod scratch;
 mod server;
 pub mod settings;
 mod up;
@@ -41,6 +42,7 @@ pub use divvy_console as console;
 pub use divvy_http as http;
 pub use finding::{Finding, Grade};
 pub use listing::Listing;
+pub use scratch::Scratch;
 pub use server::{RegisterMetrics, ServerContext, ServerPart};
 pub use settings::{Origin, Row, Setting, Sources};
 pub use up::{Prepared, SampleContext, UpContext};

@@ -24,6 +24,7 @@ use super::view::StageView;
 use super::{Jobs, JobsError, leftovers};
 use crate::duckdb;
 use crate::job::drive::{Action, Fate, TaskName};
+use crate::job::tasks::FOLDER;
 use crate::job::{Folder, JobError, Spec, StageDone, Summary};
 use crate::web::metrics::Figures;
 
@@ -40,6 +41,10 @@ const RUNNING_MAX: usize = 1_000;
 
 /// When what a job left is swept a second time: longer than a part needs to hear that it shall stop.
 const SWEEP_AGAIN_AFTER: Duration = Duration::from_secs(15);
+
+/// What to do where no worker sees the folder of jobs.
+const FOLDER_CURE: &str =
+    "start a worker that sees the server's folder of jobs: divvy work --flows DIR";
 
 /// Whose task it is.
 type Owner = (String, u32, TaskName);
@@ -381,7 +386,7 @@ impl Keeper {
     /// Tells the drive what became of a task.
     fn learn(&mut self, id: &str, name: TaskName, task: &TaskDetail) {
         let Some(going) = self.going.get_mut(id) else { return };
-        let (fate, done) = stagework::fate(task);
+        let (fate, done) = stagework::fate(name, task);
         if let Some(done) = done {
             going.said(name, done);
         }
@@ -510,6 +515,11 @@ fn waits_for(task: &TaskSummary) -> Option<String> {
             if missing.iter().any(|name| name.as_str() == duckdb::CAPABILITY) =>
         {
             Some(format!("{text}; {}", duckdb::CURE))
+        }
+        Some(WaitReason::MissingCapability { missing, .. })
+            if missing.iter().any(|name| name.as_str() == FOLDER) =>
+        {
+            Some(format!("{text}; {FOLDER_CURE}"))
         }
         _ => Some(text),
     }

@@ -6,12 +6,13 @@
 mod going;
 mod keeper;
 mod leftovers;
+pub(crate) mod remote;
 mod stagework;
 pub(crate) mod state;
 pub(crate) mod timeline;
 pub(crate) mod view;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 
@@ -24,13 +25,18 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::duckdb;
 use crate::job::folder::FLOWS;
-use crate::job::{Folder, Kind as _, NewJob, Next, OutputFile, Spec, SpecError, StageDone, kinds};
+use crate::job::{
+    Folder, Kind as _, NewJob, Next, OutputFile, Spec, SpecError, Stage, StageDone, kinds, tasks,
+};
 use crate::stream::{SoFar, Stream};
 use state::{JobFile, Manifest};
 use view::{JobView, LiveStage};
 
 /// Jobs of one server.
 const JOBS_MAX: usize = 10_000;
+
+/// Jobs of which is kept what they were asked to do; the files of one may be many.
+const SPECS_KEPT_MAX: usize = 8;
 
 /// The jobs of a server; a clone is cheap.
 #[derive(Clone, Debug)]
@@ -41,6 +47,10 @@ pub(crate) struct Jobs {
     writing: Arc<Mutex<()>>,
     /// What is seen of the stage that each job is at.
     live: Arc<StdMutex<HashMap<String, LiveStage>>>,
+    /// What workers on other machines asked about last.
+    latest: Arc<StdMutex<VecDeque<Arc<Spec>>>>,
+    /// Which folder of jobs this is.
+    identity: Arc<str>,
     /// Tells the keeper that a job was started or is to be cancelled.
     news: Arc<Notify>,
 }
@@ -57,6 +67,27 @@ pub(crate) enum JobsError {
     /// It does not fit to where the job is.
     #[error("{0}")]
     Conflict(String),
+    /// A job has no such file.
+    #[error("{0}")]
+    NoFile(String),
+    /// A file that is not given out.
+    #[error("{0}")]
+    Forbidden(String),
+    /// A file that is not any more what it was.
+    #[error("{0}")]
+    Changed(String),
+    /// A piece that does not follow what is here.
+    #[error("{0}")]
+    Offset(String),
+    /// A file that is not what was announced.
+    #[error("{0}")]
+    Damaged(String),
+    /// There is no room for a file.
+    #[error("{0}")]
+    Full(String),
+    /// Somebody else is at it; a little later it may work.
+    #[error("{0}")]
+    Busy(String),
     /// The folder cannot be read or written.
     #[error(transparent)]
     Folder(#[from] FolderError),
@@ -75,13 +106,21 @@ impl Jobs {
         make(&root)?;
         // Tasks name it, and workers stand elsewhere.
         let root = root.canonicalize().map_err(|error| FolderError::new(&root, error))?;
+        let identity = remote::identify(&root)?.into();
         Ok(Self {
             client,
             root: Arc::new(root),
+            latest: Arc::default(),
+            identity,
             writing: Arc::default(),
             live: Arc::default(),
             news: Arc::default(),
         })
+    }
+
+    /// Which folder of jobs this is, wherever it is seen from.
+    pub(crate) fn identity(&self) -> &str {
+        &self.identity
     }
 
     /// The folder of a job.
@@ -144,6 +183,24 @@ impl Jobs {
             return Err(none());
         }
         read_json(&self.folder(id).job())?.ok_or_else(none)
+    }
+
+    /// The same, read once for those who ask again and again.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(crate) fn kept_spec(&self, id: &str) -> Result<Arc<Spec>, JobsError> {
+        let latest = || self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = latest().iter().find(|spec| spec.id == id).cloned();
+        if let Some(spec) = known.filter(|_| self.folder(id).job().exists()) {
+            return Ok(spec);
+        }
+        let spec = Arc::new(self.spec(id)?);
+        let mut latest = latest();
+        latest.retain(|known| known.id != id);
+        latest.truncate(SPECS_KEPT_MAX - 1);
+        latest.push_front(Arc::clone(&spec));
+        Ok(spec)
     }
 
     /// Where it is.
@@ -287,10 +344,25 @@ impl Jobs {
                 stage.parts.len(),
                 if stage.speculate { "; a part that takes long gets a twin" } else { "" },
             ));
+            lines.push(who_takes(&stage).to_owned());
             lines.extend(self.view(id)?.stages.pop().into_iter().flat_map(|stage| stage.notes));
         }
         Ok(lines)
     }
+}
+
+/// Which workers take the parts of a stage, and how their files come to them.
+fn who_takes(stage: &Stage) -> &'static str {
+    if tasks::needs_folder(&stage.name) {
+        return "its parts keep files in the job's folder between their attempts: only workers that see the server's \
+                folder of jobs take them";
+    }
+    if stage.parts.iter().any(|part| part.needs.iter().any(|need| need == duckdb::CAPABILITY)) {
+        return "its parts read Parquet where it is: only workers that see the server's folder of jobs and the input, \
+                and have DuckDB, take them";
+    }
+    "any worker takes its parts: those that see the server's folder of jobs read and write there, others hand \
+     everything over HTTP"
 }
 
 /// Whether a part of the first stage reads Parquet.

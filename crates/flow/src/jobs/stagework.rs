@@ -5,7 +5,7 @@ use divvy::types::{ErrorClass, Payload, RetryPolicy, RetryRule, TaskId, TaskSpec
 use serde::{Deserialize, Serialize};
 
 use crate::job::drive::{Fate, TaskName};
-use crate::job::tasks::{CAPABILITY, PartResult};
+use crate::job::tasks::{CAPABILITY, FOLDER, PartResult, needs_folder};
 use crate::job::{Folder, JobError, PartDone, PartSpec, Spec, Stage};
 
 /// Attempts of a part after its first, if files or disks make trouble.
@@ -79,6 +79,7 @@ pub(super) fn task(
     task.queue = QUEUE.into();
     task.needs = [CAPABILITY.into()]
         .into_iter()
+        .chain(needs_folder(&stage.name).then(|| FOLDER.into()))
         .chain(part.needs.iter().map(|need| need.as_str().into()))
         .collect();
     let lost = RetryRule {
@@ -105,13 +106,17 @@ pub(super) fn task(
 }
 
 /// What became of a task, and what it said if it is done.
-pub(super) fn fate(task: &TaskDetail) -> (Fate, Option<PartDone>) {
+pub(super) fn fate(name: TaskName, task: &TaskDetail) -> (Fate, Option<PartDone>) {
     let summary = &task.summary;
     let why = || summary.error.as_ref().map_or_else(String::new, |error| error.message.to_string());
     match summary.state {
         TaskState::Done => {
             let result = task.result.as_ref().map(Payload::parse::<PartResult>);
             match result {
+                Some(Ok(result)) if !result.report.names_only_its_own(name.part) => {
+                    let why = "its report names files of other parts; is its worker one of ours?";
+                    (Fate::Failed { why: why.to_owned(), lost: false }, None)
+                }
                 Some(Ok(result)) => {
                     let took_ms = result.ended_at_ms.saturating_sub(result.started_at_ms);
                     (Fate::Done { took_ms }, Some(part_done(summary, task.history.len(), result)))

@@ -17,11 +17,16 @@ pub(crate) const TEMPLATE: &str = "\
 # Whether workers take parts of jobs.
 #  enabled: true
 # Where a worker finds the server's folder of jobs. Without this: beside the
-# server's objects, if the worker was told where those are.
+# server's objects, if the worker was told where those are. A worker that does not
+# see that folder gets what it needs from the server, over HTTP.
 #  folder: /mnt/divvy-data/flows
-# Folders whose files jobs may read. Without this: the folder in which the worker
-# was started, unless that is the root.
+# Folders whose files jobs may read: on workers that see the server's folder, and
+# through the server on all others. Without this: the folder in which the worker or
+# the server was started, unless that is the root.
 #  read: [/mnt/logs]
+# Where workers that do not see the server's folder of jobs spill and collect what
+# they write. Without this: the system's folder for temporary files.
+#  scratch: /var/tmp
 # Whether jobs may run programs (divvy flow mapreduce --map CMD), with the rights
 # of the worker. Whoever may start jobs may run anything then.
 #  commands: false
@@ -34,6 +39,7 @@ struct Section {
     enabled: Option<bool>,
     folder: Option<PathBuf>,
     read: Option<Vec<PathBuf>>,
+    scratch: Option<PathBuf>,
     commands: Option<bool>,
 }
 
@@ -46,6 +52,8 @@ pub(crate) struct FlowSettings {
     pub(crate) folder: Setting<Option<PathBuf>>,
     /// Folders whose files jobs may read.
     pub(crate) read: Setting<Vec<PathBuf>>,
+    /// Where workers spill that do not see that folder.
+    pub(crate) scratch: Setting<Option<PathBuf>>,
     /// Whether jobs may run programs.
     pub(crate) commands: Setting<bool>,
 }
@@ -57,13 +65,18 @@ pub(crate) struct FlowFlags {
     /// Take no parts of dataflow jobs
     #[arg(long)]
     pub(crate) no_flow: bool,
-    /// The server's folder of dataflow jobs [default: beside its objects]
+    /// The server's folder of dataflow jobs [default: beside its objects, if it
+    /// is seen from here; else the server is asked for every file]
     #[arg(long, value_name = "DIR", env = "DIVVY_FLOWS", hide_env_values = true)]
     pub(crate) flows: Option<PathBuf>,
     /// A folder whose files dataflow jobs may read; may be repeated
     /// [default: where the worker is started, unless that is the root]
     #[arg(long, value_name = "DIR")]
     pub(crate) flow_read: Vec<PathBuf>,
+    /// Where parts of dataflow jobs spill that do not see the server's folder
+    /// [default: the system's folder for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) flow_scratch: Option<PathBuf>,
     /// Let dataflow jobs run programs, with the rights of the worker
     #[arg(long)]
     pub(crate) flow_commands: bool,
@@ -77,6 +90,7 @@ impl FlowSettings {
     pub(crate) fn read(from: &Sources) -> Result<Self> {
         let file: Section = from.section(NAME)?;
         let folder = file.folder.map(|path| from.beside_file(&path));
+        let scratch = file.scratch.map(|path| from.beside_file(&path));
         let origin = match (&file.read, from.path()) {
             (Some(_), Some(path)) => Origin::File(path.to_owned()),
             _ => Origin::Default,
@@ -87,6 +101,7 @@ impl FlowSettings {
             enabled: from.pick("DIVVY_FLOW", file.enabled, true)?,
             folder: from.pick_option("DIVVY_FLOWS", folder)?,
             read: Setting { value: read, origin },
+            scratch: from.pick_option("DIVVY_FLOW_SCRATCH", scratch)?,
             commands: from.pick("DIVVY_FLOW_COMMANDS", file.commands, false)?,
         })
     }
@@ -102,6 +117,7 @@ impl FlowSettings {
             Row::new("flow.enabled", &self.enabled, bool::to_string),
             Row::path("flow.folder", &self.folder),
             Row::new("flow.read", &self.read, read),
+            Row::path("flow.scratch", &self.scratch),
             Row::new("flow.commands", &self.commands, bool::to_string),
         ]
     }
@@ -129,7 +145,9 @@ mod tests {
 
     #[test]
     fn paths_are_beside_the_file_and_wrong_fields_are_named() {
-        let settings = read("flow: {folder: f, read: [logs, /mnt], commands: true}").unwrap();
+        let told = "flow: {folder: f, read: [logs, /mnt], scratch: s, commands: true}";
+        let settings = read(told).unwrap();
+        assert_eq!(settings.scratch.value, Some("/a/s".into()));
         assert_eq!(settings.folder.value, Some("/a/f".into()));
         assert_eq!(settings.read.value, [PathBuf::from("/a/logs"), "/mnt".into()]);
         assert!(settings.commands.value && settings.enabled.value);

@@ -8,6 +8,7 @@ mod events;
 mod files;
 pub(crate) mod metrics;
 mod pages;
+mod work;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use divvy_http::{Feeds, Frame, Mounted, Route, Routes, Scope, delete, get, post}
 use tokio_util::sync::CancellationToken;
 
 use crate::jobs::Jobs;
+use crate::jobs::remote::Readable;
 use crate::jobs::view::JobView;
 
 pub(crate) use api::Explained;
@@ -28,6 +30,7 @@ const WATCHERS_MAX: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     jobs: Jobs,
+    readable: Readable,
     feeds: Arc<Feeds<JobView>>,
     shutdown: CancellationToken,
     frame: Frame,
@@ -37,9 +40,14 @@ impl Site {
     /// Titles and paths of the pages for people.
     pub(crate) const PAGES: [(&'static str, &'static str); 1] = [("Flows", "/flows")];
 
-    /// The site of these jobs. Event streams end when `shutdown` is cancelled.
-    pub(crate) fn new(jobs: Jobs, shutdown: CancellationToken, frame: Frame) -> Self {
-        Self { jobs, feeds: Arc::new(Feeds::new(WATCHERS_MAX)), shutdown, frame }
+    /// The site of these jobs, whose workers on other machines get files below these folders. Event streams end when `shutdown` is cancelled.
+    pub(crate) fn new(
+        jobs: Jobs,
+        readable: Readable,
+        shutdown: CancellationToken,
+        frame: Frame,
+    ) -> Self {
+        Self { jobs, readable, feeds: Arc::new(Feeds::new(WATCHERS_MAX)), shutdown, frame }
     }
 
     /// All addresses.
@@ -93,6 +101,7 @@ fn table() -> Vec<Route<Site>> {
     ];
     table.extend(for_results());
     table.extend(for_people());
+    table.extend(work::table());
     table
 }
 

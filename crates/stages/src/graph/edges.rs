@@ -81,14 +81,15 @@ struct Packed {
 
 impl Packed {
     /// What there is, part by part.
-    fn all(io: &PartIo<'_>, stage: &StageDone) -> Vec<Self> {
+    fn all(io: &PartIo<'_>, stage: &StageDone) -> Result<Vec<Self>, PartError> {
+        let shuffle = io.folder()?.shuffle(0);
         let packed = |part: &PartDone| {
-            let path = io.folder().shuffle(0).join(part.report.shuffle.as_ref()?);
+            let path = shuffle.join(part.report.shuffle.as_ref()?);
             let bytes = |bin: usize| part.report.partitions.get(bin).map_or(0, |size| size.bytes);
             let has = std::array::from_fn(|bin| bytes(bin) > 0);
             Some(Self { path, has, width_log2: bins::width_log2(last(part)?) })
         };
-        stage.parts.iter().filter_map(packed).collect()
+        Ok(stage.parts.iter().filter_map(packed).collect())
     }
 
     /// Hands the edges of some bins to `take`, until that says that it is enough.
@@ -135,7 +136,7 @@ impl Edges {
         edge_bytes: usize,
     ) -> Result<Self, PartError> {
         let stage = io.stage(0)?;
-        let (size, packed) = (Size::of(&stage), Packed::all(io, &stage));
+        let (size, packed) = (Size::of(&stage), Packed::all(io, &stage)?);
         let Some(grid) = grid(&size, bytes_per_vertex, io.spec().memory_bytes) else {
             return Err(PartError::Broken(format!(
                 "{} vertices of {bytes_per_vertex} bytes do not fit in {} MB of memory, even in {} ranges; give more with \

@@ -13,6 +13,6 @@ pub mod split;
 mod tests;
 
 pub use glob::expand;
-pub use open::{Packing, line_at, open};
+pub use open::{Packing, line_at, line_of_input, open};
 pub use source::{Faults, Lines, Text, Wanted, read, read_wanted};
 pub use split::{Split, explain, plan};

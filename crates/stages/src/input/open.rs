@@ -1,7 +1,7 @@
 //! Opens files of a job's input, packed or not, and finds lines in them again.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -40,27 +40,21 @@ impl Packing {
     }
 }
 
-/// The bytes of a split, from one byte before it on if it is not the first of its file; see
-/// [`Blocks`](divvy_kernels::text::Blocks). Looks first whether this worker may read the file and whether the file is
-/// still the one that the job was started with.
+/// The bytes of a split as [`PartIo::input`] gives them, unpacked; see [`Blocks`](divvy_kernels::text::Blocks).
 ///
 /// # Errors
-/// If one of them is not so, or the file cannot be opened.
+/// If the file may not be read, has changed, or cannot be opened.
 pub fn open(io: &PartIo<'_>, input: &InputFile, split: Split) -> Result<Box<dyn Read>, PartError> {
-    io.may_read(&input.path)?;
-    input.expect_unchanged()?;
-    let failed = |error: io::Error| PartError::io(&input.path, &error);
-    let mut file = File::open(&input.path).map_err(failed)?;
-    if split.from > 0 {
-        file.seek(SeekFrom::Start(split.from - 1)).map_err(failed)?;
-    }
-    Ok(unpack(file, Packing::of(&input.path)))
+    Ok(unpack(io.input(input, split)?, Packing::of(&input.path)))
 }
 
-fn unpack(file: File, packing: Packing) -> Box<dyn Read> {
+/// The bytes of a file as they are stored.
+type Stored = Box<dyn Read>;
+
+fn unpack(file: Stored, packing: Packing) -> Box<dyn Read> {
     let buffered = |file| BufReader::with_capacity(BUFFER_BYTES, file);
     match packing {
-        Packing::None => Box::new(file),
+        Packing::None => file,
         Packing::Gzip => Box::new(MultiGzDecoder::new(buffered(file))),
         Packing::Zstd => Box::new(Frames { frame: Frame::Between(buffered(file)) }),
     }
@@ -72,13 +66,13 @@ struct Frames {
 }
 
 enum Frame {
-    Between(BufReader<File>),
+    Between(BufReader<Stored>),
     Inside(Box<StreamingDecoder<Begun, ruzstd::decoding::FrameDecoder>>),
     Lost,
 }
 
 /// A file behind the beginning of a frame, and that beginning.
-type Begun = io::Chain<&'static [u8], BufReader<File>>;
+type Begun = io::Chain<&'static [u8], BufReader<Stored>>;
 
 impl Read for Frames {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
@@ -124,7 +118,7 @@ impl Read for Frames {
 }
 
 /// Passes over the rest of a frame that has no data: its length, and so many bytes.
-fn pass_over(file: &mut BufReader<File>) -> io::Result<()> {
+fn pass_over(file: &mut BufReader<Stored>) -> io::Result<()> {
     let mut length = [0; 4];
     file.read_exact(&mut length)?;
     let length = u64::from(u32::from_le_bytes(length));
@@ -141,8 +135,17 @@ fn bad_data(why: &str) -> io::Error {
 /// The number of the line, from 1, that holds this byte of the unpacked file; 0 if it cannot be told. Reads the file
 /// from its beginning: for errors only.
 pub fn line_at(path: &Path, offset: u64) -> u64 {
+    count_lines(path, offset, || Ok(Box::new(File::open(path)?)))
+}
+
+/// The same of a file of the job's input, wherever that is.
+pub fn line_of_input(io: &PartIo<'_>, path: &Path, offset: u64) -> u64 {
+    count_lines(path, offset, || io.again(path))
+}
+
+fn count_lines(path: &Path, offset: u64, open: impl FnOnce() -> io::Result<Stored>) -> u64 {
     let count = || -> io::Result<u64> {
-        let mut reader = unpack(File::open(path)?, Packing::of(path)).take(offset);
+        let mut reader = unpack(open()?, Packing::of(path)).take(offset);
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut lines = 1;
         loop {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use divvy_kernels::text::{Block, BlockError, Blocks};
 
-use super::open::{Packing, line_at, open};
+use super::open::{Packing, line_of_input, open};
 use super::split::{Split, bytes_of};
 use crate::duckdb;
 use crate::job::{InputFile, OnError, PartError, PartIo, Report};
@@ -42,8 +42,8 @@ pub enum Wanted<'a> {
 }
 
 /// What becomes of lines that are wrong.
-#[derive(Debug)]
 pub struct Faults<'a> {
+    io: &'a PartIo<'a>,
     on_error: OnError,
     input: &'a InputFile,
     rows: Option<RowsOf<'a>>,
@@ -89,7 +89,7 @@ impl Faults<'_> {
     /// The number of the line or row, from 1; 0 if it cannot be told.
     fn number(&self, offset: u64) -> u64 {
         let Some(RowsOf { first, block }) = self.rows else {
-            return line_at(&self.input.path, offset);
+            return line_of_input(self.io, &self.input.path, offset);
         };
         let before = usize::try_from(offset.saturating_sub(block.offset)).unwrap_or(usize::MAX);
         let before = &block.bytes[..before.min(block.bytes.len())];
@@ -193,7 +193,7 @@ impl One<'_> {
                 Err(BlockError::Read(error)) => return Err(PartError::io(&input.path, &error)),
                 Err(error @ BlockError::LineTooLong { offset }) => {
                     let number = match first_row {
-                        None => line_at(&input.path, offset),
+                        None => line_of_input(io, &input.path, offset),
                         Some(first) => first.map_or(0, |first| first + rows_before),
                     };
                     return Err(PartError::input(&input.path, number, error));
@@ -212,7 +212,7 @@ impl One<'_> {
             let rows = first_row
                 .map(|first| RowsOf { first: first.map(|first| first + rows_before), block });
             rows_before += lines;
-            let mut faults = Faults { on_error, input, rows, report: &mut *report };
+            let mut faults = Faults { io, on_error, input, rows, report: &mut *report };
             let lines = Lines { input, file: self.split.file, block };
             match text {
                 Text::Bytes => take(lines, &mut faults)?,
@@ -244,7 +244,7 @@ impl One<'_> {
             ),
         };
         let on_error = self.io.spec().on_error;
-        Faults { on_error, input: self.input, rows: None, report }.line(offset, why)
+        Faults { io: self.io, on_error, input: self.input, rows: None, report }.line(offset, why)
     }
 }
 

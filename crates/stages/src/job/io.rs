@@ -1,20 +1,28 @@
 //! What a part of a job may use on its worker: its budget, its files, the outputs of earlier stages, and the way to say
 //! how far it is. Everything that an attempt writes has the attempt's token in its name.
+//!
+//! Where the files are makes no difference to a part: they are in a folder, read and written where they lie, or at the
+//! server alone ([`Place`]).
 
 use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use divvy_workload::files::{self, Lock};
 
+use super::attempt::{output_name, output_number, until_done};
 use super::folder::Folder;
+use super::remote::Transfers;
 use super::{
-    OutputWriter, PartError, PartSpec, PartitionSize, Report, ShuffleReader, ShuffleWriter, Spec,
-    StageDone,
+    AttemptName, InputFile, OutputWriter, PartError, PartSpec, PartitionSize, Report,
+    ShuffleReader, ShuffleWriter, Spec, StageDone, Written,
 };
 use crate::duckdb::Duckdb;
+use crate::input::Split;
 
 /// Between two words about how far a part is.
 const TELL_EVERY: Duration = Duration::from_millis(500);
@@ -48,13 +56,22 @@ pub trait Surroundings {
 pub struct PartIo<'a> {
     spec: &'a Spec,
     part: &'a PartSpec,
-    folder: Folder,
-    token: String,
+    place: Place,
+    token: u64,
     threads: u32,
     around: &'a dyn Surroundings,
     told: Cell<Option<Instant>>,
     scratch: OnceCell<Scratch>,
     stages: HashMap<u32, Rc<StageDone>>,
+}
+
+/// Where the files of the job are.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// In a folder that this process sees.
+    Folder(Folder),
+    /// At the server alone.
+    Server(Rc<Transfers>),
 }
 
 /// A folder that is removed with the attempt.
@@ -82,10 +99,11 @@ impl Keep {
 }
 
 impl<'a> PartIo<'a> {
-    /// For an attempt with this token.
+    /// For an attempt with this token of a job whose files are there.
     pub fn new(
         spec: &'a Spec,
         part: &'a PartSpec,
+        place: Place,
         token: u64,
         threads: u32,
         around: &'a dyn Surroundings,
@@ -93,9 +111,8 @@ impl<'a> PartIo<'a> {
         Self {
             spec,
             part,
-            folder: Folder::new(&part.folder),
-            // Tokens of twins are of different tasks and may be equal.
-            token: format!("{}.{token}", part.twin),
+            place,
+            token,
             threads: threads.max(1),
             around,
             told: Cell::new(None),
@@ -112,11 +129,6 @@ impl<'a> PartIo<'a> {
     /// The part.
     pub fn part(&self) -> &'a PartSpec {
         self.part
-    }
-
-    /// The job's folder.
-    pub fn folder(&self) -> &Folder {
-        &self.folder
     }
 
     /// Memory that it may use, in bytes.
@@ -137,9 +149,12 @@ impl<'a> PartIo<'a> {
         if self.around.is_cancelled() { Err(PartError::Cancelled) } else { Ok(()) }
     }
 
-    /// Whether somebody wants the job to end with what it has read.
+    /// Whether somebody wants the job to end with what it has read. Asked by parts that keep something only.
     pub fn is_stopping(&self) -> bool {
-        self.folder.stop().exists()
+        match &self.place {
+            Place::Folder(folder) => folder.stop().exists(),
+            Place::Server(_) => false,
+        }
     }
 
     /// So many of so many bytes are done; 0 of all if that is not known. May be called as often as one likes. Also
@@ -166,7 +181,9 @@ impl<'a> PartIo<'a> {
     /// # Errors
     /// Says what would allow it.
     pub fn may_read(&self, path: &Path) -> Result<(), PartError> {
-        if path.starts_with(self.folder.root()) {
+        if let Place::Folder(folder) = &self.place
+            && path.starts_with(folder.root())
+        {
             return Ok(());
         }
         self.around.may_read(path).map_err(PartError::Broken)
@@ -196,8 +213,11 @@ impl<'a> PartIo<'a> {
         if let Some(scratch) = self.scratch.get() {
             return Ok(&scratch.0);
         }
-        let name = format!("{}-{}-{}", self.part.stage, self.part.part, self.token);
-        let path = self.folder.scratches().join(name);
+        let name = format!("{}-{}", self.part.stage, self.attempt());
+        let path = match &self.place {
+            Place::Folder(folder) => folder.scratches().join(name),
+            Place::Server(server) => server.scratches().join(format!("{}-{name}", self.part.job)),
+        };
         std::fs::create_dir_all(&path).map_err(|error| PartError::io(&path, &error))?;
         Ok(&self.scratch.get_or_init(|| Scratch(path)).0)
     }
@@ -207,15 +227,27 @@ impl<'a> PartIo<'a> {
     /// # Errors
     /// [`PartError::Later`] while an attempt that was given up still has it.
     pub fn keep(&self) -> Result<Keep, PartError> {
-        let path = self.folder.keep(self.part.stage, self.part.part);
+        let folder = self.folder()?;
+        let path = folder.keep(self.part.stage, self.part.part);
         std::fs::create_dir_all(&path).map_err(|error| PartError::io(&path, &error))?;
         let lock = files::try_lock(&path.join(".lock"));
         match lock.map_err(|error| PartError::Trouble(error.to_string()))? {
             Some(lock) => Ok(Keep { path, _lock: lock }),
-            None => Err(PartError::Later {
-                after: Duration::from_secs(1),
-                why: "an attempt that was given up has not ended yet".to_owned(),
-            }),
+            None => Err(later("an attempt that was given up has not ended yet")),
+        }
+    }
+
+    /// The job's folder, for parts that only workers do that see it.
+    ///
+    /// # Errors
+    /// [`PartError::Later`] elsewhere.
+    pub(crate) fn folder(&self) -> Result<&Folder, PartError> {
+        match &self.place {
+            Place::Folder(folder) => Ok(folder),
+            // Its needs say so; this is a part that a server of an older version submitted.
+            Place::Server(_) => {
+                Err(later("it needs a worker that sees the server's folder of jobs"))
+            }
         }
     }
 
@@ -225,12 +257,26 @@ impl<'a> PartIo<'a> {
     /// # Errors
     /// If it cannot be made.
     pub fn shuffle(&self, partitions: u32) -> Result<ShuffleWriter, PartError> {
-        let path = self.folder.shuffle(self.part.stage).join(self.shuffle_name());
+        let path = match &self.place {
+            Place::Folder(folder) => self.shuffle_file().path(folder),
+            Place::Server(_) => self.scratch()?.join("shuffle"),
+        };
         ShuffleWriter::create(&path, partitions).map_err(|error| PartError::io(&path, &error))
     }
 
-    fn shuffle_name(&self) -> String {
-        format!("{}-{}", self.part.part, self.token)
+    fn attempt(&self) -> AttemptName {
+        AttemptName { part: self.part.part, twin: self.part.twin, token: self.token }
+    }
+
+    fn shuffle_file(&self) -> Written {
+        Written::Shuffle { stage: self.part.stage, attempt: self.attempt() }
+    }
+
+    /// Hands a file to the server, and has no more of it here.
+    fn send(&self, server: &Transfers, file: Written, path: &Path) -> Result<(), PartError> {
+        self.message("hands what it wrote to the server");
+        server.send(file, path)?;
+        std::fs::remove_file(path).map_err(|error| PartError::io(path, &error))
     }
 
     /// Ends the file of this attempt in the shuffle and notes in the report what is in it.
@@ -243,11 +289,19 @@ impl<'a> PartIo<'a> {
         report: &mut Report,
     ) -> Result<(), PartError> {
         let path = writer.path().to_owned();
-        let sizes = writer.finish().map_err(|error| PartError::io(&path, &error))?;
+        let failed = |error| PartError::io(&path, &error);
+        let sizes = match &self.place {
+            Place::Folder(_) => writer.finish().map_err(failed)?,
+            Place::Server(server) => {
+                let sizes = writer.end().map_err(failed)?;
+                self.send(server, self.shuffle_file(), &path)?;
+                sizes
+            }
+        };
         report.rows_out += sizes.iter().map(|size| size.rows).sum::<u64>();
         report.bytes_out += sizes.iter().map(|size| size.bytes).sum::<u64>();
         report.partitions = sizes;
-        report.shuffle = Some(self.shuffle_name());
+        report.shuffle = Some(self.attempt().to_string());
         Ok(())
     }
 
@@ -259,11 +313,14 @@ impl<'a> PartIo<'a> {
         if let Some(done) = self.stages.get(&stage) {
             return Ok(Rc::clone(done));
         }
-        let path = self.folder.done(stage);
-        let read: Option<StageDone> =
-            files::read_json(&path).map_err(|error| PartError::Trouble(error.to_string()))?;
-        let Some(done) = read else {
-            return Err(PartError::Broken(format!("stage {stage} is not done yet")));
+        let done = match &self.place {
+            Place::Folder(folder) => {
+                let read = files::read_json(&folder.done(stage));
+                let read = read.map_err(|error| PartError::Trouble(error.to_string()))?;
+                let not_yet = || PartError::Broken(format!("stage {stage} is not done yet"));
+                read.ok_or_else(not_yet)?
+            }
+            Place::Server(server) => server.stage(stage)?,
         };
         let done = Rc::new(done);
         self.stages.insert(stage, Rc::clone(&done));
@@ -281,16 +338,60 @@ impl<'a> PartIo<'a> {
         partition: u32,
     ) -> Result<Option<ShuffleReader>, PartError> {
         let done = self.stage(stage)?;
-        let Some(report) = done.parts.get(part as usize).map(|part| &part.report) else {
+        let Some(part) = done.parts.get(part as usize) else {
             return Err(PartError::Broken(format!("stage {stage} has no part {part}")));
         };
+        let report = &part.report;
         let Some(name) = &report.shuffle else { return Ok(None) };
         if report.partitions.get(partition as usize) == Some(&PartitionSize::default()) {
             return Ok(None);
         }
-        let path = self.folder.shuffle(stage).join(name);
-        let reader = ShuffleReader::open(&path, partition);
+        let (path, reader) = match &self.place {
+            Place::Folder(folder) => {
+                let path = folder.shuffle(stage).join(name);
+                let reader = ShuffleReader::open(&path, partition);
+                (path, reader)
+            }
+            Place::Server(server) => {
+                let share = self.spec.memory_bytes / (done.parts.len() as u64).max(1);
+                let reader = server.shuffle(stage, part, name, partition, share);
+                (Path::new("shuffle").join(stage.to_string()).join(name), reader)
+            }
+        };
         reader.map(Some).map_err(|error| PartError::io(&path, &error))
+    }
+
+    /// The bytes of a file of the job's input, packed as they are, from one byte before the split on if that is not the
+    /// first; at least up to the end of the last line that starts in the split. Looks first whether the file may be read
+    /// and is still the one that the job was started with.
+    ///
+    /// # Errors
+    /// If one of them is not so, or the file cannot be opened.
+    pub fn input(&self, input: &InputFile, split: Split) -> Result<Box<dyn Read>, PartError> {
+        match &self.place {
+            Place::Folder(_) => {
+                self.may_read(&input.path)?;
+                input.expect_unchanged()?;
+                let failed = |error: io::Error| PartError::io(&input.path, &error);
+                let mut file = File::open(&input.path).map_err(failed)?;
+                if split.from > 0 {
+                    file.seek(SeekFrom::Start(split.from - 1)).map_err(failed)?;
+                }
+                Ok(Box::new(file))
+            }
+            Place::Server(server) => server.input(split.file, input, split),
+        }
+    }
+
+    /// All bytes of a file that was read before, to find a place in it again.
+    pub(crate) fn again(&self, path: &Path) -> io::Result<Box<dyn Read>> {
+        let Place::Server(server) = &self.place else { return Ok(Box::new(File::open(path)?)) };
+        let at = self.spec.inputs.iter().position(|input| input.path == path);
+        let number = at.and_then(|at| u32::try_from(at).ok());
+        let number = number.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        let whole = Split { file: number, from: 0, to: u64::MAX };
+        let read = server.input(number, &self.spec.inputs[number as usize], whole);
+        read.map_err(io::Error::other)
     }
 
     /// A partition of all parts of an earlier stage, in their order; those that are empty are left out.
@@ -315,7 +416,7 @@ impl<'a> PartIo<'a> {
     /// # Errors
     /// If it cannot be made.
     pub fn output(&self, number: u32) -> Result<OutputWriter, PartError> {
-        self.named_output(&format!("part-{number:05}"))
+        self.named_output(&output_name(number))
     }
 
     /// A file of the result with a name of its own, without folders.
@@ -323,8 +424,12 @@ impl<'a> PartIo<'a> {
     /// # Errors
     /// If it cannot be made.
     pub fn named_output(&self, name: &str) -> Result<OutputWriter, PartError> {
-        let folder = self.folder.out();
-        let writer = OutputWriter::create(folder.clone(), name.to_owned(), &self.token);
+        let folder = match &self.place {
+            Place::Folder(folder) => folder.out(),
+            Place::Server(_) => self.scratch()?.to_owned(),
+        };
+        let until_done = until_done(name, self.attempt());
+        let writer = OutputWriter::create(&folder, name.to_owned(), until_done);
         writer.map_err(|error| PartError::io(&folder.join(name), &error))
     }
 
@@ -338,10 +443,26 @@ impl<'a> PartIo<'a> {
         report: &mut Report,
     ) -> Result<(), PartError> {
         let path = writer.path();
-        let file = writer.finish().map_err(|error| PartError::io(&path, &error))?;
+        let failed = |error| PartError::io(&path, &error);
+        let file = match &self.place {
+            Place::Folder(_) => writer.finish().map_err(failed)?,
+            Place::Server(server) => {
+                let file = writer.end().map_err(failed)?;
+                let Some(number) = output_number(&file.name) else {
+                    let text = format!("{}: only numbered files are handed to servers", file.name);
+                    return Err(PartError::Broken(text));
+                };
+                self.send(server, Written::Output { number, attempt: self.attempt() }, &path)?;
+                file
+            }
+        };
         report.rows_out += file.rows;
         report.bytes_out += file.bytes;
         report.outputs.push(file);
         Ok(())
     }
+}
+
+fn later(why: &str) -> PartError {
+    PartError::Later { after: Duration::from_secs(1), why: why.to_owned() }
 }

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use divvy_workload::files::sync_folder;
 use schemars::JsonSchema;
@@ -43,9 +43,10 @@ pub struct OutputWriter {
 }
 
 impl OutputWriter {
-    pub(super) fn create(folder: PathBuf, name: String, token: &str) -> io::Result<Self> {
+    /// A new file in this folder, which is made if it is not there.
+    pub(super) fn create(folder: &Path, name: String, until_done: String) -> io::Result<Self> {
+        let folder = folder.to_owned();
         std::fs::create_dir_all(&folder)?;
-        let until_done = format!(".{name}-{token}");
         let file = File::create(folder.join(&until_done))?;
         let file = BufWriter::with_capacity(BUFFER_BYTES, file);
         let hash = Box::new(Xxh3::new());
@@ -71,6 +72,12 @@ impl OutputWriter {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
         sync_folder(&self.folder)?;
+        self.end()
+    }
+
+    /// Ends the file; it may be lost with the power of this machine.
+    pub(super) fn end(mut self) -> io::Result<OutputFile> {
+        self.file.flush()?;
         let xxh3 = format!("{:016x}", self.hash.digest());
         self.is_whole = true;
         let (name, until_done) = (self.name.clone(), self.until_done.clone());

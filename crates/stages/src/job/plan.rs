@@ -117,7 +117,8 @@ impl PartSpec {
 }
 
 /// A stage whose parts are all done.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "FlowStageDone")]
 pub struct StageDone {
     /// Its name.
     pub name: String,

@@ -6,12 +6,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{OutputFile, PartitionSize};
+use super::{AttemptName, OutputFile, PartitionSize};
 
 /// Rows that were left out and are named.
 const SKIPS_MAX: usize = 5;
 /// Characters of what is said about one.
 const WHY_LEN_MAX: usize = 200;
+/// Characters of the name of a file.
+const NAME_LEN_MAX: usize = 100;
 /// Bytes of a report as JSON: below what a task's result may have.
 pub(crate) const REPORT_BYTES_MAX: usize = 900 << 10;
 
@@ -80,6 +82,26 @@ impl Report {
         }
     }
 
+    /// Whether the files that it names are of this attempt's part, and nothing else's: a report comes from another
+    /// machine, and what it names is read and renamed.
+    pub fn names_only_its_own(&self, part: u32) -> bool {
+        let is_plain = |name: &str| {
+            let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            !name.is_empty() && name.len() <= NAME_LEN_MAX && name.bytes().all(is_plain)
+        };
+        let shuffle = self.shuffle.as_deref().map(str::parse::<AttemptName>);
+        shuffle.is_none_or(|name| name.is_ok_and(|name| name.part == part))
+            && self.outputs.iter().all(|file| {
+                // What begins with a dot is swept when the job is done; what ends there is not.
+                let (before, after) = (file.until_done.as_str(), file.name.as_str());
+                is_plain(before)
+                    && before.starts_with(".")
+                    && !before.starts_with("..")
+                    && is_plain(after)
+                    && !after.starts_with('.')
+            })
+    }
+
     /// Whether nothing was said.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
@@ -97,5 +119,33 @@ impl Report {
         for (name, by) in &other.counters {
             self.count(name, *by);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_that_names_files_of_others_does_not_count() {
+        let names = |shuffle: Option<&str>, before: &str, after: &str| {
+            let file = OutputFile {
+                name: after.to_owned(),
+                until_done: before.to_owned(),
+                ..OutputFile::default()
+            };
+            let shuffle = shuffle.map(str::to_owned);
+            Report { shuffle, outputs: vec![file], ..Report::default() }.names_only_its_own(3)
+        };
+        let (before, after) = (".part-00003-0.7", "part-00003");
+        assert!(names(Some("3-0.7"), before, after) && names(None, before, after));
+        for shuffle in ["4-0.7", "../1/3-0.7", "3-0.7/..", ""] {
+            assert!(!names(Some(shuffle), before, after), "{shuffle}");
+        }
+        for wrong in ["../job.json", "..", "", "part/0", "/etc/passwd", "manifest json"] {
+            assert!(!names(None, before, wrong) && !names(None, wrong, after), "{wrong}");
+        }
+        assert!(!names(None, "part-00003", after), "what another part has published");
+        assert!(!names(None, before, ".hidden"));
     }
 }

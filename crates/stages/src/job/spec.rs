@@ -192,7 +192,8 @@ impl NewJob {
 }
 
 /// A job as it was started: `job.json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "FlowSpec")]
 pub struct Spec {
     /// Its name for programs.
     pub id: String,

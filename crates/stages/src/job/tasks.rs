@@ -2,6 +2,7 @@
 //! in the list at the end.
 
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use divvy::extract::{Attempt, Cancel, Progress, State};
@@ -11,15 +12,24 @@ use divvy_workload::files::{self, read_json};
 use divvy_workload::now_ms;
 use serde::{Deserialize, Serialize};
 
+use super::remote::{AtServer, Transfers};
 use super::report::REPORT_BYTES_MAX;
-use super::{Folder, PartError, PartIo, PartSpec, Report, Spec, Surroundings, kinds};
+use super::{Folder, PartError, PartIo, PartSpec, Place, Report, Spec, Surroundings, kinds};
 use crate::duckdb::{self, Duckdb};
 
-/// The capability of a worker that can read the folder of jobs.
+/// The capability of a worker that takes parts.
 pub const CAPABILITY: &str = "flow";
+/// The capability of a worker that sees the server's folder of jobs; see [`needs_folder`].
+pub const FOLDER: &str = "flow-folder";
 /// The capability of a worker that runs programs of jobs; parts that need it say so in
 /// [`Part::needs`](super::Part::needs).
 pub const COMMANDS: &str = "flow-commands";
+
+/// The stages whose parts keep files in the job's folder.
+const KEEPING: &[&str] = &["graph", "stream"];
+/// The counters of bytes that parts read over HTTP, and wrote.
+const READ_OVER_HTTP: &str = "bytes read over HTTP";
+const SENT_OVER_HTTP: &str = "bytes sent over HTTP";
 
 /// What a part's task returns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,16 +43,31 @@ pub struct PartResult {
 }
 
 /// What a worker knows that takes parts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Site {
-    /// The server's folder of jobs, as this worker sees it.
-    pub folder: PathBuf,
+    /// Where the files of jobs are, seen from this worker.
+    pub jobs: JobsAt,
     /// Folders whose files jobs may read.
     pub readable: Arc<[PathBuf]>,
     /// Whether programs of jobs may run.
     pub commands: bool,
     /// Who reads Parquet here, if anybody does.
     pub duckdb: Option<Duckdb>,
+}
+
+/// Where the files of jobs are, seen from a worker.
+#[derive(Clone, Debug)]
+pub enum JobsAt {
+    /// In the server's folder of jobs, here.
+    Folder(PathBuf),
+    /// At the server alone.
+    Server(Arc<AtServer>),
+}
+
+/// Whether parts of this stage keep files in the job's folder between their attempts, so that only a worker that sees it
+/// can take them.
+pub fn needs_folder(stage: &str) -> bool {
+    KEEPING.contains(&stage)
 }
 
 impl Site {
@@ -100,19 +125,9 @@ impl Surroundings for OnWorker {
 }
 
 /// Works on a part.
-fn work(mut part: PartSpec, around: &OnWorker, attempt: &Attempt) -> Outcome<PartResult> {
+fn work(part: &PartSpec, around: &OnWorker, attempt: &Attempt) -> Outcome<PartResult> {
     let started_at_ms = now_ms();
-    // The server may have the folder elsewhere.
-    part.folder = files::found(&around.site.folder, &part.folder);
-    let part = &part;
-    let path = Folder::new(&part.folder).job();
-    let spec: Spec = match read_json(&path) {
-        Ok(Some(spec)) => spec,
-        Ok(None) => {
-            return Err(Failure::dead(format_args!("{}: there is no such job", path.display())));
-        }
-        Err(error) => return Err(Failure::retry(error)),
-    };
+    let (spec, place) = find(part, around).map_err(failure)?;
     let Some(kind) = kinds::find(&spec.kind) else {
         return Err(Failure::retry(format_args!(
             "this worker knows no jobs of kind `{}`",
@@ -120,21 +135,54 @@ fn work(mut part: PartSpec, around: &OnWorker, attempt: &Attempt) -> Outcome<Par
         )));
     };
     let Token(token) = attempt.token;
-    let mut io = PartIo::new(&spec, part, token, attempt.threads, around);
-    let report = kind.run(part, &mut io).map_err(|error| match error {
-        PartError::Trouble(_) => Failure::retry(error),
-        PartError::Input { .. } | PartError::Command { .. } | PartError::Broken(_) => {
-            Failure::dead(error)
+    let mut io = PartIo::new(&spec, part, place.clone(), token, attempt.threads, around);
+    let mut report = kind.run(part, &mut io);
+    if let Place::Server(transfers) = &place {
+        // What decoders and merges made of a transfer that failed, or left out as damage, says less.
+        report = transfers.failure().map_or(report, Err);
+        if let Ok(report) = &mut report {
+            let (read, sent) = transfers.bytes();
+            report.count(READ_OVER_HTTP, read);
+            report.count(SENT_OVER_HTTP, sent);
         }
-        PartError::Later { after, why } => Failure::snooze(after).because(why),
-        PartError::Cancelled => Failure::cancelled(),
-    })?;
+    }
+    let report = report.map_err(failure)?;
     let bytes = serde_json::to_vec(&report).map_or(0, |text| text.len());
     if bytes > REPORT_BYTES_MAX {
         let text = format!("the report of the part has {bytes} bytes, at most {REPORT_BYTES_MAX}");
         return Err(Failure::dead(text));
     }
     Ok(PartResult { started_at_ms, ended_at_ms: now_ms(), report })
+}
+
+/// What the job was asked to do, and where its files are.
+fn find(part: &PartSpec, around: &OnWorker) -> Result<(Arc<Spec>, Place), PartError> {
+    match &around.site.jobs {
+        JobsAt::Folder(jobs) => {
+            // The server may have the folder elsewhere.
+            let folder = Folder::new(files::found(jobs, &part.folder));
+            let path = folder.job();
+            let read = read_json(&path).map_err(|error| PartError::Trouble(error.to_string()))?;
+            let none = || PartError::Broken(format!("{}: there is no such job", path.display()));
+            Ok((Arc::new(read.ok_or_else(none)?), Place::Folder(folder)))
+        }
+        JobsAt::Server(server) => {
+            let transfers = Transfers::new(Arc::clone(server), &part.job, around.cancel.clone());
+            Ok((transfers.spec()?, Place::Server(Rc::new(transfers))))
+        }
+    }
+}
+
+/// What follows for the task.
+fn failure(error: PartError) -> Failure {
+    match error {
+        PartError::Trouble(_) => Failure::retry(error),
+        PartError::Input { .. } | PartError::Command { .. } | PartError::Broken(_) => {
+            Failure::dead(error)
+        }
+        PartError::Later { after, why } => Failure::snooze(after).because(why),
+        PartError::Cancelled => Failure::cancelled(),
+    }
 }
 
 /// Makes a type of task per stage.
@@ -158,7 +206,7 @@ macro_rules! stages {
         pub fn serve(worker: Worker) -> Worker {
             $(let worker = worker.on_cpu(
                 |task: $stage, State(site): State<Site>, cancel: Cancel, progress: Progress, attempt: Attempt| {
-                    work(task.0, &OnWorker { site, cancel, progress }, &attempt)
+                    work(&task.0, &OnWorker { site, cancel, progress }, &attempt)
                 },
             );)+
             worker

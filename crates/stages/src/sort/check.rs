@@ -45,7 +45,7 @@ pub(super) fn run(
     let checked = check(&options.order, &mut reader, memory, &mut step);
     let mut checked = checked.map_err(|stop| match stop {
         Stop::Part(error) => error,
-        Stop::Order(error) => bad_input(path, &options.order, &error),
+        Stop::Order(error) => bad_input(io, path, &options.order, &error),
     })?;
     // What travels is small: keys are compared by their beginning only where they are very long.
     for key in [&mut checked.first, &mut checked.last].into_iter().flatten() {

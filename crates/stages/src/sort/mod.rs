@@ -30,7 +30,7 @@ use divvy_kernels::order::{Layout, Order, OrderError, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::input::line_at;
+use crate::input::line_of_input;
 use crate::job::{
     JobError, Kind, Next, OnError, Part, PartError, PartIo, PartSpec, Report, Spec, SpecError,
     Stage, StageDone, Summary,
@@ -205,7 +205,7 @@ fn finish(done: &[StageDone]) -> Result<Next, JobError> {
 }
 
 /// What a failed read of the input means.
-fn bad_input(path: &Path, order: &Order, error: &OrderError) -> PartError {
+fn bad_input(io: &PartIo<'_>, path: &Path, order: &Order, error: &OrderError) -> PartError {
     let (offset, why) = match error {
         OrderError::Io(error) => return PartError::io(path, error),
         OrderError::Read { error, .. } if !piece::is_damage(path, error) => {
@@ -221,7 +221,7 @@ fn bad_input(path: &Path, order: &Order, error: &OrderError) -> PartError {
     };
     let number = match order.layout {
         Layout::Records { bytes, .. } => offset / u64::from(bytes) + 1,
-        Layout::Lines | Layout::Fields { .. } => line_at(path, offset),
+        Layout::Lines | Layout::Fields { .. } => line_of_input(io, path, offset),
     };
     PartError::input(path, number, why)
 }

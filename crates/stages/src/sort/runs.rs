@@ -96,7 +96,7 @@ impl Sorter<'_, '_> {
     fn end_early(&self, error: &OrderError, report: &mut Report) -> Result<Filled, PartError> {
         let path = &self.io.spec().inputs[self.piece.file as usize].path;
         let is_end = matches!(error, OrderError::Read { .. } | OrderError::Cut { .. });
-        match bad_input(path, &self.options.order, error) {
+        match bad_input(self.io, path, &self.options.order, error) {
             PartError::Input { file, line, why }
                 if is_end && self.io.spec().on_error == OnError::Skip =>
             {

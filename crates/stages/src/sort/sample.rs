@@ -175,7 +175,7 @@ fn look_into_packed(
     let mut run = Run::new(order, 2 * PACKED_BYTES as usize);
     match run.fill(&mut Quiet(reader.take(bytes))) {
         Ok(_) | Err(OrderError::Cut { .. }) => {}
-        Err(error) => return Err(bad_input(&input.path, &order, &error)),
+        Err(error) => return Err(bad_input(io, &input.path, &order, &error)),
     }
     let every = (run.rows() as u64 / places).max(1);
     for (nth, (offset, record)) in (0u64..).zip(run.records()) {

@@ -4,7 +4,6 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::scratch::Scratch;
 use crate::studio::{FetchRules, Studio};
 use crate::tools::provider::Choice;
 use crate::tools::{RunError, ToolOptions, Tools, Trial};
@@ -12,9 +11,9 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 use divvy::Client;
 use divvy::objects::{Objects, Reach};
-use divvy_workload::WorkerContext;
 use divvy_workload::confine;
 use divvy_workload::console::values::Size;
+use divvy_workload::{Scratch, WorkerContext};
 
 use crate::command::local::is_installed;
 use crate::command::objects::default_cache;
@@ -179,7 +178,7 @@ impl VideoChoice {
         let reach = Reach { folder, cache, cache_bytes: self.cache_size.0 };
         let rules = FetchRules { allow_private: context.allow_private, ..FetchRules::default() };
         let objects = Objects::at_server(&client, reach);
-        let place = Scratch::open(&scratch).with_context(|| {
+        let place = Scratch::open(&scratch, "video").with_context(|| {
             format!("cannot work in {}; name another folder with --scratch", scratch.display())
         })?;
         Ok(Studio::in_place(objects, tools, place).with_client(client).with_fetch_rules(rules))

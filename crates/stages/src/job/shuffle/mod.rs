@@ -12,6 +12,7 @@ mod reader;
 mod writer;
 
 pub use reader::ShuffleReader;
+pub(crate) use reader::Source;
 pub use writer::ShuffleWriter;
 
 use schemars::JsonSchema;
@@ -60,6 +61,12 @@ impl Entry {
     }
 }
 
+/// Bytes of a whole file with these partitions.
+pub(crate) fn file_bytes(partitions: &[PartitionSize]) -> u64 {
+    let bytes = partitions.iter().map(|size| size.bytes + ENTRY_BYTES as u64);
+    bytes.sum::<u64>() + TAIL_BYTES as u64
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::{Read as _, Write as _};
@@ -78,6 +85,7 @@ mod tests {
         let sizes = writer.finish().unwrap();
         let size = |rows, bytes| PartitionSize { rows, bytes };
         assert_eq!(sizes, [size(0, 0), size(2, 8), size(0, 0), size(1, 5)]);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), file_bytes(&sizes));
         path
     }
 
@@ -93,6 +101,24 @@ mod tests {
             assert_eq!(text, expected);
         }
         assert!(ShuffleReader::open(&path, 4).is_err());
+    }
+
+    #[test]
+    fn a_footer_may_be_longer_than_the_end_that_is_read_first() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("0-1");
+        let mut writer = ShuffleWriter::create(&path, 1_000).unwrap();
+        for partition in [0, 499, 999] {
+            writer.partition(partition).unwrap();
+            writer.write_all(&partition.to_le_bytes()).unwrap();
+        }
+        writer.finish().unwrap();
+        for partition in [0, 499, 998, 999] {
+            let mut found = Vec::new();
+            ShuffleReader::open(&path, partition).unwrap().read_to_end(&mut found).unwrap();
+            let is_there = partition != 998;
+            assert_eq!(found, if is_there { partition.to_le_bytes().to_vec() } else { vec![] });
+        }
     }
 
     #[test]

@@ -79,6 +79,26 @@ impl ShuffleWriter {
     /// # Errors
     /// If the disk is full.
     pub fn finish(mut self) -> io::Result<Vec<PartitionSize>> {
+        let sizes = self.write_footer()?;
+        self.file.get_ref().sync_all()?;
+        if let Some(folder) = self.path.parent() {
+            sync_folder(folder)?;
+        }
+        self.is_whole = true;
+        Ok(sizes)
+    }
+
+    /// Ends the file; it may be lost with the power of this machine.
+    ///
+    /// # Errors
+    /// If the disk is full.
+    pub(crate) fn end(mut self) -> io::Result<Vec<PartitionSize>> {
+        let sizes = self.write_footer()?;
+        self.is_whole = true;
+        Ok(sizes)
+    }
+
+    fn write_footer(&mut self) -> io::Result<Vec<PartitionSize>> {
         while self.current < self.entries.len() {
             self.close();
         }
@@ -89,11 +109,6 @@ impl ShuffleWriter {
         self.file.write_all(&xxh3_64(&footer).to_le_bytes())?;
         self.file.write_all(&MAGIC)?;
         self.file.flush()?;
-        self.file.get_ref().sync_all()?;
-        if let Some(folder) = self.path.parent() {
-            sync_folder(folder)?;
-        }
-        self.is_whole = true;
         let size = |entry: &Entry| PartitionSize { rows: entry.rows, bytes: entry.bytes };
         Ok(self.entries.iter().map(size).collect())
     }
