@@ -56,8 +56,11 @@ pub(super) async fn run(args: Work, matches: &ArgMatches, context: &Context) -> 
         parts = parts(context, &theirs) => parts?,
         () = shutdown.asked() => return tell(context, &name, &Summary::default()),
     };
-    for part in parts {
+    for mut part in parts {
         options.capabilities.extend(part.capabilities.into_iter().map(Name::from));
+        if args.kinds.is_none() {
+            leave_without_slots(&mut part.registry, &options.slots);
+        }
         registry.merge(part.registry);
     }
     if let Some(kinds) = &args.kinds {
@@ -189,6 +192,17 @@ fn registry(builtins: &Builtins) -> Result<Registry> {
     Ok(registry)
 }
 
+/// Leaves out the kinds of a workload that this worker has no slots for: nobody has asked it for them by name.
+fn leave_without_slots(registry: &mut Registry, slots: &Slots) {
+    let has_slots = |kind: &Name| registry.tier(kind).is_some_and(|tier| slots.of(tier) > 0);
+    let (kept, left): (Vec<Name>, Vec<Name>) = registry.kinds().cloned().partition(has_slots);
+    if left.is_empty() {
+        return;
+    }
+    tracing::info!("has no slots for {}, which other workers may run", left.join(", "));
+    registry.keep_only(&kept);
+}
+
 /// Leaves only kinds that were asked for. One that is not known here may be known to other workers of the same pool, so
 /// only a worker that is left with none cannot work; it may be able to when programs or settings have changed.
 fn keep_kinds(registry: &mut Registry, kinds: &[Name]) -> Result<()> {
@@ -245,5 +259,23 @@ fn failure(error: divvy_worker::Error) -> Failure {
             failure.cure("pass it with --token or DIVVY_TOKEN")
         }
         _ => failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use divvy_worker::Tier;
+
+    use super::*;
+
+    #[test]
+    fn kinds_without_slots_are_left_to_other_workers() {
+        let mut registry = registry(&Builtins::default()).unwrap();
+        let all = registry.kinds().len();
+        leave_without_slots(&mut registry, &Slots::default());
+        assert_eq!(registry.kinds().len(), all);
+        assert!(registry.uses(Tier::Async));
+        leave_without_slots(&mut registry, &Slots { async_: 0, ..Slots::default() });
+        assert!(!registry.uses(Tier::Async) && registry.kinds().len() < all);
     }
 }
