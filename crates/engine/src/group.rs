@@ -34,7 +34,7 @@ pub struct Group {
     pub(crate) drains: Vec<WorkerKey>,
     pub(crate) disconnects: Vec<WorkerKey>,
     pub(crate) replies: Vec<Parked>,
-    pub(crate) changes: Vec<TaskChange>,
+    pub(crate) changes: Vec<Arc<TaskChange>>,
     pub(crate) loads: Vec<Load>,
     pub(crate) forgotten: Vec<(TaskId, Seq)>,
     pub(crate) workflows: Vec<WorkflowId>,
@@ -126,11 +126,11 @@ impl Watchers {
         Self { changes, progress }
     }
 
-    fn tell(&self, change: TaskChange) {
+    fn tell(&self, change: Arc<TaskChange>) {
         let hearers = if change.progress.is_some() { &self.progress } else { &self.changes };
         if hearers.receiver_count() > 0 {
             // Nobody listening is fine.
-            let _ = hearers.send(Arc::new(change));
+            let _ = hearers.send(change);
         }
     }
 }

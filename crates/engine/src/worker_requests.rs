@@ -1,5 +1,7 @@
 //! What workers say: they connect, report, tell how far they are, and are asked to drain.
 
+use std::sync::Arc;
+
 use divvy_scheduler::input::{AttemptEnd, AttemptEnded};
 use divvy_scheduler::{Input, ReportAnswer};
 use divvy_types::view::{Progress, TaskChange};
@@ -172,18 +174,10 @@ impl Core {
             return;
         }
         let Some(spec) = self.scheduler.spec(seq) else { return };
-        self.group.changes.push(TaskChange {
-            id: spec.id,
-            kind: spec.kind.clone(),
-            queue: spec.queue.clone(),
-            state: TaskState::Leased,
-            at: self.now,
-            worker: None,
-            workflow: spec.workflow.as_ref().map(|workflow| workflow.id),
-            error: None,
-            token: None,
+        self.group.changes.push(Arc::new(TaskChange {
             progress: Some(progress.clone()),
-        });
+            ..TaskChange::of(spec, TaskState::Leased, self.now)
+        }));
     }
 
     pub(crate) fn take_checkpoints(

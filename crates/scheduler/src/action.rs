@@ -67,7 +67,7 @@ pub enum Action {
         rows: usize,
     },
     /// Tell whoever watches.
-    Announce(TaskChange),
+    Announce(Arc<TaskChange>),
     /// The task has left the scheduler's memory (it is final and settled, or it waits in the store).
     Forget {
         /// The task.

@@ -23,12 +23,12 @@ impl Bits {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, word)| ones(at, *word))
+        ones(self.words.iter().copied())
     }
 
     /// Members of both sets, in order.
     pub(crate) fn common<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = u32> + 'a {
-        self.words.iter().zip(&other.words).enumerate().flat_map(|(at, (a, b))| ones(at, a & b))
+        ones(self.words.iter().zip(&other.words).map(|(a, b)| a & b))
     }
 
     /// Whether the sets have a member in common.
@@ -37,26 +37,31 @@ impl Bits {
     }
 }
 
-fn ones(block: usize, word: u64) -> Ones {
-    Ones { base: block as u32 * 64, word }
+fn ones<W: Iterator<Item = u64>>(words: W) -> Ones<W> {
+    Ones { words, blocks: 0, word: 0 }
 }
 
-/// The members of one block.
-pub(crate) struct Ones {
-    base: u32,
+/// Members, block by block. Every pick goes through some, so this is no `flat_map`, which would keep two ends.
+struct Ones<W> {
+    words: W,
+    /// Blocks that were begun.
+    blocks: u32,
+    /// What is left of the last one.
     word: u64,
 }
 
-impl Iterator for Ones {
+impl<W: Iterator<Item = u64>> Iterator for Ones<W> {
     type Item = u32;
 
+    #[inline]
     fn next(&mut self) -> Option<u32> {
-        if self.word == 0 {
-            return None;
+        while self.word == 0 {
+            self.word = self.words.next()?;
+            self.blocks += 1;
         }
         let bit = self.word.trailing_zeros();
         self.word &= self.word - 1;
-        Some(self.base + bit)
+        Some((self.blocks - 1) * 64 + bit)
     }
 }
 

@@ -6,6 +6,7 @@
 //! lost too many workers is dead whatever its limit: it may be what takes them down.
 
 use divvy_types::limits::RETRY_WAIT_MS_MAX;
+use divvy_types::view::TaskChange;
 use divvy_types::{
     ErrorClass, Fact, Failure, FailureVerdict, Name, TaskError, TaskState, Timestamp,
 };
@@ -213,7 +214,11 @@ impl Scheduler {
             counted,
         });
         let state = if retry_at > now { TaskState::Scheduled } else { TaskState::Ready };
-        self.announce(now, &spec, state, Some(worker), Some(known));
+        self.announce(|| TaskChange {
+            worker: Some(worker),
+            error: Some(known),
+            ..TaskChange::of(&spec, state, now)
+        });
         match next {
             Next::FirstInLane => self.make_ready(row, now, ready_at, End::Front),
             Next::AfterMs(0) => self.make_ready(row, now, now, End::Back),
@@ -237,7 +242,11 @@ impl Scheduler {
             error: error.clone(),
             log,
         });
-        self.announce(now, &task.spec, TaskState::Dead, Some(worker), Some(error));
+        self.announce(|| TaskChange {
+            worker: Some(worker),
+            error: Some(error),
+            ..TaskChange::of(&task.spec, TaskState::Dead, now)
+        });
         self.forget(seq, &task.spec);
         self.ended.push(Ended {
             dependents: links.dependents,

@@ -3,8 +3,9 @@
 //! Only the holder of the lease may report, under the token of the lease; anything else is refused and changes
 //! nothing. What a failure does is decided in `fail`.
 
+use divvy_types::view::TaskChange;
 use divvy_types::{
-    AttemptOutcome, Fact, Name, Payload, Seq, TaskState, Timestamp, Token, WorkerKey,
+    AttemptOutcome, Fact, Name, Payload, Seq, TaskSpec, TaskState, Timestamp, Token, WorkerKey,
 };
 
 use crate::learn::Seen;
@@ -97,7 +98,7 @@ impl Scheduler {
             task.links.map_or_else(Default::default, |links| (links.dependents, links.spawned_by));
         if spawned.is_empty() {
             self.answer(key, seq, token, ReportAnswer::Recorded, ran_us);
-            self.announce(now, &task.spec, TaskState::Done, Some(worker), None);
+            self.announce(|| done_by(worker, &task.spec, now));
             self.forget(seq, &task.spec);
             self.member_ended(seq, task.spec.member(), End::Well, true);
             if !dependents.is_empty() || spawned_by.is_some() {
@@ -125,6 +126,10 @@ impl Scheduler {
             self.submit(now, child, Some(seq), &mut batch);
         }
         self.answer(key, seq, token, ReportAnswer::Recorded, ran_us);
-        self.announce(now, &task.spec, TaskState::Done, Some(worker), None);
+        self.announce(|| done_by(worker, &task.spec, now));
     }
+}
+
+fn done_by(worker: Name, spec: &TaskSpec, now: Timestamp) -> TaskChange {
+    TaskChange { worker: Some(worker), ..TaskChange::of(spec, TaskState::Done, now) }
 }

@@ -18,8 +18,10 @@
 //!    the one with the oldest task; of a stream, the most urgent task.
 //! 5. *Age.* Who became ready first; a task that is given back keeps its age.
 
+use std::sync::Arc;
+
 use divvy_types::settings::{FairBy, Ordering};
-use divvy_types::view::PlacedBy;
+use divvy_types::view::{PlacedBy, TaskChange};
 use divvy_types::{TaskState, Timestamp, Token};
 
 use crate::bands::Front;
@@ -156,15 +158,16 @@ impl Scheduler {
             seq,
             token,
             attempt,
-            spec: spec.clone(),
+            spec: Arc::clone(&spec),
             parents,
             checkpointed,
             waited_us,
         }));
-        self.announce(now, &spec, TaskState::Leased, Some(name), None);
-        if let Some(Action::Announce(change)) = self.actions.back_mut() {
-            change.token = Some(token);
-        }
+        self.announce(|| TaskChange {
+            worker: Some(name),
+            token: Some(token),
+            ..TaskChange::of(&spec, TaskState::Leased, now)
+        });
         true
     }
 
@@ -255,11 +258,16 @@ impl Scheduler {
         self.classes.get(class).bands[band].front()
     }
 
-    /// Classes that have something of a priority for a worker.
-    fn served(&self, worker: u32, band: usize) -> impl Iterator<Item = u32> {
+    /// Classes that have something of a priority for workers of this group.
+    #[inline]
+    fn runnable(&self, worker: u32, band: usize) -> impl Iterator<Item = u32> {
         let group = self.workers.group(self.workers.get(worker).group);
-        let common = group.classes.common(&self.classes.runnable[band]);
-        common.filter(move |class| band < self.open_bands(worker, *class))
+        group.classes.common(&self.classes.runnable[band])
+    }
+
+    /// Those of them that this worker may be given now.
+    fn served(&self, worker: u32, band: usize) -> impl Iterator<Item = u32> {
+        self.runnable(worker, band).filter(move |class| self.may_run(worker, *class, band))
     }
 
     fn choose_stream(&mut self, now: Timestamp, worker: u32, band: usize) -> Option<u32> {
@@ -289,7 +297,7 @@ impl Scheduler {
     /// The stream that is first by what is listed, and the stream of the most urgent task, which decided so.
     fn first_stream(&self, worker: u32, band: usize) -> Option<(u32, u32)> {
         let (mut least, mut best) = ((u64::MAX, u64::MAX, true), None);
-        for class in self.served(worker, band) {
+        for class in self.runnable(worker, band) {
             let share = if self.queues.weighted {
                 self.queues.get(self.classes.get(class).queue).tag
             } else {
@@ -298,7 +306,8 @@ impl Scheduler {
             // Of equal age, what was begun before goes first, as it would in its old stream.
             let fresh = !self.classes.avoiding.contains(class);
             let rank = (share, self.classes.urgency(class, band), fresh);
-            if best.is_none() || rank < least {
+            // Asked last, because it costs more than to compare.
+            if (best.is_none() || rank < least) && self.may_run(worker, class, band) {
                 (least, best) = (rank, Some(class));
             }
         }

@@ -153,6 +153,17 @@ impl Queues {
         }
     }
 
+    /// A task of a queue went from one state to another.
+    pub(crate) fn moved(&mut self, queue: u32, from: TaskState, to: TaskState) {
+        for counts in [
+            &mut self.total,
+            &mut self.list[queue as usize].as_mut().expect("a queue in use").counts,
+        ] {
+            *counts.of(from) -= 1;
+            *counts.of(to) += 1;
+        }
+    }
+
     /// A task of a queue that a worker has joined the line for a slot there, or left it.
     pub(crate) fn queued(&mut self, queue: u32, line: Line) {
         for counts in [

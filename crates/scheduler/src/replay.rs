@@ -9,6 +9,7 @@
 //! with it who requires it. All of it is one step: a workflow does not end between two of its tasks.
 
 use divvy_types::fact::Replay;
+use divvy_types::view::TaskChange;
 use divvy_types::{Fact, Timestamp};
 
 use crate::submit::Batch;
@@ -113,7 +114,8 @@ impl Scheduler {
         if let Some(row) = self.tasks.row_of(seq) {
             self.tasks[row].recovered = false;
             self.member_opened(seq, spec.member().as_ref());
-            self.announce(now, &spec, self.tasks[row].state, None, None);
+            let state = self.tasks[row].state;
+            self.announce(|| TaskChange::of(&spec, state, now));
         }
     }
 }

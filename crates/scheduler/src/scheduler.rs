@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use divvy_types::view::TaskChange;
-use divvy_types::{
-    Fact, Lane, Machine, Name, Seq, Settings, TaskError, TaskSpec, TaskState, Timestamp, WorkflowId,
-};
+use divvy_types::{Fact, Lane, Machine, Seq, Settings, TaskSpec, TaskState, Timestamp, WorkflowId};
 
 use crate::budgets::Budgets;
 use crate::classes::Classes;
@@ -164,29 +162,12 @@ impl Scheduler {
         self.actions.push_back(Action::Record(fact));
     }
 
-    pub(crate) fn announce(
-        &mut self,
-        now: Timestamp,
-        spec: &TaskSpec,
-        state: TaskState,
-        worker: Option<Name>,
-        error: Option<TaskError>,
-    ) {
-        if !self.watched {
-            return;
+    /// Tells whoever watches; if nobody does, the change is not even made.
+    #[inline]
+    pub(crate) fn announce(&mut self, change: impl FnOnce() -> TaskChange) {
+        if self.watched {
+            self.actions.push_back(Action::Announce(Arc::new(change())));
         }
-        self.actions.push_back(Action::Announce(TaskChange {
-            id: spec.id,
-            kind: spec.kind.clone(),
-            queue: spec.queue.clone(),
-            state,
-            at: now,
-            worker,
-            workflow: spec.workflow.as_ref().map(|workflow| workflow.id),
-            error,
-            token: None,
-            progress: None,
-        }));
     }
 
     pub(crate) fn forget(&mut self, seq: Seq, spec: &Arc<TaskSpec>) {
@@ -220,8 +201,7 @@ impl Scheduler {
     pub(crate) fn set_state(&mut self, row: Row, state: TaskState, now: Timestamp) {
         let task = &mut self.tasks[row];
         let queue = self.classes.get(task.class).queue;
-        self.queues.subtract(queue, task.state);
-        self.queues.add(queue, state);
+        self.queues.moved(queue, task.state, state);
         let before = std::mem::replace(&mut task.state, state);
         task.since = now;
         self.traffic_moved(row, before, state);
@@ -310,6 +290,8 @@ impl Machine for Scheduler {
         self.dispatch(now);
     }
 
+    // Called several times in each life of a task, from other crates.
+    #[inline]
     fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }

@@ -5,7 +5,10 @@
 //! and transitively; over optional edges it only counts as settled. The failure of a child is a failure of its
 //! spawner. The work is a list, not a recursion, so a chain of any length is fine.
 
-use divvy_types::{ErrorClass, Fact, Member, Name, Seq, TaskError, TaskId, TaskState, Timestamp};
+use divvy_types::view::TaskChange;
+use divvy_types::{
+    ErrorClass, Fact, Member, Name, Seq, TaskError, TaskId, TaskSpec, TaskState, Timestamp,
+};
 
 use crate::lanes::End;
 use crate::table::{Awaits, Edge, Row};
@@ -50,6 +53,12 @@ pub(crate) fn cause(id: Option<TaskId>, what: &str, why: &str) -> Name {
         None => format!("{what}: {why}"),
     };
     text.chars().take(CAUSE_LEN_MAX).collect()
+}
+
+/// What whoever watches is told of a task that was cancelled.
+pub(crate) fn cancelled(spec: &TaskSpec, reason: &Name, now: Timestamp) -> TaskChange {
+    let error = Some(TaskError::new(ErrorClass::Cancelled, reason));
+    TaskChange { error, ..TaskChange::of(spec, TaskState::Cancelled, now) }
 }
 
 /// Adds a dependent, and drops those that are gone before the list grows.
@@ -174,8 +183,7 @@ impl Scheduler {
             reason: reason.clone(),
             spilled: None,
         });
-        let error = TaskError::new(ErrorClass::Cancelled, &reason);
-        self.announce(now, &task.spec, TaskState::Cancelled, None, Some(error));
+        self.announce(|| cancelled(&task.spec, &reason, now));
         self.forget(task.seq, &task.spec);
         self.ended.push(Ended {
             dependents: links.dependents,

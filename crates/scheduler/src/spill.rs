@@ -212,22 +212,19 @@ impl Scheduler {
             }
             let class = self.classes.get(self.streams.get(spill.stream).id.class);
             let count = spill.count.saturating_sub(1);
-            let error = Some(TaskError::new(ErrorClass::Cancelled, &reason));
-            let change = TaskChange {
+            let (kind, queue) = (class.kind.clone(), class.queue_name.clone());
+            self.announce(|| TaskChange {
                 id: task,
-                kind: class.kind.clone(),
-                queue: class.queue_name.clone(),
+                kind,
+                queue,
                 state: TaskState::Cancelled,
                 at: now,
                 worker: None,
                 workflow: member.as_ref().map(|member| member.workflow),
-                error,
+                error: Some(TaskError::new(ErrorClass::Cancelled, &reason)),
                 token: None,
                 progress: None,
-            };
-            if self.watched {
-                self.actions.push_back(Action::Announce(change));
-            }
+            });
             self.set_spilled(lane, count);
         }
         let cause = cause(Some(task), "was cancelled", &reason);

@@ -7,13 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use divvy_types::{
-    ErrorClass, Fact, Lane, Name, Seq, TaskError, TaskSpec, TaskState, Timestamp, Token, WorkflowId,
-};
+use divvy_types::view::TaskChange;
+use divvy_types::{Fact, Lane, Name, Seq, TaskSpec, TaskState, Timestamp, Token, WorkflowId};
 
 use crate::circles::{Node, Ties, groups_of};
 use crate::lanes::End;
-use crate::settle::{Ended, add_dependent, cause};
+use crate::settle::{Ended, add_dependent, cancelled, cause};
 use crate::table::{Edge, Links, NOBODY, Row, Task};
 use crate::timers::Timer;
 use crate::workflows::{self, called_back_by};
@@ -95,7 +94,7 @@ impl Scheduler {
             true => TaskState::Scheduled,
         };
         self.member_opened(seq, spec.member().as_ref());
-        self.announce(now, &spec, state, None, None);
+        self.announce(|| TaskChange::of(&spec, state, now));
         if let Some(lane) = spilled {
             self.forget(seq, &spec);
             self.spill(lane, class, &spec, now);
@@ -330,13 +329,7 @@ impl Scheduler {
     ) {
         let reason = Name::from(format!("dependency {cause}"));
         self.record(Fact::Cancelled { seq, at: now, reason: reason.clone(), spilled: None });
-        self.announce(
-            now,
-            spec,
-            TaskState::Cancelled,
-            None,
-            Some(TaskError::new(ErrorClass::Cancelled, &reason)),
-        );
+        self.announce(|| cancelled(spec, &reason, now));
         self.forget(seq, spec);
         self.member_ended(seq, spec.member(), workflows::End::Failed(&cause), false);
         self.ended_workflows.extend(called_back_by(spec, spawned_by));

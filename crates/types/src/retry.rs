@@ -60,7 +60,7 @@ pub struct RetryRule {
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { limit: 5, base_ms: 1_000, cap_ms: 300_000, jitter_percent: 20, rules: Vec::new() }
+        Self::DEFAULT
     }
 }
 
@@ -86,6 +86,10 @@ impl RetryTerms {
 }
 
 impl RetryPolicy {
+    /// What holds if nothing was said.
+    pub const DEFAULT: Self =
+        Self { limit: 5, base_ms: 1_000, cap_ms: 300_000, jitter_percent: 20, rules: Vec::new() };
+
     /// Whether nothing was said.
     pub fn is_default(&self) -> bool {
         *self == Self::default()

@@ -7,7 +7,6 @@
 //! so that a waiting task costs memory only for what was said about it.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -18,7 +17,7 @@ use crate::spec::{Dependency, GroupDependency, Member, SpecError, Workflow, chec
 use crate::{Name, RetryPolicy, Timestamp};
 
 /// What may be said about a task besides what it is. Read as fields of [`crate::TaskSpec`].
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Terms {
@@ -160,7 +159,33 @@ pub enum OnConflict {
     Refuse,
 }
 
+impl Default for Terms {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
 impl Terms {
+    /// Nothing was said.
+    pub const DEFAULT: Self = Self {
+        needs: Vec::new(),
+        matching: None,
+        after: Vec::new(),
+        run_at: None,
+        deadline: None,
+        timeout_ms: None,
+        retry: RetryPolicy::DEFAULT,
+        workflow: None,
+        group: None,
+        after_groups: Vec::new(),
+        unique: None,
+        limits: Vec::new(),
+        fair_key: None,
+        affinity: None,
+        cost_hint: None,
+        tags: Vec::new(),
+    };
+
     /// How many dependencies it has; a group is one.
     pub fn edges(&self) -> usize {
         self.after.len() + self.after_groups.len()
@@ -289,7 +314,8 @@ pub trait SharedDefault: Default + 'static {
     fn shared() -> &'static Self;
 }
 
-static DEFAULT_TERMS: LazyLock<Terms> = LazyLock::new(Terms::default);
+// Known to the compiler, because every task reads it several times: nothing has to be looked up, nor made first.
+static DEFAULT_TERMS: Terms = Terms::DEFAULT;
 
 impl SharedDefault for Terms {
     #[inline]

@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::terms::Sparse;
 use crate::{
-    ErrorClass, Name, Payload, TaskError, TaskId, TaskState, Terms, Timestamp, Token, WaitReason,
-    Workflow,
+    ErrorClass, Name, Payload, TaskError, TaskId, TaskSpec, TaskState, Terms, Timestamp, Token,
+    WaitReason, Workflow,
 };
 
 pub use crate::view_graph::*;
@@ -452,6 +452,24 @@ pub struct TaskChange {
     /// How far it is, if that is all that changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+}
+
+impl TaskChange {
+    /// A task is in this state since then; that is all.
+    pub fn of(spec: &TaskSpec, state: TaskState, at: Timestamp) -> Self {
+        Self {
+            id: spec.id,
+            kind: spec.kind.clone(),
+            queue: spec.queue.clone(),
+            state,
+            at,
+            worker: None,
+            workflow: spec.workflow.as_ref().map(|workflow| workflow.id),
+            error: None,
+            token: None,
+            progress: None,
+        }
+    }
 }
 
 /// A group of dead letters with alike errors.
