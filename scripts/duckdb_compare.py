@@ -19,11 +19,12 @@ from graph_compare import graph_of
 
 ROUNDS = 2
 ROWS = 3000
-COLUMNS = "{'g': 'VARCHAR', 'u': 'VARCHAR', 'x': 'DOUBLE'}"
-AGG = "count, count(x), sum(x), avg(x), min(x), max(x), distinct(u), p50(x), p99(x)"
+COLUMNS = "{'g': 'VARCHAR', 'u': 'VARCHAR', 'v': 'VARCHAR', 'x': 'DOUBLE'}"
+AGG = "count, count(x), sum(x), avg(x), min(x), max(x), distinct(u), common(u,v), p50(x), p99(x)"
 SQL = """SELECT coalesce(g, ''), count(*), count(x), sum(x), avg(x), min(x), max(x), count(DISTINCT u),
+    coalesce(len(list_intersect(list(DISTINCT u), list(DISTINCT v) FILTER (v IS NOT NULL))), 0),
     quantile_cont(x, 0.5), quantile_cont(x, 0.99) FROM {rows} GROUP BY ALL"""
-ROUGH = "distinct(u), p50(x), p99(x)"
+ROUGH = "distinct(u), common(u,v), p50(x), p99(x)"
 
 
 class Divvy:
@@ -86,7 +87,8 @@ def rows_of(folder, chance, seed, shape):
     for _ in range(ROWS):
         number = chance.choice([None, chance.randint(-1000, 1000), round(chance.uniform(-50, 50), 3)])
         group = chance.choice(["a", "b,c", 'q"q', "", f"k{chance.randint(0, 40)}"])
-        rows.append({"g": group, "u": f"u{chance.randint(0, 300)}", "x": number})
+        other = chance.choice([None, f"u{chance.randint(100, 400)}"])
+        rows.append({"g": group, "u": f"u{chance.randint(0, 300)}", "v": other, "x": number})
     path = os.path.join(folder, f"{seed}.{shape}")
     if shape == "parquet":
         table = f"read_json('{path}.jsonl', format='newline_delimited', columns={COLUMNS})"
@@ -97,7 +99,7 @@ def rows_of(folder, chance, seed, shape):
     opener = gzip.open if shape.endswith(".gz") else open
     with opener(path, "wt", encoding="utf-8", newline="") as file:
         if shape.startswith("csv"):
-            writer = csv.DictWriter(file, ["g", "u", "x"])
+            writer = csv.DictWriter(file, ["g", "u", "v", "x"])
             writer.writeheader()
             writer.writerows(rows)
         else:
@@ -110,9 +112,9 @@ def groups_of(divvy, chance, seed, shape):
     if shape.startswith("csv"):
         rows = f"read_csv('{path}', header=true, columns={COLUMNS})"
     elif shape == "parquet":
-        rows = f"(SELECT nullif(g, '') AS g, u, x FROM read_parquet('{path}'))"
+        rows = f"(SELECT nullif(g, '') AS g, u, v, x FROM read_parquet('{path}'))"
     else:
-        rows = f"(SELECT nullif(g, '') AS g, u, x FROM read_json('{path}', format='newline_delimited', columns={COLUMNS}))"
+        rows = f"(SELECT nullif(g, '') AS g, u, v, x FROM read_json('{path}', format='newline_delimited', columns={COLUMNS}))"
     expected = {row[0]: row[1:] for row in duckdb.sql(SQL.format(rows=rows)).fetchall()}
     job = ["aggregate", "--input", path, "--group-by", "g", "--split", "8kB", "--memory", "2MB"]
     lines = divvy.flow(*job, "--agg", AGG)
@@ -124,7 +126,7 @@ def groups_of(divvy, chance, seed, shape):
             fail(f"group {group!r} of {shape}", seed, cells, expected[group])
     rough = divvy.flow(*job, "--agg", ROUGH, "--approx")
     for group, *cells in csv.reader(rough[1:]):
-        for at, column in enumerate((6, 7, 8)):
+        for at, column in enumerate((6, 7, 8, 9)):
             exact, (_, low, high) = expected[group][column], cells[3 * at : 3 * at + 3]
             if exact is not None and not float(low) <= exact + 1e-9 or exact is not None and exact - 1e-9 > float(high):
                 fail(f"bounds of group {group!r}", seed, (low, high), exact)

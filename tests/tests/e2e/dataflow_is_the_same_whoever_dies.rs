@@ -76,7 +76,7 @@ const JOBS: &[&[&str]] = &[
         "--group-by",
         "k",
         "--agg",
-        "count, avg(x), p99(x), distinct(u)",
+        "count, avg(x), p99(x), distinct(u), common(u,k)",
         "--approx",
         "--split",
         "50kB",

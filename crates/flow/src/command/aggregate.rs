@@ -19,8 +19,9 @@ Examples:
   divvy flow aggregate --input events.jsonl.gz --group-by country,device --agg 'distinct(user), top(5,page)' --approx --wait
 
 Words of --agg: count, count(x), sum(x), avg(x), min(x), max(x), distinct(x),
-p50(x), p99.9(x), median(x), top(5,x), histogram(x). min and max without a column
-are of the column before them. With --approx, distinct, quantiles and top are
+common(x,y), p50(x), p99.9(x), median(x), top(5,x), histogram(x). min and max
+without a column are of the column before them; common is how many different
+values both columns have. With --approx, distinct, common, quantiles and top are
 sketches of bounded size, and their error bounds are printed.
 
 Parquet is read by workers with DuckDB: divvy flow provider install duckdb";

@@ -5,7 +5,7 @@ use datasketches::frequencies::{ErrorType, FrequentItemsSketch, Row};
 use serde_json::{Value as Json, json};
 
 use super::quantile::{ERROR, of_sorted};
-use super::query::{Ask, Query};
+use super::query::{Ask, Measure, Query};
 use super::state::{FREQUENT_SIZE, State, Value};
 use super::table::Table;
 use crate::text::csv::write_field;
@@ -53,6 +53,9 @@ impl Query {
                 Ask::Distinct => Some(format!(
                     "{name}: within 3.3 % with 95 % confidence (HyperLogLog); {name}_low and {name}_high are its bounds in each group"
                 )),
+                Ask::Common => Some(format!(
+                    "{name}: within 3.2 % of how many the two columns have together, with 95 % confidence (theta sketches); {name}_low and {name}_high are its bounds in each group"
+                )),
                 Ask::Quantile(_) => Some(format!(
                     "{name}: within {:.1} % of the value, always; the exact one is between {name}_low and {name}_high",
                     ERROR * 100.0
@@ -70,7 +73,7 @@ impl Query {
 
 /// Whether an approximate answer is one number with bounds.
 fn is_bounded(ask: Ask) -> bool {
-    matches!(ask, Ask::Distinct | Ask::Quantile(_))
+    matches!(ask, Ask::Distinct | Ask::Common | Ask::Quantile(_))
 }
 
 impl Answer {
@@ -80,11 +83,7 @@ impl Answer {
                 numbers.sort_unstable_by(f64::total_cmp);
             }
         }
-        let cells = query
-            .measures()
-            .iter()
-            .map(|measure| cell(measure.ask, &mut states[measure.state]))
-            .collect();
+        let cells = query.measures().iter().map(|measure| cell_of(measure, states)).collect();
         let key = if query.keys() == 0 { Vec::new() } else { key };
         Self { key, cells }
     }
@@ -143,8 +142,33 @@ fn text(bytes: &[u8]) -> Json {
     Json::from(String::from_utf8_lossy(bytes).into_owned())
 }
 
+fn exact(value: Json) -> Cell {
+    Cell { value, bounds: None }
+}
+
+/// An estimate of a number of texts, and between which numbers it is.
+fn estimate(value: f64, low: f64, high: f64) -> Cell {
+    let whole = |value: f64| json!(value.max(0.0).round() as u64);
+    Cell { value: whole(value), bounds: Some((whole(low), whole(high))) }
+}
+
+fn cell_of(measure: &Measure, states: &mut [State]) -> Cell {
+    match measure.second {
+        None => cell(measure.ask, &mut states[measure.state]),
+        Some(second) => common(&states[measure.state], &states[second]),
+    }
+}
+
+/// How many different texts are in both.
+fn common(one: &State, other: &State) -> Cell {
+    if let (State::Sample(one), State::Sample(other)) = (one, other) {
+        let (value, low, high) = one.common(other);
+        return estimate(value, low, high);
+    }
+    exact(json!(one.common(other)))
+}
+
 fn cell(ask: Ask, state: &mut State) -> Cell {
-    let exact = |value: Json| Cell { value, bounds: None };
     match (ask, state) {
         (_, State::Count(count)) => exact(json!(*count)),
         (Ask::Average, State::Sum(sum)) => exact(match sum.numbers() {
@@ -176,13 +200,11 @@ fn cell(ask: Ask, state: &mut State) -> Cell {
         (_, State::Frequent(_)) => exact(Json::Null),
         (_, State::Distinct(registers)) => {
             let union = registers.union();
-            let whole = |value: f64| json!(value.max(0.0).round() as u64);
-            let bounds = (
-                whole(union.lower_bound(NumStdDev::Two)),
-                whole(union.upper_bound(NumStdDev::Two)),
-            );
-            Cell { value: whole(union.composite_estimate()), bounds: Some(bounds) }
+            let [low, high] =
+                [union.lower_bound(NumStdDev::Two), union.upper_bound(NumStdDev::Two)];
+            estimate(union.composite_estimate(), low, high)
         }
+        (_, State::Sample(_)) => unreachable!("a sample answers only beside another one"),
         (Ask::Quantile(share), State::Numbers(numbers)) => {
             exact(of_sorted(numbers, share).map_or(Json::Null, |value| json!(value)))
         }

@@ -68,6 +68,35 @@ impl Different {
         self.shorts + self.long.as_ref().map_or(0, |long| long.len())
     }
 
+    /// Whether a text is there.
+    pub(super) fn has(&self, text: &[u8]) -> bool {
+        let Some(word) = word(text) else {
+            return self.long.as_ref().is_some_and(|long| long.has(text));
+        };
+        let mask = self.words.len().wrapping_sub(1);
+        let mut at = hash_word(word) as usize & mask;
+        while let Some(held) = self.words.get(at)
+            && *held != 0
+        {
+            if *held == word {
+                return true;
+            }
+            at = (at + 1) & mask;
+        }
+        false
+    }
+
+    /// Hands every text to `take`, in no order that means anything.
+    pub(super) fn for_each(&self, mut take: impl FnMut(&[u8])) {
+        for word in self.words.iter().filter(|word| **word != 0) {
+            let bytes = word.to_le_bytes();
+            take(&bytes[..bytes[SHORT] as usize - 1]);
+        }
+        if let Some(long) = &self.long {
+            long.for_each(|text, _| take(text));
+        }
+    }
+
     /// Bytes of memory.
     pub(super) fn memory(&self) -> usize {
         let long = self.long.as_ref().map_or(0, |long| long.memory());

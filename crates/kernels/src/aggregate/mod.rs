@@ -7,7 +7,8 @@
 //!
 //! Every state can be written, read and merged, so a group may be worked on in as many places as one likes. All of them
 //! are deterministic: the same rows in the same order give the same bytes. That is why quantiles are kept in buckets of
-//! `quantile` rather than in the KLL or REQ sketches of `datasketches`, which toss coins.
+//! `quantile` rather than in the KLL or REQ sketches of `datasketches`, which toss coins, or in its t-digest, which promises
+//! no bounds.
 
 pub mod answer;
 mod bytes;
@@ -20,6 +21,7 @@ mod quantile;
 pub mod query;
 pub mod records;
 pub mod runs;
+mod sample;
 mod single;
 pub mod state;
 mod sum;

@@ -6,6 +6,7 @@
 //! | `sum(x)` `avg(x)` | of numbers | left out |
 //! | `min(x)` `max(x)` | numbers come before texts; without a column that of the word before | left out |
 //! | `distinct(u)` | how many different texts | not counted |
+//! | `common(u,v)` | how many different texts are in both columns, in whichever rows | not counted |
 //! | `p50(x)` `p99.9(x)` `median(x)` | quantile, between two numbers where it falls between them | left out |
 //! | `top(5,u)` | the most frequent texts | left out |
 //! | `histogram(x)` | numbers between powers of two | left out |
@@ -39,6 +40,8 @@ pub struct Measure {
     pub ask: Ask,
     /// Where its state is.
     pub state: usize,
+    /// Where the state of its second column is, if it asks for two.
+    pub second: Option<usize>,
 }
 
 /// What a word asks for.
@@ -56,6 +59,8 @@ pub enum Ask {
     Most,
     /// How many different ones.
     Distinct,
+    /// How many different ones are in two columns.
+    Common,
     /// The number that this share of the numbers does not exceed.
     Quantile(f64),
     /// So many of the most frequent.
@@ -145,7 +150,7 @@ impl Query {
 
     fn add(&mut self, word: &str, before: &mut Option<String>) -> Result<(), QueryError> {
         let (verb, inside) = parts(word)?;
-        let (ask, column) = ask(word, verb, inside, before.as_deref())?;
+        let Asked { ask, column, second } = ask(word, verb, inside, before.as_deref())?;
         if let Some(column) = &column {
             *before = Some(column.clone());
         }
@@ -153,16 +158,20 @@ impl Query {
             (Some(column), None) => format!("{verb}({column})"),
             _ => word.split_whitespace().collect(),
         };
-        let column = column.map(|column| self.column(column));
         let keep = keep(ask, column.is_some(), self.approximate);
-        let spec = StateSpec { keep, column };
-        let state =
-            self.states.iter_mut().position(|state| state.serves(spec)).unwrap_or_else(|| {
-                self.states.push(spec);
-                self.states.len() - 1
-            });
-        self.measures.push(Measure { name, ask, state });
+        let state = self.state(keep, column);
+        let second = second.map(|second| self.state(keep, Some(second)));
+        self.measures.push(Measure { name, ask, state, second });
         Ok(())
+    }
+
+    /// Where this is kept of this column.
+    fn state(&mut self, keep: Keep, column: Option<String>) -> usize {
+        let spec = StateSpec { keep, column: column.map(|column| self.column(column)) };
+        self.states.iter_mut().position(|state| state.serves(spec)).unwrap_or_else(|| {
+            self.states.push(spec);
+            self.states.len() - 1
+        })
     }
 
     fn column(&mut self, name: String) -> usize {
@@ -197,18 +206,29 @@ fn parts(word: &str) -> Result<(&str, Option<&str>), QueryError> {
     }
 }
 
+/// What a word asks for, and of which columns.
+struct Asked {
+    ask: Ask,
+    column: Option<String>,
+    second: Option<String>,
+}
+
 fn ask(
     word: &str,
     verb: &str,
     inside: Option<&str>,
     before: Option<&str>,
-) -> Result<(Ask, Option<String>), QueryError> {
+) -> Result<Asked, QueryError> {
     let column = || {
         inside
             .map(str::to_owned)
             .ok_or_else(|| QueryError::new(word, "needs a column in brackets, such as sum(x)"))
     };
-    Ok(match verb {
+    let two = || {
+        inside.and_then(|inside| inside.split_once(',')).map(|(one, two)| (one.trim(), two.trim()))
+    };
+    let mut second = None;
+    let (ask, column) = match verb {
         "count" => (Ask::Count, inside.map(str::to_owned)),
         "sum" => (Ask::Sum, Some(column()?)),
         "avg" | "mean" => (Ask::Average, Some(column()?)),
@@ -219,24 +239,26 @@ fn ask(
             (if verb == "min" { Ask::Least } else { Ask::Most }, Some(column))
         }
         "distinct" => (Ask::Distinct, Some(column()?)),
+        "common" => match two() {
+            Some((one, two)) if !one.is_empty() && !two.is_empty() && one != two => {
+                second = Some(two.to_owned());
+                (Ask::Common, Some(one.to_owned()))
+            }
+            _ => {
+                return Err(QueryError::new(word, "is not common(COLUMN,COLUMN) with two columns"));
+            }
+        },
         "median" => (Ask::Quantile(0.5), Some(column()?)),
         "histogram" => (Ask::Histogram, Some(column()?)),
-        "top" => {
-            let both = inside.and_then(|inside| inside.split_once(','));
-            let both = both.and_then(|(count, column)| {
-                Some((count.trim().parse().ok()?, column.trim().to_owned()))
-            });
-            match both {
-                Some((count @ 1..=TOP_MAX, column)) if !column.is_empty() => {
-                    (Ask::Top(count), Some(column))
-                }
-                _ => {
-                    let problem =
-                        format!("is not top(COUNT,COLUMN) with a count from 1 to {TOP_MAX}");
-                    return Err(QueryError::new(word, problem));
-                }
+        "top" => match two().and_then(|(count, column)| Some((count.parse().ok()?, column))) {
+            Some((count @ 1..=TOP_MAX, column)) if !column.is_empty() => {
+                (Ask::Top(count), Some(column.to_owned()))
             }
-        }
+            _ => {
+                let problem = format!("is not top(COUNT,COLUMN) with a count from 1 to {TOP_MAX}");
+                return Err(QueryError::new(word, problem));
+            }
+        },
         _ => match verb.strip_prefix('p').and_then(|percent| percent.parse::<f64>().ok()) {
             Some(percent) if (0.0..=100.0).contains(&percent) => {
                 (Ask::Quantile(percent / 100.0), Some(column()?))
@@ -248,11 +270,12 @@ fn ask(
                 ));
             }
             None => {
-                let problem = "is not known; use count, sum, avg, min, max, distinct, p50, median, top or histogram";
+                let problem = "is not known; use count, sum, avg, min, max, distinct, common, p50, median, top or histogram";
                 return Err(QueryError::new(word, problem));
             }
         },
-    })
+    };
+    Ok(Asked { ask, column, second })
 }
 
 fn keep(ask: Ask, has_column: bool, approximate: bool) -> Keep {
@@ -263,7 +286,8 @@ fn keep(ask: Ask, has_column: bool, approximate: bool) -> Keep {
         Ask::Least => Keep::Least,
         Ask::Most => Keep::Most,
         Ask::Distinct if approximate => Keep::DistinctSketch,
-        Ask::Distinct => Keep::Different,
+        Ask::Common if approximate => Keep::Sample,
+        Ask::Distinct | Ask::Common => Keep::Different,
         Ask::Top(_) if approximate => Keep::Frequent,
         Ask::Top(_) => Keep::Counts,
         Ask::Quantile(_) if approximate => Keep::Buckets,

@@ -1,7 +1,7 @@
 //! What is kept of a group for one answer: it takes rows, is written, and takes in what others wrote.
 //!
-//! Sketches come from Apache DataSketches: HyperLogLog for distinct values, frequent items (Misra-Gries) for the most
-//! frequent ones.
+//! Sketches come from Apache DataSketches: HyperLogLog for distinct values, theta for those that two columns have in common,
+//! frequent items (Misra-Gries) for the most frequent ones.
 
 use std::cmp::Ordering;
 
@@ -14,6 +14,7 @@ use super::bytes::{
 use super::different::Different;
 use super::hash::hash;
 use super::quantile::Buckets;
+use super::sample::Sample;
 use super::sum::Sum;
 use super::table::Table;
 use crate::text::field::write_number;
@@ -59,6 +60,7 @@ pub(super) enum Keep {
     Different,
     Frequent,
     DistinctSketch,
+    Sample,
     Numbers,
     Buckets,
     Histogram,
@@ -87,6 +89,7 @@ pub(super) enum State {
     Different(Different),
     Frequent(Box<FrequentItemsSketch<String>>),
     Distinct(Box<Registers>),
+    Sample(Box<Sample>),
     Numbers(Vec<f64>),
     Buckets(Box<Buckets>),
 }
@@ -121,6 +124,7 @@ impl State {
                 let sketch = HllSketch::new(DISTINCT_LG, HllType::Hll8).expect(SOUND);
                 Self::Distinct(Box::new(Registers::Rows(sketch)))
             }
+            Keep::Sample => Self::Sample(Box::new(Sample::new())),
             Keep::Numbers => Self::Numbers(Vec::new()),
             Keep::Buckets => Self::Buckets(Box::new(Buckets::fine())),
             Keep::Histogram => Self::Buckets(Box::new(Buckets::coarse())),
@@ -156,6 +160,7 @@ impl State {
                 sketch.update_ref::<str>(&String::from_utf8_lossy(field.text(text)));
             }
             (Self::Distinct(registers), _) => registers.add(hash(field.text(text))),
+            (Self::Sample(sample), _) => sample.add(hash(field.text(text))),
         }
     }
 
@@ -175,6 +180,7 @@ impl State {
                 Registers::Rows(sketch) => sketch.estimated_size(),
                 Registers::Union(union) => union.estimated_size(),
             },
+            Self::Sample(sample) => sample.memory(),
             Self::Numbers(numbers) => numbers.capacity() * size_of::<f64>(),
             Self::Buckets(buckets) => size_of::<Buckets>() + buckets.memory(),
         }
@@ -196,6 +202,7 @@ impl State {
             Self::Different(different) => different.write(out),
             Self::Frequent(sketch) => put_bytes(&sketch.serialize(), out),
             Self::Distinct(registers) => put_bytes(&registers.serialize(), out),
+            Self::Sample(sample) => sample.write(out),
             Self::Numbers(numbers) => {
                 put_number(numbers.len() as u64, out);
                 for number in numbers {
@@ -236,6 +243,7 @@ impl State {
                 let other = HllSketch::deserialize(take_bytes(from)?).map_err(|_| Damaged)?;
                 registers.union().update(&other);
             }
+            Self::Sample(sample) => sample.merge(from)?,
             Self::Numbers(numbers) => {
                 let count = usize::try_from(take_number(from)?).map_err(|_| Damaged)?;
                 if count > from.len() / size_of::<f64>() {
@@ -249,6 +257,39 @@ impl State {
             Self::Buckets(buckets) => buckets.merge(from)?,
         }
         Ok(())
+    }
+
+    /// Of two states that hold texts, how many texts are in both.
+    ///
+    /// # Panics
+    /// If one of them holds no texts.
+    pub(super) fn common(&self, other: &Self) -> usize {
+        let (few, many) = if self.texts() <= other.texts() { (self, other) } else { (other, self) };
+        let mut common = 0;
+        let look = |text: &[u8]| {
+            common += usize::from(match many {
+                Self::Counts(table) => table.has(text),
+                Self::Different(different) => different.has(text),
+                _ => unreachable!("{many:?} holds no texts"),
+            });
+        };
+        match few {
+            Self::Counts(table) => {
+                let mut look = look;
+                table.for_each(|text, _| look(text));
+            }
+            Self::Different(different) => different.for_each(look),
+            _ => unreachable!("{few:?} holds no texts"),
+        }
+        common
+    }
+
+    fn texts(&self) -> usize {
+        match self {
+            Self::Counts(table) => table.len(),
+            Self::Different(different) => different.len(),
+            _ => unreachable!("{self:?} holds no texts"),
+        }
     }
 }
 

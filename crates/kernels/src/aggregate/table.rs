@@ -107,6 +107,28 @@ impl Table {
         }
     }
 
+    /// Whether a key is there.
+    pub fn has(&self, key: &[u8]) -> bool {
+        let short = words(key);
+        let (first, second) = short.unwrap_or_else(|| (xxhash_rust::xxh3::xxh3_64(key), 0));
+        let mask = self.slots.len().wrapping_sub(1);
+        let mut at = mix(first, second, key.len()) as usize & mask;
+        while let Some(slot) = self.slots.get(at)
+            && slot.length > 0
+        {
+            let same = slot.length as usize == key.len() + 1 && slot.first == first;
+            let rest = || match short {
+                Some(_) => slot.second == second,
+                None => self.long_key(slot) == key,
+            };
+            if same && rest() {
+                return true;
+            }
+            at = (at + 1) & mask;
+        }
+        false
+    }
+
     fn long_key(&self, slot: &Slot) -> &[u8] {
         &self.long[slot.second as usize..][..slot.length as usize - 1]
     }

@@ -179,6 +179,38 @@ proptest! {
     }
 
     #[test]
+    fn what_two_columns_have_in_common_is_what_sets_have(
+        rows in prop::collection::vec(("[a-b]", "[u-z]{0,2}|[u-w]-and-much-more-than-a-word", "[u-z]{0,2}|[u-w]-and-much-more-than-a-word"), 0..80),
+        size in 1_usize..20,
+    ) {
+        let mut sets: BTreeMap<&str, [BTreeSet<&str>; 2]> = BTreeMap::new();
+        for (group, left, right) in &rows {
+            for (at, text) in [left, right].into_iter().enumerate() {
+                sets.entry(group).or_default()[at].extend((!text.is_empty()).then_some(text.as_str()));
+            }
+        }
+        // Alone, and where something else wants to know how often each text is there.
+        for (words, approximate) in [("common(l,r)", false), ("common(l,r), top(1,r), distinct(l)", false), ("common(l, r)", true)] {
+            let query = query(&["g"], words, approximate);
+            let mut all = Groups::new(&query);
+            for chunk in rows.chunks(size) {
+                let mut some = Groups::new(&query);
+                for (group, left, right) in chunk {
+                    some.add(&[group, left, right].map(|text| Field::of_text(text.as_bytes()))).unwrap();
+                }
+                some.write_sorted(1, |_, key: &[u8], written: &[u8]| all.merge(key, written)).unwrap();
+            }
+            for (group, cells) in answers(all) {
+                let [left, right] = &sets[group.as_str()];
+                let common = json!(left.intersection(right).count());
+                // So few are kept as they are, so that there is nothing to estimate.
+                prop_assert_eq!(&cells[0].value, &common);
+                prop_assert_eq!(&cells[0].bounds, &approximate.then(|| (common.clone(), common.clone())));
+            }
+        }
+    }
+
+    #[test]
     fn a_table_counts_as_a_map_does(
         words in prop::collection::vec(("[a-d]{0,3}", "|-that-is-too-long-for-a-slot"), 0..300),
         partitions in 1_u32..5,
@@ -195,8 +227,13 @@ proptest! {
         let found: Vec<_> = sorted.iter().map(|(at, key, count)| (at, key.to_vec(), count)).collect();
         let mut wanted: Vec<_> = expected.into_iter().map(|(key, count)| (partition(&key, partitions), key, count)).collect();
         wanted.sort();
+        for word in &words {
+            let other = format!("{word}!");
+            prop_assert!(table.has(word.as_bytes()) && !table.has(other.as_bytes()));
+        }
         prop_assert_eq!(found, wanted);
         table.clear();
+        prop_assert!(!table.has(b"a"));
         prop_assert!(table.is_empty() && table.sorted(1).iter().next().is_none());
         prop_assert_eq!(table.entry(b"again"), (&mut 0, true));
     }
@@ -282,6 +319,47 @@ fn a_million_distinct_values_are_estimated_within_the_bounds() {
 }
 
 #[test]
+fn samples_of_two_large_columns_tell_what_they_have_in_common() {
+    let query = query(&[], "common(l,r)", true);
+    // Left are 0 to 120,000, right 60,000 to 180,000; in pieces that overlap, from either end.
+    let (exact, together) = (60_000.0, 180_000.0);
+    let piece = |from: u32| {
+        let mut groups = Groups::new(&query);
+        for number in from..(from + 30_000).min(120_000) {
+            let texts = [number, number + 60_000].map(|number| number.to_string());
+            groups.add(&texts.each_ref().map(|text| Field::Text(text.as_bytes()))).unwrap();
+        }
+        let mut written = Vec::new();
+        groups
+            .write_sorted(1, |_, _, state| {
+                written = state.to_vec();
+                Ok::<(), Infallible>(())
+            })
+            .unwrap();
+        written
+    };
+    let mut pieces: Vec<Vec<u8>> = (0..120_000).step_by(20_000).map(piece).collect();
+    let mut found = Vec::new();
+    for _ in 0..2 {
+        let mut groups = Groups::new(&query);
+        pieces.iter().for_each(|written| groups.merge(b"", written).unwrap());
+        groups
+            .answers(|answer| {
+                found.push(answer.cells[0].clone());
+                Ok::<(), Infallible>(())
+            })
+            .unwrap();
+        pieces.reverse();
+    }
+    assert_eq!(found[0], found[1], "the order of pieces does not matter");
+    let number = |value: &Json| value.as_f64().unwrap();
+    let (low, high) = found[0].bounds.clone().unwrap();
+    assert!(number(&low) <= exact && exact <= number(&high), "{found:?}");
+    assert!((number(&found[0].value) - exact).abs() < 0.032 * together, "{found:?}");
+    assert!(number(&low) < number(&high), "{found:?}");
+}
+
+#[test]
 fn a_text_where_a_number_must_be_is_named_and_the_row_not_taken() {
     let query = query(&["g"], "count, sum(x), max(g)", false);
     let mut groups = Groups::new(&query);
@@ -324,6 +402,8 @@ fn queries_that_make_no_sense_name_the_word() {
         ("sum(x", "`sum(x` needs a column in brackets"),
         ("p101(x)", "`p101(x)` is no percentile"),
         ("top(0,u)", "`top(0,u)` is not top(COUNT,COLUMN)"),
+        ("common(u)", "`common(u)` is not common(COLUMN,COLUMN)"),
+        ("common(u, u)", "`common(u, u)` is not common(COLUMN,COLUMN)"),
         ("count, mode(x)", "`mode(x)` is not known; use count"),
     ] {
         let error = Query::parse(&[], words, false).unwrap_err().to_string();
@@ -334,7 +414,8 @@ fn queries_that_make_no_sense_name_the_word() {
 
 #[test]
 fn what_was_damaged_is_not_merged() {
-    let query = query(&["g"], WORDS, true);
+    let words = format!("{WORDS}, common(u,x)");
+    let query = query(&["g"], &words, true);
     let mut groups = merged(&query, &[("a".into(), Some(1.5), "u".into())], 1);
     let mut written = Vec::new();
     groups
