@@ -42,22 +42,23 @@ pub fn task_id(field: &'static str, bytes: &[u8]) -> Result<TaskId, WireError> {
 }
 
 /// Reads the specs of one message; zero and empty fields get their defaults.
-pub fn specs_from_wire(wires: Vec<v1::TaskSpec>) -> Result<Vec<TaskSpec>, WireError> {
+pub fn specs_from_wire(mut wires: Vec<v1::TaskSpec>) -> Result<Vec<TaskSpec>, WireError> {
     let mut pages = Pages::default();
     // Not collected: a collector of results does not know how many come, and copies what it has whenever it grows.
     let mut specs = Vec::with_capacity(wires.len());
-    for mut wire in wires {
+    for wire in &mut wires {
         let data = pages.keep(&std::mem::take(&mut wire.payload));
         let payload = payload_from_wire("payload", &wire.content_type, data)?;
-        specs.push(TaskSpec { payload, ..granted_spec_from_wire(wire)? });
+        specs.push(spec_with(payload, wire)?);
     }
     Ok(specs)
 }
 
-/// Copies of payloads that may stay in memory for long. A part of a message would keep all of the message, and a buffer
-/// for each payload costs more than all the rest of its way here: so small ones of the same message share pages.
-#[derive(Default)]
-struct Pages {
+/// Copies of small things of one message, side by side in memory that they share: a buffer for each costs more than all
+/// the rest of its way through here. Payloads may stay in memory for long, and a part of the message that they came in
+/// would keep all of it.
+#[derive(Debug, Default)]
+pub struct Pages {
     page: BytesMut,
 }
 
@@ -67,6 +68,11 @@ impl Pages {
     const PAGE_BYTES: usize = 1008;
     /// Fewer than four to a page save little.
     const SHARED_BYTES_MAX: usize = Self::PAGE_BYTES / 4;
+
+    /// A copy of an id.
+    pub fn id(&mut self, id: TaskId) -> Bytes {
+        self.keep(&id.to_bytes())
+    }
 
     fn keep(&mut self, data: &[u8]) -> Bytes {
         if data.len() > Self::SHARED_BYTES_MAX {
@@ -82,15 +88,19 @@ impl Pages {
 
 /// Reads a spec that a server sends, which checked the payload when it took it.
 pub fn granted_spec_from_wire(mut wire: v1::TaskSpec) -> Result<TaskSpec, WireError> {
+    let data = std::mem::take(&mut wire.payload);
+    spec_with(Payload::trusted(&wire.content_type, data), &mut wire)
+}
+
+/// Reads all of a spec but its payload. Takes what it reads out of the message, which is large and is not moved.
+fn spec_with(payload: Payload, wire: &mut v1::TaskSpec) -> Result<TaskSpec, WireError> {
+    wire.content_type.clear();
     let queue = std::mem::take(&mut wire.queue);
     Ok(TaskSpec {
         id: task_id("id", &std::mem::take(&mut wire.id))?,
         kind: std::mem::take(&mut wire.kind).into(),
         queue: if queue.is_empty() { Name::const_new(DEFAULT_QUEUE) } else { queue.into() },
-        payload: Payload::trusted(
-            &std::mem::take(&mut wire.content_type),
-            std::mem::take(&mut wire.payload),
-        ),
+        payload,
         priority: match std::mem::take(&mut wire.priority) {
             0 => DEFAULT_PRIORITY,
             given => small("priority", given, PRIORITY_MAX)?,
@@ -100,7 +110,7 @@ pub fn granted_spec_from_wire(mut wire: v1::TaskSpec) -> Result<TaskSpec, WireEr
         terms: if wire.encoded_len() == 0 {
             Sparse::default()
         } else {
-            terms_from_wire(wire)?.into()
+            terms_from_wire(std::mem::take(wire))?.into()
         },
     })
 }
@@ -113,9 +123,14 @@ pub(crate) fn small(field: &'static str, given: u32, max: u8) -> Result<u8, Wire
 
 /// Writes a spec; defaults are left out.
 pub fn spec_to_wire(spec: &TaskSpec) -> v1::TaskSpec {
+    spec_to_wire_as(Bytes::copy_from_slice(&spec.id.to_bytes()), spec)
+}
+
+/// The same for one of many, whose id is written already.
+pub fn spec_to_wire_as(id: Bytes, spec: &TaskSpec) -> v1::TaskSpec {
     let queue = if spec.queue == DEFAULT_QUEUE { String::new() } else { spec.queue.to_string() };
     let mut wire = v1::TaskSpec {
-        id: Bytes::copy_from_slice(&spec.id.to_bytes()),
+        id,
         kind: spec.kind.to_string(),
         queue,
         payload: spec.payload.data().clone(),

@@ -14,8 +14,9 @@ mod convert_terms;
 pub mod lists;
 
 pub use convert::{
-    WireError, checkpoint_from_wire, checkpoint_to_wire, granted_spec_from_wire, saved_from_wire,
-    saved_to_wire, spec_to_wire, specs_from_wire, task_id, upstream_from_wire, upstream_to_wire,
+    Pages, WireError, checkpoint_from_wire, checkpoint_to_wire, granted_spec_from_wire,
+    saved_from_wire, saved_to_wire, spec_to_wire, spec_to_wire_as, specs_from_wire, task_id,
+    upstream_from_wire, upstream_to_wire,
 };
 pub use convert_report::{outcome_bytes, outcome_from_wire, outcome_to_wire};
 pub use convert_submitted::{submitted_from_wire, submitted_to_wire};

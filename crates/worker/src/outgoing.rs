@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use divvy_proto::{checkpoint_to_wire, outcome_to_wire, v1};
+use divvy_proto::{Pages, checkpoint_to_wire, outcome_to_wire, v1};
+use divvy_types::Token;
 use divvy_types::view::Progress;
 use futures_util::Stream;
 use v1::from_worker::Message;
@@ -18,7 +19,7 @@ use v1::from_worker::Message;
 use crate::attempt::Context;
 use crate::machine::Machine;
 use crate::run::Runners;
-use crate::state::{Ended, Key, State};
+use crate::state::{Ended, State};
 
 /// Reports in one message.
 const REPORTS_MAX: usize = 8_192;
@@ -206,11 +207,11 @@ impl State {
     /// Everything that ended and was not sent over the present connection, up to the size of a message.
     fn take_reports(&mut self) -> Option<Message> {
         let mut reports = Vec::with_capacity(self.outbox.len().min(REPORTS_MAX));
-        let mut bytes = 0;
+        let (mut bytes, mut ids) = (0, Pages::default());
         while reports.len() < REPORTS_MAX && bytes < REPORTS_BYTES_MAX {
             let Some(key) = self.outbox.pop_front() else { break };
             if let Some(ended) = self.ended(&key) {
-                let report = report_to_wire(key, ended);
+                let report = report_to_wire(ids.id(key.0), key.1, ended);
                 bytes += size_of_report(&report);
                 reports.push(report);
             }
@@ -219,9 +220,9 @@ impl State {
     }
 }
 
-fn report_to_wire((task, token): Key, ended: &Ended) -> v1::Report {
+fn report_to_wire(task: Bytes, token: Token, ended: &Ended) -> v1::Report {
     v1::Report {
-        task: Bytes::copy_from_slice(&task.to_bytes()),
+        task,
         token: token.0,
         end: Some(outcome_to_wire(&ended.outcome)),
         log: ended.log.clone(),

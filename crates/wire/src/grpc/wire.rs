@@ -1,11 +1,10 @@
 //! Messages of the worker stream, from the wire and to it, whole batches at a time.
 
-use bytes::Bytes;
 use divvy_engine::{GrantedTask, ProgressUpdate, ToWorker, WorkerReport};
 use divvy_proto::v1::to_worker::Message;
 use divvy_proto::{
-    WireError, checkpoint_from_wire, outcome_from_wire, saved_to_wire, spec_to_wire, task_id,
-    upstream_to_wire, v1,
+    Pages, WireError, checkpoint_from_wire, outcome_from_wire, saved_to_wire, spec_to_wire_as,
+    task_id, upstream_to_wire, v1,
 };
 use divvy_types::cut::tail;
 use divvy_types::limits::LOG_BYTES_MAX;
@@ -71,13 +70,14 @@ pub(crate) fn checkpoints(
 
 /// Writes a message of the engine as one or several of the wire.
 pub(crate) fn to_wire(message: ToWorker, put: &mut impl Extend<v1::ToWorker>) {
+    let mut ids = Pages::default();
     let message = match message {
-        ToWorker::Grants(grants) => return put.extend(split(&grants)),
+        ToWorker::Grants(grants) => return put.extend(split(&grants, ids)),
         ToWorker::Answers(answers) => Message::Answers(v1::Answers {
             answers: answers
                 .into_iter()
                 .map(|(task, token, recorded)| v1::Answer {
-                    task: id(task),
+                    task: ids.id(task),
                     token: token.0,
                     recorded,
                 })
@@ -87,7 +87,7 @@ pub(crate) fn to_wire(message: ToWorker, put: &mut impl Extend<v1::ToWorker>) {
             stops: stops
                 .into_iter()
                 .map(|(task, token, reason)| v1::Stop {
-                    task: id(task),
+                    task: ids.id(task),
                     token: token.0,
                     reason: reason.into(),
                 })
@@ -97,7 +97,7 @@ pub(crate) fn to_wire(message: ToWorker, put: &mut impl Extend<v1::ToWorker>) {
             recalls: recalls
                 .into_iter()
                 .map(|(task, token, begun_too)| v1::Recall {
-                    task: id(task),
+                    task: ids.id(task),
                     token: token.0,
                     begun_too,
                 })
@@ -109,7 +109,7 @@ pub(crate) fn to_wire(message: ToWorker, put: &mut impl Extend<v1::ToWorker>) {
 }
 
 /// Grants in messages that stay below the size that gRPC clients accept, unless a single grant is larger.
-fn split(grants: &[GrantedTask]) -> Vec<v1::ToWorker> {
+fn split(grants: &[GrantedTask], mut ids: Pages) -> Vec<v1::ToWorker> {
     let mut messages = Vec::with_capacity(1);
     let mut batch = Vec::with_capacity(grants.len());
     let mut batch_bytes = 0;
@@ -121,7 +121,7 @@ fn split(grants: &[GrantedTask]) -> Vec<v1::ToWorker> {
         }
         batch_bytes += bytes;
         batch.push(v1::Grant {
-            task: Some(spec_to_wire(&granted.spec)),
+            task: Some(spec_to_wire_as(ids.id(granted.spec.id), &granted.spec)),
             token: granted.token.0,
             attempt: granted.attempt,
             upstream: granted.upstream.iter().map(upstream_to_wire).collect(),
@@ -143,10 +143,6 @@ fn size_of_grant(granted: &GrantedTask) -> usize {
     let edges = granted.spec.after.len() * 32;
     let saved = granted.checkpoint.as_ref().map_or(0, |data| data.data().len());
     granted.spec.payload.data().len() + results + edges + saved + GRANT_BYTES
-}
-
-fn id(task: TaskId) -> Bytes {
-    Bytes::copy_from_slice(&task.to_bytes())
 }
 
 #[cfg(test)]
@@ -187,7 +183,12 @@ mod tests {
     fn a_long_log_keeps_its_end_and_a_report_without_an_end_is_malformed() {
         assert_eq!(tail("aäb", 2), "b");
         assert_eq!(tail("ab", 2), "ab");
-        let wire = v1::Report { task: id(TaskId(1)), token: 1, end: None, log: String::new() };
+        let wire = v1::Report {
+            task: Pages::default().id(TaskId(1)),
+            token: 1,
+            end: None,
+            log: String::new(),
+        };
         let error = reports(v1::Reports { reports: vec![wire] }).unwrap_err();
         assert_eq!(error.field, "report.end");
     }
