@@ -3,7 +3,6 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use memchr::{memchr_iter, memchr2_iter};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -12,6 +11,8 @@ use crate::limits::{CONTENT_TYPE_LEN_MAX, JSON_DEPTH_MAX};
 
 /// A number with fewer digits before its point is one that a float holds.
 const FLOAT_DIGITS_MAX: usize = 308;
+/// How much of a text is looked through at once.
+const PART_BYTES: usize = 32;
 
 /// Bytes and what they are. JSON unless a content type says otherwise.
 ///
@@ -163,18 +164,23 @@ fn is_too_deep(data: &[u8]) -> bool {
 /// Whether valid JSON text has what makes a reader stumble: an escaped half of a character, or a number that no float
 /// holds. Almost no text has an escaped character, an exponent or that many digits, and only such a text is read whole.
 fn may_be_unreadable(data: &[u8]) -> bool {
-    // Nearly all pass here, many bytes at once: no branch and no early end, or the compiler would go byte by byte.
-    let odd = |first: &u8, second: &u8| {
+    let odd = |(first, second): (&u8, &u8)| {
         let escape = u8::from(*first == b'\\') & u8::from(*second == b'u');
         escape | (u8::from(first.is_ascii_digit()) & u8::from(second | 0x20 == b'e'))
     };
-    let pairs = || data.iter().zip(data.get(1..).unwrap_or_default());
-    let odd = pairs().fold(0, |any, (first, second)| any | odd(first, second));
-    // An id of hexadecimal digits is odd in nearly every payload, so this jumps from candidate to candidate.
-    let has_escape = || memchr_iter(b'\\', data).any(|place| data.get(place + 1) == Some(&b'u'));
-    let has_exponent =
-        || memchr2_iter(b'e', b'E', data).any(|place| begins_a_number(&data[..place]));
-    (odd != 0 && (has_escape() || has_exponent())) || has_many_digits(data)
+    let parts = data.chunks(PART_BYTES).zip(data.get(1..).unwrap_or_default().chunks(PART_BYTES));
+    parts.enumerate().any(|(number, (firsts, seconds))| {
+        let pairs = || firsts.iter().zip(seconds);
+        // Nearly all parts end here, many bytes at once: no branch and no early end, or the compiler would go byte by byte.
+        if pairs().fold(0, |any, pair| any | odd(pair)) == 0 {
+            return false;
+        }
+        // An id of hexadecimal digits is odd in nearly every payload, and harmless.
+        pairs().enumerate().any(|(at, pair)| {
+            let place = number * PART_BYTES + at;
+            odd(pair) != 0 && (*pair.0 == b'\\' || begins_a_number(&data[..=place]))
+        })
+    }) || has_many_digits(data)
 }
 
 /// Whether what ends here, with a digit, can be the beginning of a number. Digits of a text such as an id follow other
