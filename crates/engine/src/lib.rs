@@ -34,6 +34,7 @@ mod settings;
 pub mod stats;
 mod task_log;
 mod task_requests;
+mod times;
 mod unique;
 mod verdicts;
 mod worker_requests;

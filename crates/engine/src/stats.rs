@@ -8,19 +8,13 @@ use std::time::Duration;
 
 use divvy_types::Fact;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::core::Core;
 use crate::request::Error;
-
-/// The bounds of all histograms, in seconds: from a fast sync to a long video.
-const BOUNDS: [f64; 20] = [
-    0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
-    10.0, 30.0, 60.0, 300.0, 1_800.0, 7_200.0,
-];
+use crate::times::Times;
 
 /// Running figures.
 #[derive(Debug)]
@@ -33,9 +27,9 @@ pub struct Stats {
     granted: Counter,
     refused_reports: Counter,
     facts: Counter,
-    commits: Histogram,
-    waits: Histogram,
-    runs: Histogram,
+    commits: Times,
+    waits: Times,
+    runs: Times,
     groups: AtomicU64,
     commit_us_total: AtomicU64,
     commit_us_max: AtomicU64,
@@ -54,7 +48,6 @@ pub struct Stats {
 
 impl Default for Stats {
     fn default() -> Self {
-        let histogram = || Histogram::new(BOUNDS);
         Self {
             submitted: Counter::default(),
             finished: Counter::default(),
@@ -64,9 +57,9 @@ impl Default for Stats {
             granted: Counter::default(),
             refused_reports: Counter::default(),
             facts: Counter::default(),
-            commits: histogram(),
-            waits: histogram(),
-            runs: histogram(),
+            commits: Times::default(),
+            waits: Times::default(),
+            runs: Times::default(),
             groups: AtomicU64::default(),
             commit_us_total: AtomicU64::default(),
             commit_us_max: AtomicU64::default(),
@@ -179,11 +172,11 @@ impl Stats {
 
     pub(crate) fn count_grant(&self, waited_us: u64) {
         self.granted.inc();
-        self.waits.observe(seconds(waited_us));
+        self.waits.add(waited_us);
     }
 
     pub(crate) fn count_run(&self, ran_us: u64) {
-        self.runs.observe(seconds(ran_us));
+        self.runs.add(ran_us);
     }
 
     pub(crate) fn count_refused(&self) {
@@ -194,7 +187,7 @@ impl Stats {
         let micros = took.as_micros() as u64;
         self.groups.fetch_add(1, Relaxed);
         self.facts.inc_by(facts as u64);
-        self.commits.observe(took.as_secs_f64());
+        self.commits.add(micros);
         self.commit_us_total.fetch_add(micros, Relaxed);
         self.commit_us_max.fetch_max(micros, Relaxed);
     }
@@ -310,8 +303,4 @@ impl Stats {
 
 fn lock(text: &Mutex<String>) -> std::sync::MutexGuard<'_, String> {
     text.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn seconds(micros: u64) -> f64 {
-    micros as f64 / 1e6
 }
