@@ -3,7 +3,7 @@
 //!
 //! Reading order: [`Routes`] (which address does what), [`Operation`] and [`Document`] (what OpenAPI says about it), [`ApiError`] (how a request is refused), [`JsonBody`],
 //! [`Parameters`] and [`PathText`] (how a request is read), [`range`] (parts of large answers), [`Ring`] and
-//! [`events`] (server-sent events that can be resumed), [`pages`] (what browsers show).
+//! [`events`] (server-sent events that can be resumed), [`pages`] (what browsers show), [`figures`] (what monitors read).
 //!
 //! Knows neither the engine nor the server: a workload builds beside them, not after them.
 //!
@@ -22,6 +22,7 @@ mod routes;
 
 pub mod events;
 pub mod feed;
+pub mod figures;
 pub mod frame;
 pub mod pages;
 pub mod range;

@@ -5,9 +5,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use divvy_http::figures::Page;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 
 use crate::folder::status::{SLACK_MS, Seen, ShardState, ShardStatus, Totals, Waiting};
@@ -53,7 +53,7 @@ impl Figures {
 impl Collector for Figures {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut page = Page(encoder);
+        let mut page = Page::new(encoder);
         page.gauge("crawls", "Crawls that are there", sums.crawls as f64)?;
         page.gauge("pages_per_second", "Pages per second of late", sums.rate)?;
         pages(&mut page, &sums.totals)?;
@@ -73,25 +73,25 @@ impl Collector for Figures {
 /// How long links of each shard wait.
 fn lags(page: &mut Page<'_>, lags: &[(String, u32, u64)]) -> fmt::Result {
     let help = "How long the oldest link of a shard waits to be sent to another one";
-    let name = "outbox_lag_seconds";
-    let mut encoder = page.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    let mut family = page.gauges("outbox_lag_seconds", help)?;
     for (crawl, shard, ms) in lags {
-        let labels = [("crawl", crawl.clone()), ("shard", shard.to_string())];
-        encoder.encode_family(&labels)?.encode_gauge(&(*ms as f64 / 1e3))?;
+        family.add(&[("crawl", crawl), ("shard", &shard.to_string())], *ms as f64 / 1e3)?;
     }
     Ok(())
 }
 
 fn pages(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
-    let by_status: Vec<(&str, f64)> =
-        totals.by_status.iter().map(|(word, count)| (word.as_str(), *count as f64)).collect();
-    page.counters("pages", "Pages by the class of their status", "status", &by_status)?;
+    let mut by_status = page.counters("pages", "Pages by the class of their status")?;
+    for (word, count) in &totals.by_status {
+        by_status.add(&[("status", word)], *count as f64)?;
+    }
     page.counter("wire_bytes", "Bytes as they came", totals.wire_bytes as f64)?;
     page.counter("body_bytes", "Bytes after decoding", totals.body_bytes as f64)?;
     page.counter("links", "Links that were found", totals.links as f64)?;
-    let refused: Vec<(&str, f64)> =
-        totals.refused.iter().map(|(word, count)| (word.as_str(), *count as f64)).collect();
-    page.counters("links_refused", "Links that a rule did not let in", "rule", &refused)?;
+    let mut refused = page.counters("links_refused", "Links that a rule did not let in")?;
+    for (word, count) in &totals.refused {
+        refused.add(&[("rule", word)], *count as f64)?;
+    }
     page.counter("robots", "Fetches of robots.txt", totals.robots as f64)?;
     page.counter("robots_failed", "Those that failed", totals.robots_failed as f64)?;
     let help = "Pages whose content was there before";
@@ -104,20 +104,24 @@ fn pages(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
 
 fn waiting(page: &mut Page<'_>, waiting: &Waiting) -> fmt::Result {
     const BANDS: [&str; 4] = ["0", "1", "2", "3"];
-    let bands: Vec<(&str, f64)> =
-        BANDS.into_iter().zip(&waiting.bands).map(|(band, count)| (band, *count as f64)).collect();
-    page.gauges("queued", "Queued addresses by band", "band", &bands)?;
+    let mut queued = page.gauges("queued", "Queued addresses by band")?;
+    for (band, count) in BANDS.into_iter().zip(&waiting.bands) {
+        queued.add(&[("band", band)], *count as f64)?;
+    }
     let help = "Queued addresses that are on disk only";
     page.gauge("spilled", help, waiting.spilled as f64)?;
     page.gauge("in_flight", "Requests in flight", waiting.in_flight as f64)?;
     page.gauge("dead", "Addresses that failed for good", waiting.dead as f64)?;
-    let hosts = [
-        ("ready", waiting.hosts_ready as f64),
-        ("waiting", waiting.hosts_waiting as f64),
-        ("blocked", waiting.hosts_blocked as f64),
-        ("parked", waiting.hosts_parked as f64),
-    ];
-    page.gauges("hosts", "Hosts with work, by where they are", "state", &hosts)
+    let mut hosts = page.gauges("hosts", "Hosts with work, by where they are")?;
+    for (state, count) in [
+        ("ready", waiting.hosts_ready),
+        ("waiting", waiting.hosts_waiting),
+        ("blocked", waiting.hosts_blocked),
+        ("parked", waiting.hosts_parked),
+    ] {
+        hosts.add(&[("state", state)], count as f64)?;
+    }
+    Ok(())
 }
 
 /// How much later than allowed requests were sent; nothing is below zero, or [`Totals::impolite`] says so.
@@ -125,49 +129,8 @@ fn slack(page: &mut Page<'_>, totals: &Totals) -> fmt::Result {
     let bounds = SLACK_MS.iter().map(|ms| *ms as f64 / 1e3).chain([f64::INFINITY]);
     let counts = totals.slack.iter().copied().chain(std::iter::repeat(0));
     let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-    let count = totals.slack.iter().sum();
     let help = "How much later than it was allowed a request was sent";
-    let name = "politeness_slack_seconds";
-    let mut encoder = page.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
-    encoder.encode_histogram::<NoLabelSet>(totals.slack_ms as f64 / 1e3, count, &buckets, None)
-}
-
-/// A page in the making.
-struct Page<'a>(DescriptorEncoder<'a>);
-
-impl Page<'_> {
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
-    fn gauges(&mut self, name: &str, help: &str, label: &str, rows: &[(&str, f64)]) -> fmt::Result {
-        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (value, count) in rows {
-            encoder.encode_family(&[(label, *value)])?.encode_gauge(count)?;
-        }
-        Ok(())
-    }
-
-    fn counters(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &str,
-        rows: &[(&str, f64)],
-    ) -> fmt::Result {
-        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (value, count) in rows {
-            let labels = [(label, *value)];
-            let mut one = encoder.encode_family(&labels)?;
-            one.encode_counter::<NoLabelSet, _, u64>(count, None)?;
-        }
-        Ok(())
-    }
+    page.histogram("politeness_slack_seconds", help, totals.slack_ms as f64 / 1e3, &buckets)
 }
 
 #[cfg(test)]

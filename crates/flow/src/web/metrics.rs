@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use divvy_http::figures::Page;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 
 use crate::jobs::state::JobState;
@@ -77,7 +77,7 @@ impl Figures {
 impl Collector for Figures {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let sums = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut page = Page(encoder);
+        let mut page = Page::new(encoder);
         page.gauge("jobs", "Dataflow jobs under way", sums.going as f64)?;
         page.gauge("parts_running", "Parts of them that run", sums.running as f64)?;
         page.gauge(
@@ -90,9 +90,10 @@ impl Collector for Figures {
             "How far the watermark is behind the latest event, of the stream where it is furthest",
             sums.lag_ms as f64 / 1e3,
         )?;
-        let ended: Vec<(&str, f64)> =
-            ENDS.iter().zip(sums.ended).map(|(end, count)| (end.as_str(), count as f64)).collect();
-        page.counters("jobs_ended", "Dataflow jobs that have ended", "state", &ended)?;
+        let mut ended = page.counters("jobs_ended", "Dataflow jobs that have ended")?;
+        for (end, count) in ENDS.iter().zip(sums.ended) {
+            ended.add(&[("state", end.as_str())], count as f64)?;
+        }
         for (name, help, value) in [
             ("stages", "Stages that are done", sums.stages as f64),
             ("parts", "Parts of them", sums.parts as f64),
@@ -105,37 +106,6 @@ impl Collector for Figures {
             ("engine_seconds", "Time of stages in which no part ran", sums.engine_ms as f64 / 1e3),
         ] {
             page.counter(name, help, value)?;
-        }
-        Ok(())
-    }
-}
-
-/// A page in the making.
-struct Page<'a>(DescriptorEncoder<'a>);
-
-impl Page<'_> {
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        encoder.encode_gauge(&value)
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
-    fn counters(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &str,
-        rows: &[(&str, f64)],
-    ) -> fmt::Result {
-        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (value, count) in rows {
-            let labels = [(label, *value)];
-            let mut one = encoder.encode_family(&labels)?;
-            one.encode_counter::<NoLabelSet, _, u64>(count, None)?;
         }
         Ok(())
     }

@@ -10,14 +10,14 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use divvy_engine::Snapshot;
 use divvy_http::ApiError;
+use divvy_http::figures::Page;
 use divvy_types::TaskState;
 use divvy_types::alerts::Alert;
 use divvy_types::view::{QueueView, WorkerView};
 use http::header::CONTENT_TYPE;
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::alerts::{self, Looked, Scene};
@@ -79,7 +79,7 @@ impl Moment {
 
 impl Collector for Moment {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut page = Page(encoder);
+        let mut page = Page::new(encoder);
         page.gauges("build_info", "The version of the server")?
             .add(&[("version", VERSION)], 1.0)?;
         page.gauge("uptime_seconds", "Time since the server began to listen", self.uptime_s)?;
@@ -134,39 +134,4 @@ fn by_queue(page: &mut Page<'_>, queues: &[QueueView]) -> fmt::Result {
         family.add(&[("queue", &queue.name)], oldest_ms as f64 / 1e3)?;
     }
     Ok(())
-}
-
-/// A page in the making.
-pub(crate) struct Page<'a>(DescriptorEncoder<'a>);
-
-/// One figure of several things, each with its labels.
-pub(crate) struct Family<'a>(MetricEncoder<'a>);
-
-impl Page<'_> {
-    /// A figure that may fall.
-    pub(crate) fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
-    }
-
-    /// A figure that only grows; its name gets the end `_total`.
-    pub(crate) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        encoder.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
-    /// A figure that several things have.
-    pub(crate) fn gauges<'s>(
-        &'s mut self,
-        name: &'s str,
-        help: &'s str,
-    ) -> Result<Family<'s>, fmt::Error> {
-        self.0.encode_descriptor(name, help, None, MetricType::Gauge).map(Family)
-    }
-}
-
-impl Family<'_> {
-    /// That of one thing.
-    pub(crate) fn add(&mut self, labels: &[(&str, &str)], value: f64) -> fmt::Result {
-        self.0.encode_family(&labels)?.encode_gauge(&value)
-    }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use divvy_autoscale::status::PoolStatus;
+use divvy_http::figures::Page;
 use divvy_types::alerts::Alert;
 use divvy_types::overview::WorkerLoad;
 use divvy_types::view::{LimitView, LoadMetrics, WorkerView};
 
 use crate::alerts::Scene;
-use crate::http::metrics::Page;
 use crate::samples::{queue_variance, utilisation};
 
 /// Workers and limits that get lines of their own. Bounds what a monitor has to store.

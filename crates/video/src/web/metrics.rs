@@ -7,9 +7,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use divvy_http::figures::Page;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
-use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use tokio_util::sync::CancellationToken;
 
@@ -49,12 +49,13 @@ impl Figures {
 }
 
 impl Collector for Figures {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counts = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let help = "Videos by their state";
-        let mut videos = encoder.encode_descriptor("videos", help, None, MetricType::Gauge)?;
+        let mut page = Page::new(encoder);
+        let mut videos = page.gauges("videos", help)?;
         for (state, count) in counts.into_iter().flatten() {
-            videos.encode_family(&[("state", state.as_str())])?.encode_gauge(&(count as f64))?;
+            videos.add(&[("state", state.as_str())], count as f64)?;
         }
         Ok(())
     }
