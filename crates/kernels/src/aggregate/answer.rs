@@ -4,8 +4,9 @@ use datasketches::common::NumStdDev;
 use datasketches::frequencies::{ErrorType, FrequentItemsSketch, Row};
 use serde_json::{Value as Json, json};
 
-use super::quantile::{ERROR, of_sorted};
+use super::quantile::{WIDTH, of_sorted};
 use super::query::{Ask, Measure, Query};
+use super::rough::KEPT_MAX;
 use super::state::{FREQUENT_SIZE, State, Value};
 use super::table::Table;
 use crate::text::csv::write_field;
@@ -57,8 +58,8 @@ impl Query {
                     "{name}: within 3.2 % of how many the two columns have together, with 95 % confidence (theta sketches); {name}_low and {name}_high are its bounds in each group"
                 )),
                 Ask::Quantile(_) => Some(format!(
-                    "{name}: within {:.1} % of the value, always; the exact one is between {name}_low and {name}_high",
-                    ERROR * 100.0
+                    "{name}: exact of at most {KEPT_MAX} numbers, of more within {:.1} % of the value, always, and nearly always much closer (t-digest); the exact one is between {name}_low and {name}_high",
+                    WIDTH * 100.0
                 )),
                 Ask::Top(_) => Some(format!(
                     "{name}: each count is within {:.2} % of the group's rows, always; low and high are its bounds",
@@ -208,14 +209,16 @@ fn cell(ask: Ask, state: &mut State) -> Cell {
         (Ask::Quantile(share), State::Numbers(numbers)) => {
             exact(of_sorted(numbers, share).map_or(Json::Null, |value| json!(value)))
         }
-        (Ask::Quantile(share), State::Buckets(buckets)) => match buckets.quantile(share) {
+        (Ask::Quantile(share), State::Rough(rough)) => match rough.quantile(share) {
             None => Cell { value: Json::Null, bounds: Some((Json::Null, Json::Null)) },
             Some((value, low, high)) => {
                 Cell { value: json!(value), bounds: Some((json!(low), json!(high))) }
             }
         },
-        (_, State::Numbers(numbers)) => exact(json!(numbers.len())),
-        (_, State::Buckets(buckets)) => exact(
+        (_, State::Numbers(_) | State::Rough(_)) => {
+            unreachable!("numbers are kept for quantiles only")
+        }
+        (_, State::Histogram(buckets)) => exact(
             buckets
                 .ranges()
                 .iter()

@@ -6,9 +6,7 @@
 //! the whole), [`divide`] (what is done about them).
 //!
 //! Every state can be written, read and merged, so a group may be worked on in as many places as one likes. All of them
-//! are deterministic: the same rows in the same order give the same bytes. That is why quantiles are kept in buckets of
-//! `quantile` rather than in the KLL or REQ sketches of `datasketches`, which toss coins, or in its t-digest, which promises
-//! no bounds.
+//! are deterministic: the same rows in the same order give the same bytes.
 
 pub mod answer;
 mod bytes;
@@ -20,6 +18,7 @@ pub mod hot;
 mod quantile;
 pub mod query;
 pub mod records;
+mod rough;
 pub mod runs;
 mod sample;
 mod single;

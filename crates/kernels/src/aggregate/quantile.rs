@@ -3,7 +3,7 @@
 //! A bucket is all floats whose first bits are the same, so that its ends differ by a fixed share of its value, as in an
 //! HDR histogram, for the whole range of floats and both signs. Which bucket a number belongs to is a shift; the order
 //! of numbers does not matter; two sets of buckets are merged by adding. A quantile is then known to within its bucket,
-//! always, not only probably.
+//! always, not only probably. How rough quantiles are made of them is told in `rough`.
 
 use super::bytes::{Damaged, put_number, take_number};
 use super::table::Table;
@@ -12,8 +12,8 @@ use super::table::Table;
 const QUANTILE_BITS: u32 = 19;
 /// Bits of a float that tell the bucket of a histogram: sign and exponent, so that buckets end at powers of two.
 const HISTOGRAM_BITS: u32 = 12;
-/// How far a quantile may be off, as a share of its value: half of a bucket's width.
-pub(super) const ERROR: f64 = 1.0 / 256.0;
+/// How far two numbers in the bucket of a quantile are apart at most, as a share of their value.
+pub(super) const WIDTH: f64 = 1.0 / 128.0;
 
 /// Numbers by bucket.
 #[derive(Clone, Debug)]
@@ -71,22 +71,9 @@ impl Buckets {
         sorted
     }
 
-    /// A quantile: an estimate, and between which numbers the exact one certainly is.
-    pub(super) fn quantile(&self, share: f64) -> Option<(f64, f64, f64)> {
-        let rank = share * self.numbers.checked_sub(1)? as f64;
-        let ranges = self.ranges();
-        let at = |rank: f64| {
-            let mut before = 0_u64;
-            let holds = |range: &&(f64, f64, u64)| {
-                before += range.2;
-                before as f64 > rank
-            };
-            ranges.iter().find(holds).or_else(|| ranges.last()).copied()
-        };
-        let ((low, low_end, _), (high_start, high, _)) = (at(rank.floor())?, at(rank.ceil())?);
-        let middle = |from: f64, to: f64| from / 2.0 + to / 2.0;
-        let (below, above) = (middle(low, low_end), middle(high_start, high));
-        Some((below + (above - below) * rank.fract(), low, high))
+    /// How many numbers there are.
+    pub(super) fn numbers(&self) -> u64 {
+        self.numbers
     }
 
     /// Appends them.

@@ -290,7 +290,7 @@ fn keep(ask: Ask, has_column: bool, approximate: bool) -> Keep {
         Ask::Distinct | Ask::Common => Keep::Different,
         Ask::Top(_) if approximate => Keep::Frequent,
         Ask::Top(_) => Keep::Counts,
-        Ask::Quantile(_) if approximate => Keep::Buckets,
+        Ask::Quantile(_) if approximate => Keep::Rough,
         Ask::Quantile(_) => Keep::Numbers,
         Ask::Histogram => Keep::Histogram,
     }

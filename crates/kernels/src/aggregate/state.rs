@@ -1,7 +1,7 @@
 //! What is kept of a group for one answer: it takes rows, is written, and takes in what others wrote.
 //!
 //! Sketches come from Apache DataSketches: HyperLogLog for distinct values, theta for those that two columns have in common,
-//! frequent items (Misra-Gries) for the most frequent ones.
+//! frequent items (Misra-Gries) for the most frequent ones, t-digest for where quantiles are within their buckets.
 
 use std::cmp::Ordering;
 
@@ -14,6 +14,7 @@ use super::bytes::{
 use super::different::Different;
 use super::hash::hash;
 use super::quantile::Buckets;
+use super::rough::Rough;
 use super::sample::Sample;
 use super::sum::Sum;
 use super::table::Table;
@@ -62,14 +63,14 @@ pub(super) enum Keep {
     DistinctSketch,
     Sample,
     Numbers,
-    Buckets,
+    Rough,
     Histogram,
 }
 
 impl Keep {
     /// Whether anything but a number is wrong in its column.
     pub(super) fn needs_numbers(self) -> bool {
-        matches!(self, Self::Sum | Self::Numbers | Self::Buckets | Self::Histogram)
+        matches!(self, Self::Sum | Self::Numbers | Self::Rough | Self::Histogram)
     }
 
     /// Whether it wants to know if something is a number.
@@ -91,7 +92,8 @@ pub(super) enum State {
     Distinct(Box<Registers>),
     Sample(Box<Sample>),
     Numbers(Vec<f64>),
-    Buckets(Box<Buckets>),
+    Rough(Box<Rough>),
+    Histogram(Box<Buckets>),
 }
 
 /// A sketch of distinct values. Rows go into one, others into a union, whose bounds do not depend on their order.
@@ -126,8 +128,8 @@ impl State {
             }
             Keep::Sample => Self::Sample(Box::new(Sample::new())),
             Keep::Numbers => Self::Numbers(Vec::new()),
-            Keep::Buckets => Self::Buckets(Box::new(Buckets::fine())),
-            Keep::Histogram => Self::Buckets(Box::new(Buckets::coarse())),
+            Keep::Rough => Self::Rough(Box::new(Rough::new())),
+            Keep::Histogram => Self::Histogram(Box::new(Buckets::coarse())),
         }
     }
 
@@ -138,8 +140,9 @@ impl State {
             (Self::Count(count), _) => *count += 1,
             (Self::Sum(sum), Some(number)) => sum.add(number),
             (Self::Numbers(numbers), Some(number)) => numbers.push(number.float()),
-            (Self::Buckets(buckets), Some(number)) => buckets.add(number.float()),
-            (Self::Sum(_) | Self::Numbers(_) | Self::Buckets(_), None) => {}
+            (Self::Rough(rough), Some(number)) => rough.add(number.float()),
+            (Self::Histogram(buckets), Some(number)) => buckets.add(number.float()),
+            (Self::Sum(_) | Self::Numbers(_) | Self::Rough(_) | Self::Histogram(_), None) => {}
             (Self::Least(least), number) => {
                 let new = match number {
                     Some(number) => Value::Number(number),
@@ -182,7 +185,8 @@ impl State {
             },
             Self::Sample(sample) => sample.memory(),
             Self::Numbers(numbers) => numbers.capacity() * size_of::<f64>(),
-            Self::Buckets(buckets) => size_of::<Buckets>() + buckets.memory(),
+            Self::Rough(rough) => rough.memory(),
+            Self::Histogram(buckets) => size_of::<Buckets>() + buckets.memory(),
         }
     }
 
@@ -209,7 +213,8 @@ impl State {
                     put_float(*number, out);
                 }
             }
-            Self::Buckets(buckets) => buckets.write(out),
+            Self::Rough(rough) => rough.write(out),
+            Self::Histogram(buckets) => buckets.write(out),
         }
     }
 
@@ -254,7 +259,8 @@ impl State {
                     numbers.push(take_float(from)?);
                 }
             }
-            Self::Buckets(buckets) => buckets.merge(from)?,
+            Self::Rough(rough) => rough.merge(from)?,
+            Self::Histogram(buckets) => buckets.merge(from)?,
         }
         Ok(())
     }
