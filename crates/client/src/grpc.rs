@@ -18,6 +18,7 @@ use crate::{Api, Error, Target, body};
 #[derive(Clone)]
 pub struct Channel {
     wire: Arc<Wire>,
+    base: Arc<Url>,
     origin: Uri,
 }
 
@@ -32,7 +33,7 @@ impl Channel {
 
     pub(crate) fn new(wire: Wire, base: &Url) -> Self {
         let origin = base.as_str().parse().expect("an address that was parsed before");
-        Self { wire: Arc::new(wire), origin }
+        Self { wire: Arc::new(wire), base: Arc::new(base.clone()), origin }
     }
 
     /// Where calls go.
@@ -43,6 +44,18 @@ impl Channel {
     /// The address as people write it.
     pub fn server(&self) -> &str {
         self.wire.server()
+    }
+
+    /// A call as a request. Only its path is new: to read the whole address again would take longer than all the rest.
+    fn to_server(&self, call: http::Request<tonic::body::Body>) -> Request {
+        let (parts, body) = call.into_parts();
+        let mut url = Url::clone(&self.base);
+        url.set_path(parts.uri.path());
+        let mut request = Request::new(parts.method, url);
+        *request.headers_mut() = parts.headers;
+        *request.version_mut() = parts.version;
+        *request.body_mut() = Some(body::wrap(body));
+        request
     }
 
     /// What a failed call means.
@@ -62,8 +75,8 @@ impl Service<http::Request<tonic::body::Body>> for Channel {
 
     fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
         let wire = Arc::clone(&self.wire);
+        let request = self.to_server(request);
         Box::pin(async move {
-            let request = Request::try_from(request.map(body::wrap)).map_err(Error::protocol)?;
             let answer: http::Response<Body> = wire.send(request).await?.into();
             // gRPC tells its failures in headers of its own. Any other answer is from something in between.
             let kind = answer.headers().get(CONTENT_TYPE);

@@ -14,17 +14,17 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::middleware::Next;
+use axum::extract::{MatchedPath, Request};
 use axum::response::{IntoResponse, Response};
 use divvy_http::{ApiError, Operation};
 use divvy_types::pulse::Caller;
-use divvy_types::{Scope, Scopes};
+use divvy_types::{REFUSAL_MARK as MARK, Scope, Scopes};
 use divvy_wire::connection::LocalAddress;
 use divvy_wire::door::{self, Guest};
+use divvy_wire::gate::{self, Gate};
 use divvy_wire::grpc;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, StatusCode, Uri};
+use http::{Extensions, Method, StatusCode, Uri};
 
 use crate::guesses::Guesses;
 use crate::http::error::to_grpc;
@@ -308,31 +308,65 @@ fn scope_missing(needed: Scopes, have: Scopes) -> ApiError {
     )
 }
 
-/// Lets a request through or answers it, and hardens the answer.
-pub(crate) async fn admit(State(rules): State<Rules>, request: Request, next: Next) -> Response {
-    let is_grpc = is_grpc(request.headers());
-    let is_page = is_page(&request);
-    let uri = request.uri().clone();
-    let response = match rules.guesses().of_request(&request, || rules.check(&request)) {
-        Ok(()) => {
-            // Who asks for what is open to all has shown nothing.
-            if rules.0.access.needed(&request).is_some() {
-                door::let_in(&request);
-            }
-            next.run(request).await
-        }
-        Err(error) if is_grpc => return to_grpc(&error).into_http(),
-        Err(error) if is_page && error.status() == StatusCode::UNAUTHORIZED => sign_in::ask(&uri),
-        Err(error) => error.into_response(),
-    };
-    if is_grpc { response } else { harden(response) }
+/// The gate to the world: lets through whom the rules let through, and hardens what leaves.
+pub(crate) struct Guarded {
+    rules: Rules,
+    beside: Extensions,
 }
 
-/// Whether a request speaks gRPC, and so must be answered.
-pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
-    headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+impl Guarded {
+    /// The gate; handlers find this beside every request.
+    pub(crate) fn new(rules: Rules, beside: Extensions) -> Self {
+        Self { rules, beside }
+    }
+}
+
+impl Gate for Guarded {
+    fn admit(&self, request: &mut Request) -> Option<Response> {
+        let rules = &self.rules;
+        let Err(error) = rules.guesses().of_request(request, || rules.check(request)) else {
+            // Who asks for what is open to all has shown nothing.
+            if rules.0.access.needed(request).is_some() {
+                door::let_in(request);
+            }
+            request.extensions_mut().extend(self.beside.clone());
+            return None;
+        };
+        Some(if gate::is_grpc(request.headers()) {
+            to_grpc(&error).into_http()
+        } else if is_page(request) && error.status() == StatusCode::UNAUTHORIZED {
+            sign_in::ask(request.uri())
+        } else {
+            error.into_response()
+        })
+    }
+
+    fn release(&self, answer: Response, is_grpc: bool) -> Response {
+        mark(if is_grpc { answer } else { harden(answer) })
+    }
+}
+
+/// The gate to this process, which needs no guard.
+pub(crate) struct Inside {
+    beside: Extensions,
+}
+
+impl Inside {
+    /// The gate; handlers find this beside every request.
+    pub(crate) fn new(beside: Extensions) -> Self {
+        Self { beside }
+    }
+}
+
+impl Gate for Inside {
+    fn admit(&self, request: &mut Request) -> Option<Response> {
+        request.extensions_mut().extend(self.beside.clone());
+        None
+    }
+
+    fn release(&self, answer: Response, _: bool) -> Response {
+        mark(answer)
+    }
 }
 
 /// Whether a person's browser asks for a page.
@@ -340,6 +374,19 @@ fn is_page(request: &Request) -> bool {
     let accepts = request.headers().get(header::ACCEPT);
     request.method() == Method::GET
         && accepts.is_some_and(|value| value.to_str().is_ok_and(|text| text.contains("text/html")))
+}
+
+/// Marks a refusal as ours, if nobody has: what has no mark is a proxy's word, which clients and workers do not believe.
+fn mark(mut response: Response) -> Response {
+    let is_refusal = |status: &HeaderValue| status != "0";
+    let status = response.status();
+    if status.is_client_error()
+        || status.is_server_error()
+        || response.headers().get("grpc-status").is_some_and(is_refusal)
+    {
+        response.headers_mut().entry(MARK).or_insert(HeaderValue::from_static("refused"));
+    }
+    response
 }
 
 fn harden(mut response: Response) -> Response {

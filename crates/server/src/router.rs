@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use ::http::HeaderValue;
-use axum::response::Response;
-use axum::{Extension, Router, middleware};
+use ::http::Extensions;
+use axum::Router;
 use divvy_autoscale::status::PoolEvent;
 use divvy_http::{BodyRoom, Mounted, Route, Routes, delete, get, head, options, patch, post, put};
 use divvy_objects::{BlobId, RecordName};
@@ -14,11 +14,11 @@ use divvy_types::pulse::PulseEvent;
 use divvy_types::schedule::Schedule;
 use divvy_types::schema::Label;
 use divvy_types::view::TaskChange;
-use divvy_types::{REFUSAL_MARK as MARK, Scope, Settings, SpecError};
+use divvy_types::{Scope, Settings, SpecError};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::guard::{self, Rules};
+use crate::guard::{Guarded, Inside, Rules};
 use crate::http::{
     alerts, blobs, bulk, dead, error, events, explain, health, kinds, lab, limits, load, log, me,
     metrics, openapi, page, pools, pulse, queues, records, schedules, settings, sign_in, stats,
@@ -28,7 +28,7 @@ use crate::keda;
 use crate::options::Options;
 use crate::tokens::{TOKEN_NAME_LEN_MAX, TokenError};
 use divvy_types::limits::WORKER_NAME_LEN_MAX;
-use divvy_wire::{batch, grpc};
+use divvy_wire::{batch, gate, grpc};
 
 /// Bytes of all JSON bodies together that arrive or are being read.
 const ARRIVING_BYTES_MAX: usize = 128 << 20;
@@ -42,20 +42,19 @@ pub(crate) fn build(app: App, options: &Options, address: SocketAddr) -> Router 
     let rules = Rules::new(options, address, all.flat_map(Mounted::operations));
     // People who must show a token have a session that they can end.
     options.frame.set_session(rules.wants_token());
-    let http = router(app, &own, rules.clone(), &others);
+    let mut beside = beside(&own, &rules, &others);
+    beside.insert(BodyRoom::new(ARRIVING_BYTES_MAX));
+    let http = router(app, &own);
     let http = others.iter().fold(http, |http, mounted| http.merge(mounted.router()));
-    http.fallback(error::no_such_address)
-        .layer(Extension(BodyRoom::new(ARRIVING_BYTES_MAX)))
-        .layer(middleware::from_fn_with_state(rules, guard::admit))
-        .layer(middleware::map_response(mark))
+    gate::behind(Arc::new(Guarded::new(rules, beside)), http.fallback(error::no_such_address))
 }
 
 /// The server's own addresses for callers in this process, who need no guard.
 pub(crate) fn in_process(app: App, options: &Options) -> Router {
     let own = mounted(&app);
-    router(app, &own, Rules::new(options, options.listen, []), &[])
-        .fallback(error::no_such_address)
-        .layer(middleware::map_response(mark))
+    let beside = beside(&own, &Rules::new(options, options.listen, []), &[]);
+    let http = router(app, &own).fallback(error::no_such_address);
+    gate::behind(Arc::new(Inside::new(beside)), http)
 }
 
 /// The server's own addresses.
@@ -63,25 +62,18 @@ fn mounted(app: &App) -> Mounted {
     Routes::new(table()).with_codes(&codes()).with_state(app.clone())
 }
 
-/// The same with gRPC. One of them describes the others too.
-fn router(app: App, own: &Mounted, rules: Rules, others: &[Mounted]) -> Router {
-    let document = openapi::document([own].into_iter().chain(others));
-    let grpc = grpc::router(grpc::services(app.edge()).add_service(keda::service(app)));
-    let grpc = grpc.layer(Extension(rules.clone()));
-    own.router().layer(Extension(rules)).layer(Extension(document)).merge(grpc)
+/// The same with gRPC.
+fn router(app: App, own: &Mounted) -> Router {
+    let services = grpc::services(app.edge()).add_service(keda::service(app));
+    own.router().merge(grpc::router(services))
 }
 
-/// Marks a refusal as ours, if nobody has: what has no mark is a proxy's word, which clients and workers do not believe.
-async fn mark(mut response: Response) -> Response {
-    let is_refusal = |status: &HeaderValue| status != "0";
-    let status = response.status();
-    if status.is_client_error()
-        || status.is_server_error()
-        || response.headers().get("grpc-status").is_some_and(is_refusal)
-    {
-        response.headers_mut().entry(MARK).or_insert(HeaderValue::from_static("refused"));
-    }
-    response
+/// What handlers find beside every request.
+fn beside(own: &Mounted, rules: &Rules, others: &[Mounted]) -> Extensions {
+    let mut beside = Extensions::new();
+    beside.insert(openapi::document([own].into_iter().chain(others)));
+    beside.insert(rules.clone());
+    beside
 }
 
 /// The codes of refusals that only the server has, and of those whom it asks.

@@ -1,7 +1,7 @@
 //! What every task passes at the server: the connection that it comes by, gRPC for submitters and workers, and batches of
 //! tasks in JSON.
 //!
-//! Reading order: [`door`] (connections that nobody vouches for yet), [`connection`] (how one is served), [`edge`] (what the
+//! Reading order: [`door`] (connections that nobody vouches for yet), [`connection`] (how one is served), [`gate`] (what every request and answer passes), [`edge`] (what the
 //! services reach), [`grpc`] (one file per service), [`batch`] (tasks in JSON), [`budget`] (the memory of all that waits), [`changes`]
 //! (every change of a task, for those who watch).
 //!
@@ -15,5 +15,6 @@ pub mod changes;
 pub mod connection;
 pub mod door;
 pub mod edge;
+pub mod gate;
 pub mod grpc;
 pub mod quiet;

@@ -4,11 +4,10 @@ use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use divvy_http::ApiError;
 use divvy_types::REFUSAL_MARK as MARK;
+use divvy_wire::gate::is_grpc;
 use http::StatusCode;
 use tonic::metadata::{MetadataMap, MetadataValue};
 use tonic::{Code, Status};
-
-use crate::guard::is_grpc;
 
 /// A refusal in gRPC's words.
 pub(crate) fn to_grpc(error: &ApiError) -> Status {
