@@ -37,7 +37,15 @@ impl Buckets {
     /// Adds a number.
     #[inline]
     pub(super) fn add(&mut self, number: f64) {
-        self.put((ordered(number) >> (64 - self.bits)) as u32, 1);
+        self.put(bucket(number, self.bits), 1);
+    }
+
+    /// Adds numbers that are sorted.
+    pub(super) fn add_sorted(&mut self, numbers: &[f64]) {
+        let bits = self.bits;
+        for same in numbers.chunk_by(|left, right| bucket(*left, bits) == bucket(*right, bits)) {
+            self.put(bucket(same[0], bits), same.len() as u64);
+        }
     }
 
     #[inline]
@@ -105,6 +113,12 @@ pub(super) fn of_sorted(numbers: &[f64], share: f64) -> Option<f64> {
     let rank = share * numbers.len().checked_sub(1)? as f64;
     let (below, above) = (numbers.get(rank.floor() as usize)?, numbers.get(rank.ceil() as usize)?);
     Some(below + (above - below) * rank.fract())
+}
+
+/// The bucket of a number, of which so many bits tell.
+#[inline]
+fn bucket(number: f64, bits: u32) -> u32 {
+    (ordered(number) >> (64 - bits)) as u32
 }
 
 /// Bits that are ordered as the floats are.

@@ -43,13 +43,13 @@ impl Rough {
         }
     }
 
-    /// Puts what is kept into buckets and digest.
+    /// Puts what is kept into buckets and digest. In order, because the digest sorts what it gets, and has nothing to do
+    /// then; and because numbers of the same bucket are added at once.
     fn put_away(&mut self) {
+        self.kept.sort_unstable_by(f64::total_cmp);
+        self.buckets.add_sorted(&self.kept);
         let mut step = digest();
-        for number in self.kept.drain(..) {
-            self.buckets.add(number);
-            step.update(number);
-        }
+        self.kept.drain(..).for_each(|number| step.update(number));
         self.digest.merge(&step);
     }
 
