@@ -108,7 +108,7 @@ async fn a_stream_that_goes_on_shows_its_results_and_is_stopped_with_them() -> R
     let mut page = Browser::start().await?;
     page.open(&format!("{}/flows/{id}", place.api.url())).await?;
     let text = |of: &str| format!("document.getElementById('{of}').textContent");
-    page.until(&format!("{}.includes('1 windows open')", text("watermark-note"))).await?;
+    page.until(&format!("{}.includes('1 window open')", text("watermark-note"))).await?;
     page.until(&format!("{}.includes('9 rows')", text("files"))).await?;
     page.until(&format!("{} === '97'", text("input"))).await?;
     ensure!(page.value(&text("state")).await? == "Running");

@@ -128,7 +128,7 @@ async fn what_is_wrong_is_told_with_its_place_and_the_cure() -> Result<()> {
     let told = place.bad(&[&graph[..], &["--wait"]].concat())?;
     ensure!(told.contains("edges.tsv:3"), "{told}");
     let told = place.good(&[&graph[..], &["--wait", "--on-error", "skip"]].concat())?;
-    ensure!(told.contains("1 wrong rows") && told.contains("edges.tsv:3"), "{told}");
+    ensure!(told.contains("1 wrong row\n") && told.contains("edges.tsv:3"), "{told}");
     let told = place.bad(&["flow", "sort", "--input", "nothing-here.txt"])?;
     ensure!(told.contains("nothing-here.txt"), "{told}");
     let told = place.bad(&["flow", "sort", "--input", "/etc/passwd", "--wait"])?;

@@ -25,7 +25,7 @@ pub(super) fn line(job: &JobView) -> String {
         text.push_str(&format!(", skew {:.2}", stage.skew));
     }
     if stage.twins > 0 {
-        text.push_str(&format!(", {} twins", stage.twins));
+        text.push_str(&format!(", {}", count(stage.twins.into(), "twin")));
     }
     for note in stage.notes.iter().take(2) {
         text.push_str("; ");
@@ -41,12 +41,12 @@ pub(super) fn line(job: &JobView) -> String {
 pub(super) fn stage_line(stage: &StageView) -> String {
     let took = stage.ended_at_ms.unwrap_or(stage.started_at_ms).saturating_sub(stage.started_at_ms);
     format!(
-        "{}: {} parts in {:.1} s; {} rows in, {} rows out, {} read, {} written, skew {:.2}",
+        "{}: {} in {:.1} s; {} in, {} out, {} read, {} written, skew {:.2}",
         stage.name,
-        stage.parts,
+        count(stage.parts.into(), "part"),
         took as f64 / 1e3,
-        stage.rows_in,
-        stage.rows_out,
+        count(stage.rows_in, "row"),
+        count(stage.rows_out, "row"),
         bytes(stage.bytes_done),
         bytes(stage.bytes_out),
         stage.skew,
@@ -117,6 +117,14 @@ fn stages(job: &JobView) -> Table {
     table
 }
 
+/// What a job reads. Nobody knows how much a stream will bring, so it tells what came.
+fn input(job: &JobView) -> String {
+    match job.stages.last().and_then(|stage| stage.stream.as_ref()) {
+        Some(stream) => count(stream.events, "event"),
+        None => format!("{} in {}", bytes(job.input_bytes), count(job.inputs, "file")),
+    }
+}
+
 /// Everything about a job on one screen.
 pub(super) fn summary(job: &JobView, output: &Output) -> Result<()> {
     let name = Cell::from(job.name.as_str()).into_text();
@@ -125,7 +133,7 @@ pub(super) fn summary(job: &JobView, output: &Output) -> Result<()> {
     if let Some(reason) = &job.reason {
         row("reason", Cell::from(reason.as_str()).into_text())?;
     }
-    row("input", format!("{} in {}", bytes(job.input_bytes), count(job.inputs, "file")))?;
+    row("input", input(job))?;
     if let Some(ended) = job.ended_at_ms {
         let took = ended.saturating_sub(job.created_at_ms) as f64 / 1e3;
         row("took", format!("{took:.1} s"))?;
@@ -140,7 +148,7 @@ pub(super) fn summary(job: &JobView, output: &Output) -> Result<()> {
         row("counter", format!("{} {count}", Cell::from(name.as_str()).into_text()))?;
     }
     if job.skipped > 0 {
-        row("left out", format!("{} wrong rows", job.skipped))?;
+        row("left out", count(job.skipped, "wrong row"))?;
     }
     for skip in &job.first_skipped {
         let text = format!("{}:{}: {}", skip.file, skip.line, skip.why);

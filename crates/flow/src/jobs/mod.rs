@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use divvy::Client;
 use divvy::types::need::capability;
 use divvy::types::view::WorkerView;
+use divvy_workload::console::output::words::{bytes, count};
 use divvy_workload::files::{self, FolderError, ID_LEN, is_id, make, read_json, write_json};
 use divvy_workload::now_ms;
 use tokio::sync::{Mutex, Notify};
@@ -337,11 +338,12 @@ impl Jobs {
         if let Ok(Next::Stage(stage)) = kind.next(&spec, &done)
             && self.state(id)?.ended.is_none()
         {
-            let bytes: u64 = stage.parts.iter().map(|part| part.bytes).sum();
+            let read: u64 = stage.parts.iter().map(|part| part.bytes).sum();
             lines.push(format!(
-                "now: stage `{}` with {} parts that read {bytes} bytes{}",
+                "now: stage `{}` with {} that read {}{}",
                 stage.name,
-                stage.parts.len(),
+                count(stage.parts.len() as u64, "part"),
+                bytes(read),
                 if stage.speculate { "; a part that takes long gets a twin" } else { "" },
             ));
             lines.push(who_takes(&stage).to_owned());

@@ -27,6 +27,9 @@ export const isOver = (thing) => ["stopped", "done", "failed", "cancelled"].incl
 
 export const number = (value) => Math.round(value).toLocaleString("en");
 
+/** `1 file`, `2,000 files`. */
+export const count = (value, noun) => `${number(value)} ${noun}${value === 1 ? "" : "s"}`;
+
 /** Shows what one is called, and its state. */
 export function drawState(thing, about) {
   const [word, colour] = STATES[thing.state] ?? [thing.state, "quiet"];

@@ -4,9 +4,9 @@ use std::io::Write as _;
 
 use divvy_kernels::aggregate::groups::read_key;
 use divvy_kernels::aggregate::{Answer, Groups, Query};
+use divvy_workload::console::output::words::bytes;
 
 use super::options::{Options, OutputFormat};
-use crate::input::split::bytes;
 use crate::job::{OutputWriter, PartError, PartIo, Report};
 use crate::mapreduce::collect::Shuffled;
 use crate::mapreduce::reduce::{each, gathered};

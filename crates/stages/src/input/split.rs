@@ -2,6 +2,7 @@
 //!
 //! A packed file (gzip, zstd) can only be read from its beginning, so it is one split however large it is.
 
+use divvy_workload::console::output::words::{bytes, count};
 use serde::{Deserialize, Serialize};
 
 use super::open::Packing;
@@ -73,10 +74,10 @@ pub fn explain(spec: &Spec) -> Vec<String> {
     let packed =
         spec.inputs.iter().filter(|input| Packing::of(&input.path) != Packing::None).count();
     let mut lines = vec![format!(
-        "{} in {} files are read in {} parts of about {} each, cut at line ends",
+        "{} in {}, read in {} of at most about {}, cut at line ends",
         bytes(spec.input_bytes()),
-        spec.inputs.len(),
-        parts.len(),
+        count(spec.inputs.len() as u64, "file"),
+        count(parts.len() as u64, "part"),
         bytes(spec.split_bytes)
     )];
     if packed > 0 {
@@ -85,16 +86,4 @@ pub fn explain(spec: &Spec) -> Vec<String> {
         ));
     }
     lines
-}
-
-/// Bytes for people.
-pub(crate) fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use divvy_kernels::window::{Taken, Watermarks};
+use divvy_workload::console::output::words::count;
 use divvy_workload::now_ms;
 use memchr::memchr;
 use serde_json::json;
@@ -210,9 +211,9 @@ impl<'a> Turn<'a> {
         self.has_changed = false;
         if bytes > io.memory_bytes() {
             return Err(PartError::Broken(format!(
-                "open windows hold {} states of {} MB; give more with --memory, or take shorter windows, less lateness or \
+                "open windows hold {} of {} MB; give more with --memory, or take shorter windows, less lateness or \
                  fewer keys",
-                self.results.windows.states(),
+                count(self.results.windows.states() as u64, "state"),
                 bytes / 1_000_000
             )));
         }
@@ -239,8 +240,11 @@ impl<'a> Turn<'a> {
             _ => "no watermark yet".to_owned(),
         };
         format!(
-            "{lag}; {open} windows open; {} events, {} late; {idle} sources idle",
-            self.known.events, self.known.late
+            "{lag}; {} open; {}, {} late; {} idle",
+            count(open as u64, "window"),
+            count(self.known.events, "event"),
+            self.known.late,
+            count(idle as u64, "source")
         )
     }
 

@@ -1,6 +1,6 @@
 // One crawl as it goes: the server pushes what its shards show.
 
-import { ago, api, barRow, bytes, drawState, element, find, isOver, number, post, say, span, watch } from "/assets/live.js";
+import { ago, api, barRow, bytes, count, drawState, element, find, isOver, number, post, say, span, watch } from "/assets/live.js";
 
 /** Hosts in the table; the latest pages are below it. */
 const HOSTS_SHOWN = 20;
@@ -37,7 +37,7 @@ function drawFigures(crawl) {
   const { totals, waiting, rules } = crawl;
   const queued = waiting.bands.reduce((sum, count) => sum + count, 0);
   find("pages").textContent = number(totals.pages);
-  find("pages-note").textContent = rules.max_pages ? `of at most ${number(rules.max_pages)}` : `${number(totals.links)} links found`;
+  find("pages-note").textContent = rules.max_pages ? `of at most ${number(rules.max_pages)}` : `${count(totals.links, "link")} found`;
   find("rate").textContent = crawl.rate.toFixed(1);
   find("rate-note").textContent = `${number(waiting.in_flight)} in flight`;
   find("queued").textContent = number(queued);
@@ -49,7 +49,7 @@ function drawFigures(crawl) {
   const sent = totals.slack.reduce((sum, count) => sum + count, 0);
   find("polite").textContent = totals.impolite ? `${number(totals.impolite)} early` : "0 early";
   find("polite").className = totals.impolite ? "bad-ink" : "good-ink";
-  find("polite-note").textContent = sent ? `${number(sent)} requests, ${span(totals.slack_ms / sent)} late on average` : "no request yet";
+  find("polite-note").textContent = sent ? `${count(sent, "request")}, ${span(totals.slack_ms / sent)} late on average` : "no request yet";
 }
 
 const COLOURS = { "2xx": "good", "3xx": "", "4xx": "warn", "5xx": "bad", failed: "bad" };

@@ -1,6 +1,6 @@
 // One job as it goes: the server pushes what its parts show.
 
-import { ago, api, barRow, bytes, drawState, element, find, isOver, number, post, say, span, watch } from "/assets/live.js";
+import { ago, api, barRow, bytes, count, drawState, element, find, isOver, number, post, say, span, watch } from "/assets/live.js";
 
 /** Bars that are shown: the largest partitions. */
 const BARS_SHOWN = 24;
@@ -43,9 +43,9 @@ function drawFigures(job) {
   const stream = stage?.stream;
   const isStream = job.kind === "stream";
   find("input").textContent = isStream ? number(stream?.events ?? stage?.rows_in ?? 0) : bytes(job.input_bytes);
-  find("input-note").textContent = isStream ? "events" : `${number(job.inputs)} files`;
+  find("input-note").textContent = isStream ? "events" : count(job.inputs, "file");
   find("stage").textContent = stage ? stage.name : "–";
-  find("stage-note").textContent = stage ? `${number(stage.done)} of ${number(stage.parts)} parts, ${bytes(stage.bytes_done)} of ${bytes(stage.bytes_total)}` : "";
+  find("stage-note").textContent = stage ? `${number(stage.done)} of ${count(stage.parts, "part")}, ${bytes(stage.bytes_done)} of ${bytes(stage.bytes_total)}` : "";
   find("time").textContent = span((job.ended_at_ms ?? Date.now()) - job.created_at_ms);
   const engine = job.stages.reduce((sum, each) => sum + each.engine_ms, 0);
   find("time-note").textContent = `${span(engine)} of it the task engine`;
@@ -53,7 +53,7 @@ function drawFigures(job) {
   if (stream) {
     find("watermark").textContent = stream.lag_ms == null ? "–" : `${span(stream.lag_ms)} behind`;
     const until = stream.watermark_ms == null ? "no event yet" : new Date(stream.watermark_ms).toISOString();
-    find("watermark-note").textContent = `${until}, ${number(stream.windows_open)} windows open, ${number(stream.late)} events late`;
+    find("watermark-note").textContent = `${until}, ${count(stream.windows_open, "window")} open, ${count(stream.late, "event")} late`;
   }
   find("skipped").textContent = number(job.skipped);
   find("skipped-note").textContent = job.on_error === "fail" ? "a wrong row ends the job" : "wrong rows are left out";
@@ -85,7 +85,7 @@ function drawSizes(job) {
   find("sizes-title").textContent = shown ? `Bytes per partition after stage ${shown.name}, largest first` : "Bytes per partition";
   const largest = sizes.sort((a, b) => b.bytes - a.bytes).slice(0, BARS_SHOWN);
   const most = Math.max(1, ...largest.map((size) => size.bytes));
-  find("sizes").replaceChildren(...largest.map((size) => barRow(`${size.at}`, bytes(size.bytes), size.bytes / most, { title: `${number(size.rows)} rows` })));
+  find("sizes").replaceChildren(...largest.map((size) => barRow(`${size.at}`, bytes(size.bytes), size.bytes / most, { title: count(size.rows, "row") })));
 }
 
 function drawFacts(job) {
@@ -103,7 +103,7 @@ async function drawFiles() {
   try {
     const manifest = await api(`${base}/output`);
     const links = manifest.files.slice(0, 20).flatMap((file) => [element("a", { href: `${base}/output/${encodeURIComponent(file.name)}`, download: file.name }, file.name), " "]);
-    find("files").replaceChildren(`${number(manifest.rows)} rows, ${bytes(manifest.bytes)} in ${number(manifest.files.length)} files: `, ...links);
+    find("files").replaceChildren(`${count(manifest.rows, "row")}, ${bytes(manifest.bytes)} in ${count(manifest.files.length, "file")}: `, ...links);
   } catch (problem) {
     say(problem.message, true);
   }
