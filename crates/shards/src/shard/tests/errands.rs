@@ -12,8 +12,10 @@ const DELAY: Duration = Duration::from_millis(150);
 /// For so long the web thinks about a request, so that two at once are seen.
 const SLOW: Duration = Duration::from_millis(40);
 const ASKERS: usize = 6;
-/// Turns of a shard, of which each ends as soon as it has nothing to do for long.
-const TURNS_MAX: u64 = 50;
+/// How long a shard may take to end, whatever else the machine does.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest sleep between two turns. A turn that waits for another shard ends at once and asks for ten seconds.
+const NAP: Duration = Duration::from_millis(50);
 
 /// A request, as the web saw it.
 #[derive(Clone, Debug)]
@@ -130,8 +132,15 @@ pub(super) fn crawl_of(
 
 /// Turns of a shard until it has ended; whether it has.
 pub(super) fn turns_of(folder: &Path, shard: u32) -> bool {
-    let is_done = |epoch| matches!(turn_of_shard(folder, shard, epoch), TurnEnd::Done(_));
-    (1..TURNS_MAX).any(is_done)
+    let until = Instant::now() + PATIENCE;
+    for epoch in 1.. {
+        match turn_of_shard(folder, shard, epoch) {
+            TurnEnd::Done(_) => return true,
+            TurnEnd::Later(..) if Instant::now() > until => break,
+            TurnEnd::Later(span, _) => std::thread::sleep(span.min(NAP)),
+        }
+    }
+    false
 }
 
 fn rules() -> Rules {
