@@ -77,7 +77,7 @@ pub(super) fn table(jobs: &[JobView]) -> Table {
             stage
                 .map_or_else(String::new, |stage| format!("{}/{}", stage.done, stage.parts))
                 .into(),
-            bytes(job.input_bytes).into(),
+            amount(job).into(),
             relative(Timestamp(job.created_at_ms * 1_000), now()).into(),
         ]);
     }
@@ -117,12 +117,18 @@ fn stages(job: &JobView) -> Table {
     table
 }
 
-/// What a job reads. Nobody knows how much a stream will bring, so it tells what came.
-fn input(job: &JobView) -> String {
+/// How much a job reads. Nobody knows what a stream will bring, so it tells what came.
+fn amount(job: &JobView) -> String {
     match job.stages.last().and_then(|stage| stage.stream.as_ref()) {
         Some(stream) => count(stream.events, "event"),
-        None => format!("{} in {}", bytes(job.input_bytes), count(job.inputs, "file")),
+        None => bytes(job.input_bytes),
     }
+}
+
+/// The same, with the files that it is in.
+fn input(job: &JobView) -> String {
+    let files = (job.inputs > 0).then(|| format!(" in {}", count(job.inputs, "file")));
+    amount(job) + &files.unwrap_or_default()
 }
 
 /// Everything about a job on one screen.

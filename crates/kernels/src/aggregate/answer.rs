@@ -58,7 +58,7 @@ impl Query {
                     "{name}: within 3.2 % of how many the two columns have together, with 95 % confidence (theta sketches); {name}_low and {name}_high are its bounds in each group"
                 )),
                 Ask::Quantile(_) => Some(format!(
-                    "{name}: exact of at most {KEPT_MAX} numbers, of more within {:.1} % of the value, always, and nearly always much closer (t-digest); the exact one is between {name}_low and {name}_high",
+                    "{name}: exact in groups of at most {KEPT_MAX} numbers; in larger ones within {:.1} % of the value, always, and mostly much closer (t-digest); {name}_low and {name}_high are its bounds in each group",
                     WIDTH * 100.0
                 )),
                 Ask::Top(_) => Some(format!(

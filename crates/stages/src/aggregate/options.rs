@@ -82,7 +82,7 @@ impl Options {
             return Err(SpecError::new("delimiter", "must be one ASCII letter, and no quote"));
         }
         Query::parse(&self.group_by, &self.agg, self.approx)
-            .map_err(|error| SpecError::new("agg", format!("has a word that {error}")))
+            .map_err(|error| SpecError::new("agg", format!("cannot be read: {error}")))
     }
 
     /// What a file is, and what parts its fields.

@@ -163,7 +163,7 @@ fn files_and_words_that_cannot_be_used_are_refused_with_the_cure() {
         ("a.parquet", options.clone(), "nobody reads Parquet in tests of one process"),
         ("a.parquet.gz", options.clone(), "a Parquet file that is packed once more; unpack it"),
         ("a.data", options, "does not say what it is; add --format csv, jsonl or parquet"),
-        ("a.csv", json!({"agg": "mode(x)"}), "agg has a word that `mode(x)` is not known"),
+        ("a.csv", json!({"agg": "mode(x)"}), "agg cannot be read: `mode(x)` is not known"),
         ("a.csv", json!({"agg": "count", "delimiter": "é"}), "delimiter must be one ASCII letter"),
         (
             "a.csv",

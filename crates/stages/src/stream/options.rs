@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use divvy_kernels::aggregate::Query;
 use divvy_kernels::window::{self, LATENESS_MS_MAX, Trigger};
+use divvy_workload::console::output::words::count;
 use serde::{Deserialize, Serialize};
 
 use crate::job::SpecError;
@@ -156,7 +157,7 @@ impl Options {
     }
 
     pub(super) fn explain(&self) -> Vec<String> {
-        let sources = self.sources.len();
+        let sources = count(self.sources.len() as u64, "source");
         let window = match self.window {
             window::Spec::Tumbling { size_ms } => format!("windows of {size_ms} ms"),
             window::Spec::Sliding { size_ms, slide_ms } => {
@@ -167,7 +168,7 @@ impl Options {
             }
         };
         let mut lines = vec![
-            format!("stream: one part reads {sources} sources in rounds and puts events into {window}."),
+            format!("stream: one part reads {sources} in rounds and puts events into {window}."),
             format!(
                 "A window is closed when the watermark has passed its end: the latest event of the slowest source minus {} ms.",
                 self.lateness_ms
