@@ -83,11 +83,10 @@ mod tests {
     #[test]
     fn this_very_process_has_used_some_time() {
         let begin = std::time::Instant::now();
-        let mut sum = 0_u64;
-        while begin.elapsed() < Duration::from_millis(40) {
-            sum = std::hint::black_box(sum + 1);
+        // Not for a fixed time: on a busy machine this one may hardly run meanwhile.
+        while tree_cpu_s(std::process::id()) == 0.0 {
+            assert!(begin.elapsed() < Duration::from_secs(60), "nothing was counted");
         }
-        assert!(tree_cpu_s(std::process::id()) > 0.0);
     }
 
     #[test]
